@@ -1,0 +1,1 @@
+//! An embeddable Kubernetes API server: in memory, kubectl-compatible.

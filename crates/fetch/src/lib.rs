@@ -1,0 +1,1 @@
+//! Model download into a folder: the storage initializer.

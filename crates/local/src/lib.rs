@@ -1,0 +1,1 @@
+//! Wires the API server, controller, node and gateway into `longboat up`.

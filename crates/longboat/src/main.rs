@@ -1,0 +1,2 @@
+//! The `longboat` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Strategic merge patch, managed-fields algebra, and the one table of list keys that both share.

@@ -1,0 +1,1 @@
+//! Endpoint picking as pure data: pool state, filters, scorers, profiles, pickers and the prefix index.

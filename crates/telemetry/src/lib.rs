@@ -1,0 +1,1 @@
+//! Logging set-up and the metrics registry shared by the services.

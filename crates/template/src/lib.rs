@@ -1,0 +1,1 @@
+//! Go text/template with Go's typed semantics, as the presets use it.

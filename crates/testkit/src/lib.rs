@@ -1,0 +1,1 @@
+//! For tests only: a running world, golden cases and oracles.

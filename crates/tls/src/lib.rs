@@ -1,0 +1,1 @@
+//! Certificates and TLS configuration: own CA, leaves, reload on change.
