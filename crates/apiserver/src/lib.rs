@@ -1,1 +1,3 @@
 //! An embeddable Kubernetes API server: in memory, kubectl-compatible.
+
+pub mod pod_access;
