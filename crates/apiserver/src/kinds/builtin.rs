@@ -1,0 +1,189 @@
+//! The built-in kinds. Adding one is one row here (and, where a plain server fills in defaults or checks more than
+//! types, one file in `strategy`).
+
+use std::sync::Arc;
+
+use super::{Origin, Resource};
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct BuiltIn {
+    /// API group; empty for core.
+    pub group: &'static str,
+    /// Version served.
+    pub version: &'static str,
+    /// Path segment.
+    pub plural: &'static str,
+    /// Singular name.
+    pub singular: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Names that kubectl accepts besides.
+    pub short_names: &'static [&'static str],
+    /// Groups such as `all`.
+    pub categories: &'static [&'static str],
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Subresources, sorted.
+    pub subresources: &'static [&'static str],
+    /// Verbs.
+    pub verbs: Verbs,
+    /// Store table, where it is not `group/plural`.
+    pub table: Option<&'static str>,
+    /// Whether `metadata.generation` is kept, starting at 1 and bumped by changes of the spec.
+    pub generation: bool,
+}
+
+/// Sets of verbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verbs {
+    /// Everything.
+    All,
+    /// Everything but deletecollection.
+    NoCollection,
+    /// Only POST; nothing is stored.
+    Review,
+    /// Only get, list and watch.
+    ReadOnly,
+}
+
+/// All verbs of a stored resource, sorted as built-ins list them.
+pub const ALL_VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
+// === impl Verbs ===
+
+impl Verbs {
+    /// The names for discovery.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::All => ALL_VERBS,
+            Self::NoCollection => &["create", "delete", "get", "list", "patch", "update", "watch"],
+            Self::Review => &["create"],
+            Self::ReadOnly => &["get", "list", "watch"],
+        }
+    }
+}
+
+const NS: bool = true;
+const CLUSTER: bool = false;
+const GEN: bool = true;
+const NOGEN: bool = false;
+
+macro_rules! rows {
+    ($($group:literal $version:literal $plural:literal $singular:literal $kind:literal $short:expr, $cat:expr, $ns:expr,
+       $sub:expr, $verbs:expr, $table:expr, $generation:expr;)*) => {
+        &[$(BuiltIn {
+            group: $group, version: $version, plural: $plural, singular: $singular, kind: $kind, short_names: &$short,
+            categories: &$cat, namespaced: $ns, subresources: &$sub, verbs: $verbs, table: $table,
+            generation: $generation,
+        }),*]
+    };
+}
+
+use Verbs::{All, NoCollection, ReadOnly, Review};
+
+/// Every built-in resource, in the order of discovery.
+pub static TABLE: &[BuiltIn] = rows! {
+    "" "v1" "configmaps" "configmap" "ConfigMap" ["cm"], [], NS, [], All, None, NOGEN;
+    "" "v1" "endpoints" "endpoints" "Endpoints" ["ep"], [], NS, [], All, None, NOGEN;
+    "" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN;
+    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN;
+    "" "v1" "namespaces" "namespace" "Namespace" ["ns"], [], CLUSTER, ["finalize", "status"], NoCollection, None, NOGEN;
+    "" "v1" "nodes" "node" "Node" ["no"], [], CLUSTER, ["proxy", "status"], All, None, NOGEN;
+    "" "v1" "persistentvolumeclaims" "persistentvolumeclaim" "PersistentVolumeClaim" ["pvc"], [], NS, ["status"], All,
+        None, NOGEN;
+    "" "v1" "persistentvolumes" "persistentvolume" "PersistentVolume" ["pv"], [], CLUSTER, ["status"], All, None, NOGEN;
+    "" "v1" "pods" "pod" "Pod" ["po"], ["all"], NS,
+        ["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"],
+        All, None, GEN;
+    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN;
+    "" "v1" "replicationcontrollers" "replicationcontroller" "ReplicationController" ["rc"], ["all"], NS,
+        ["scale", "status"], All, None, GEN;
+    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN;
+    "" "v1" "secrets" "secret" "Secret" [], [], NS, [], All, None, NOGEN;
+    "" "v1" "serviceaccounts" "serviceaccount" "ServiceAccount" ["sa"], [], NS, ["token"], All, None, NOGEN;
+    "" "v1" "services" "service" "Service" ["svc"], ["all"], NS, ["proxy", "status"], All, None, NOGEN;
+    "apiregistration.k8s.io" "v1" "apiservices" "apiservice" "APIService" [], ["api-extensions"], CLUSTER, ["status"],
+        ReadOnly, None, NOGEN;
+    "apps" "v1" "controllerrevisions" "controllerrevision" "ControllerRevision" [], [], NS, [], All, None, NOGEN;
+    "apps" "v1" "daemonsets" "daemonset" "DaemonSet" ["ds"], ["all"], NS, ["status"], All, None, GEN;
+    "apps" "v1" "deployments" "deployment" "Deployment" ["deploy"], ["all"], NS, ["scale", "status"], All, None, GEN;
+    "apps" "v1" "replicasets" "replicaset" "ReplicaSet" ["rs"], ["all"], NS, ["scale", "status"], All, None, GEN;
+    "apps" "v1" "statefulsets" "statefulset" "StatefulSet" ["sts"], ["all"], NS, ["scale", "status"], All, None, GEN;
+    "events.k8s.io" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN;
+    "authentication.k8s.io" "v1" "selfsubjectreviews" "selfsubjectreview" "SelfSubjectReview" [], [], CLUSTER, [],
+        Review, None, NOGEN;
+    "authentication.k8s.io" "v1" "tokenreviews" "tokenreview" "TokenReview" [], [], CLUSTER, [], Review, None, NOGEN;
+    "authorization.k8s.io" "v1" "localsubjectaccessreviews" "localsubjectaccessreview" "LocalSubjectAccessReview" [], [],
+        NS, [], Review, None, NOGEN;
+    "authorization.k8s.io" "v1" "selfsubjectaccessreviews" "selfsubjectaccessreview" "SelfSubjectAccessReview" [], [],
+        CLUSTER, [], Review, None, NOGEN;
+    "authorization.k8s.io" "v1" "selfsubjectrulesreviews" "selfsubjectrulesreview" "SelfSubjectRulesReview" [], [],
+        CLUSTER, [], Review, None, NOGEN;
+    "authorization.k8s.io" "v1" "subjectaccessreviews" "subjectaccessreview" "SubjectAccessReview" [], [], CLUSTER, [],
+        Review, None, NOGEN;
+    "autoscaling" "v2" "horizontalpodautoscalers" "horizontalpodautoscaler" "HorizontalPodAutoscaler" ["hpa"], ["all"],
+        NS, ["status"], All, None, NOGEN;
+    "autoscaling" "v1" "horizontalpodautoscalers" "horizontalpodautoscaler" "HorizontalPodAutoscaler" ["hpa"], ["all"],
+        NS, ["status"], All, None, NOGEN;
+    "batch" "v1" "cronjobs" "cronjob" "CronJob" ["cj"], ["all"], NS, ["status"], All, None, GEN;
+    "batch" "v1" "jobs" "job" "Job" [], ["all"], NS, ["status"], All, None, GEN;
+    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN;
+    "networking.k8s.io" "v1" "ingresses" "ingress" "Ingress" ["ing"], [], NS, ["status"], All, None, GEN;
+    "networking.k8s.io" "v1" "networkpolicies" "networkpolicy" "NetworkPolicy" ["netpol"], [], NS, [], All, None, GEN;
+    "policy" "v1" "poddisruptionbudgets" "poddisruptionbudget" "PodDisruptionBudget" ["pdb"], [], NS, ["status"], All,
+        None, GEN;
+    "rbac.authorization.k8s.io" "v1" "clusterrolebindings" "clusterrolebinding" "ClusterRoleBinding" [], [], CLUSTER, [],
+        All, None, NOGEN;
+    "rbac.authorization.k8s.io" "v1" "clusterroles" "clusterrole" "ClusterRole" [], [], CLUSTER, [], All, None, NOGEN;
+    "rbac.authorization.k8s.io" "v1" "rolebindings" "rolebinding" "RoleBinding" [], [], NS, [], All, None, NOGEN;
+    "rbac.authorization.k8s.io" "v1" "roles" "role" "Role" [], [], NS, [], All, None, NOGEN;
+    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN;
+    "admissionregistration.k8s.io" "v1" "mutatingwebhookconfigurations" "mutatingwebhookconfiguration"
+        "MutatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN;
+    "admissionregistration.k8s.io" "v1" "validatingwebhookconfigurations" "validatingwebhookconfiguration"
+        "ValidatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN;
+    "apiextensions.k8s.io" "v1" "customresourcedefinitions" "customresourcedefinition" "CustomResourceDefinition"
+        ["crd", "crds"], ["api-extensions"], CLUSTER, ["status"], All, None, GEN;
+    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN;
+    "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN;
+    "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN;
+    "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN;
+    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN;
+    "resource.k8s.io" "v1" "resourceclaimtemplates" "resourceclaimtemplate" "ResourceClaimTemplate" [], [], NS, [], All,
+        None, NOGEN;
+};
+
+// === impl BuiltIn ===
+
+impl BuiltIn {
+    /// The row as a served resource.
+    pub fn resource(&'static self) -> Resource {
+        let strings = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+        Resource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            plural: self.plural.to_owned(),
+            singular: self.singular.to_owned(),
+            kind: self.kind.to_owned(),
+            list_kind: format!("{}List", self.kind),
+            short_names: strings(self.short_names),
+            categories: strings(self.categories),
+            namespaced: self.namespaced,
+            verbs: strings(self.verbs.names()),
+            table: self
+                .table
+                .map_or_else(|| Arc::from(format!("{}/{}", self.group, self.plural)), Arc::from),
+            origin: Origin::BuiltIn(self),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Custom resources: what a CustomResourceDefinition says about one of its versions.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Origin, Resource};
+use crate::schema::StructuralSchema;
+
+/// What one version of a CustomResourceDefinition says.
+#[derive(Debug, Clone)]
+pub struct Custom {
+    /// Name of the definition, `<plural>.<group>`.
+    pub crd_name: String,
+    /// Compiled schema of this version.
+    pub schema: Arc<StructuralSchema>,
+    /// Whether the version has a status subresource.
+    pub status: bool,
+    /// Scale subresource, if any.
+    pub scale: Option<ScalePaths>,
+    /// `additionalPrinterColumns`.
+    pub columns: Vec<Column>,
+    /// `selectableFields` as paths without the leading dot.
+    pub selectable: Vec<String>,
+    /// How objects become other versions.
+    pub conversion: Conversion,
+    /// Version that objects are stored in.
+    pub stored: StoredForm,
+    /// Warning sent with each answer of a deprecated version.
+    pub deprecation: Option<String>,
+}
+
+/// The version that objects are stored in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredForm {
+    /// `group/version` of the storage version.
+    pub api_version: String,
+}
+
+/// Paths of the scale subresource, without the leading dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// `spec.replicas`
+    pub spec_replicas: String,
+    /// `status.replicas`
+    pub status_replicas: String,
+    /// `status.selector`
+    pub selector: Option<String>,
+}
+
+/// One of `additionalPrinterColumns`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean`, `date`.
+    pub kind: String,
+    /// OpenAPI format, may be empty.
+    pub format: String,
+    /// Shown by explain.
+    pub description: String,
+    /// 0 is shown always.
+    pub priority: i64,
+    /// JSONPath below the object.
+    pub path: String,
+}
+
+/// How objects of one version become another version.
+#[derive(Debug, Clone)]
+pub enum Conversion {
+    /// Only `apiVersion` changes.
+    None,
+    /// `spec.conversion.webhook` of the definition, as written.
+    Webhook(Value),
+}
+
+// === impl Custom ===
+
+/// The resources that a definition serves, one per served version, newest first.
+pub fn resources(crd: &Value) -> Vec<Resource> {
+    let spec = &crd["spec"];
+    let names = if crd["status"]["acceptedNames"]["plural"].is_string() {
+        &crd["status"]["acceptedNames"]
+    } else {
+        &spec["names"]
+    };
+    let group = text(&spec["group"]);
+    let plural = text(&names["plural"]);
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let stored = versions
+        .iter()
+        .find(|v| v["storage"] == true)
+        .map(|v| format!("{group}/{}", text(&v["name"])))
+        .unwrap_or_default();
+    let table: Arc<str> = Arc::from(format!("{group}/{plural}"));
+    let mut resources: Vec<Resource> = versions
+        .iter()
+        .filter(|v| v["served"] == true)
+        .map(|version| {
+            let name = text(&version["name"]);
+            let kind = text(&names["kind"]);
+            let custom = Custom {
+                crd_name: format!("{plural}.{group}"),
+                schema: Arc::new(StructuralSchema::compile(crd, version)),
+                status: version["subresources"]["status"].is_object(),
+                scale: scale(&version["subresources"]["scale"]),
+                columns: columns(&version["additionalPrinterColumns"]),
+                selectable: version["selectableFields"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|f| text(&f["jsonPath"]).trim_start_matches('.').to_owned())
+                    .collect(),
+                conversion: if spec["conversion"]["strategy"] == "Webhook" {
+                    Conversion::Webhook(spec["conversion"]["webhook"].clone())
+                } else {
+                    Conversion::None
+                },
+                stored: StoredForm {
+                    api_version: stored.clone(),
+                },
+                deprecation: (version["deprecated"] == true).then(|| {
+                    version["deprecationWarning"].as_str().map_or_else(
+                        || format!("{group}/{name} {kind} is deprecated"),
+                        str::to_owned,
+                    )
+                }),
+            };
+            Resource {
+                group: group.clone(),
+                version: name,
+                plural: plural.clone(),
+                singular: text(&names["singular"]),
+                list_kind: names["listKind"]
+                    .as_str()
+                    .map_or_else(|| format!("{kind}List"), str::to_owned),
+                kind,
+                short_names: strings(&names["shortNames"]),
+                categories: strings(&names["categories"]),
+                namespaced: spec["scope"] == "Namespaced",
+                verbs: super::builtin::ALL_VERBS.iter().map(ToString::to_string).collect(),
+                table: Arc::clone(&table),
+                origin: Origin::Custom(Arc::new(custom)),
+            }
+        })
+        .collect();
+    resources.sort_by(|a, b| super::registry::version_order(&b.version, &a.version));
+    resources
+}
+
+fn scale(value: &Value) -> Option<ScalePaths> {
+    value.as_object()?;
+    let path = |key: &str| value[key].as_str().map(|p| p.trim_start_matches('.').to_owned());
+    Some(ScalePaths {
+        spec_replicas: path("specReplicasPath")?,
+        status_replicas: path("statusReplicasPath")?,
+        selector: path("labelSelectorPath").filter(|p| !p.is_empty()),
+    })
+}
+
+fn columns(value: &Value) -> Vec<Column> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|column| Column {
+            name: text(&column["name"]),
+            kind: text(&column["type"]),
+            format: text(&column["format"]),
+            description: text(&column["description"]),
+            priority: column["priority"].as_i64().unwrap_or(0),
+            path: text(&column["jsonPath"]),
+        })
+        .collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,122 @@
+//! Which resources are served: a table of built-in kinds, and custom resources added while running.
+
+pub mod builtin;
+pub mod custom;
+pub mod registry;
+
+use std::sync::Arc;
+
+pub use custom::{Column, Conversion, Custom, ScalePaths, StoredForm};
+pub use registry::Registry;
+
+use crate::status::About;
+
+/// One served version of one resource.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// API group; empty for core.
+    pub group: String,
+    /// `v1`, `v1alpha2`, …
+    pub version: String,
+    /// Lower-case plural, the path segment.
+    pub plural: String,
+    /// Lower-case singular.
+    pub singular: String,
+    /// Object kind.
+    pub kind: String,
+    /// List kind, usually `<Kind>List`.
+    pub list_kind: String,
+    /// Names that kubectl accepts besides.
+    pub short_names: Vec<String>,
+    /// Groups such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Verbs of the main resource, sorted.
+    pub verbs: Vec<String>,
+    /// Name of the store's table; shared by all versions and views of the same objects.
+    pub table: Arc<str>,
+    /// Where the definition came from.
+    pub origin: Origin,
+}
+
+/// Where a resource's definition came from, with what only that origin has.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A row of [`builtin::TABLE`].
+    BuiltIn(&'static builtin::BuiltIn),
+    /// A served version of a CustomResourceDefinition.
+    Custom(Arc<Custom>),
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// `v1` or `group/version`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `widgets.example.test`, or `pods` for core.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// For refusals about an object (plural in `details.kind`).
+    pub fn about<'a>(&'a self, name: &'a str) -> About<'a> {
+        About {
+            group: &self.group,
+            kind: &self.plural,
+            name,
+        }
+    }
+
+    /// For refusals about the content of an object (the kind in `details.kind`).
+    pub fn about_kind<'a>(&'a self, name: &'a str) -> About<'a> {
+        About {
+            group: &self.group,
+            kind: &self.kind,
+            name,
+        }
+    }
+
+    /// Whether this is a custom resource.
+    pub fn custom(&self) -> Option<&Arc<Custom>> {
+        match &self.origin {
+            Origin::Custom(custom) => Some(custom),
+            Origin::BuiltIn(_) => None,
+        }
+    }
+
+    /// The built-in row, if it is one.
+    pub fn built_in(&self) -> Option<&'static builtin::BuiltIn> {
+        match &self.origin {
+            Origin::BuiltIn(row) => Some(row),
+            Origin::Custom(_) => None,
+        }
+    }
+
+    /// Whether `PUT …/status` exists.
+    pub fn has_status(&self) -> bool {
+        match &self.origin {
+            Origin::BuiltIn(row) => row.subresources.contains(&"status"),
+            Origin::Custom(custom) => custom.status,
+        }
+    }
+
+    /// Whether `…/scale` exists.
+    pub fn has_scale(&self) -> bool {
+        match &self.origin {
+            Origin::BuiltIn(row) => row.subresources.contains(&"scale"),
+            Origin::Custom(custom) => custom.scale.is_some(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The resources served at this moment.
+
+use std::{
+    cmp::Ordering,
+    collections::HashMap,
+    sync::Arc,
+};
+
+use indexmap::IndexMap;
+use parking_lot::RwLock;
+
+use super::{Resource, builtin};
+
+/// Everything served: built-in rows, and the versions of established custom resource definitions.
+#[derive(Debug)]
+pub struct Registry {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_path: HashMap<(String, String, String), Arc<Resource>>,
+    /// Group → versions → resources, in the order of discovery.
+    groups: IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>>,
+    custom: IndexMap<String, Vec<Arc<Resource>>>,
+    /// Bumped at each change, for ETags.
+    generation: u64,
+}
+
+// === impl Registry ===
+
+impl Default for Registry {
+    fn default() -> Self {
+        let registry = Self {
+            inner: RwLock::default(),
+        };
+        registry.inner.write().rebuild();
+        registry
+    }
+}
+
+impl Registry {
+    /// The resource at `/apis/<group>/<version>/<plural>` (`/api/v1/…` for the empty group).
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        let key = (group.to_owned(), version.to_owned(), plural.to_owned());
+        self.inner.read().by_path.get(&key).cloned()
+    }
+
+    /// The resource of a kind in `group/version`.
+    pub fn find_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        let (group, version) = split_api_version(api_version);
+        let inner = self.inner.read();
+        let resources = inner.groups.get(group)?.get(version)?;
+        resources.iter().find(|r| r.kind == kind).cloned()
+    }
+
+    /// A served version of the objects in `table`, the preferred one.
+    pub fn find_table(&self, table: &str) -> Option<Arc<Resource>> {
+        let inner = self.inner.read();
+        inner
+            .groups
+            .values()
+            .flat_map(IndexMap::values)
+            .flatten()
+            .find(|r| &*r.table == table)
+            .cloned()
+    }
+
+    /// Groups with their versions, preferred first, and resources, in the order of discovery.
+    pub fn groups(&self) -> IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>> {
+        self.inner.read().groups.clone()
+    }
+
+    /// A number that changes with every change of what is served.
+    pub fn generation(&self) -> u64 {
+        self.inner.read().generation
+    }
+
+    /// Serves these versions for the definition `crd_name` from now on.
+    pub fn put_custom(&self, crd_name: &str, resources: Vec<Resource>) {
+        let mut inner = self.inner.write();
+        inner
+            .custom
+            .insert(crd_name.to_owned(), resources.into_iter().map(Arc::new).collect());
+        inner.rebuild();
+    }
+
+    /// Stops serving the definition `crd_name`.
+    pub fn remove_custom(&self, crd_name: &str) {
+        let mut inner = self.inner.write();
+        if inner.custom.shift_remove(crd_name).is_some() {
+            inner.rebuild();
+        }
+    }
+
+    /// One resource for each table: what garbage collection and namespace deletion walk over.
+    pub fn tables(&self) -> Vec<Arc<Resource>> {
+        let mut seen: IndexMap<Arc<str>, Arc<Resource>> = IndexMap::new();
+        let inner = self.inner.read();
+        for resource in inner.groups.values().flat_map(IndexMap::values).flatten() {
+            if resource.verbs.iter().any(|v| v == "list") {
+                seen.entry(Arc::clone(&resource.table))
+                    .or_insert_with(|| Arc::clone(resource));
+            }
+        }
+        seen.into_values().collect()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn rebuild(&mut self) {
+        let mut groups: IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>> = IndexMap::new();
+        for row in builtin::TABLE {
+            groups
+                .entry(row.group.to_owned())
+                .or_default()
+                .entry(row.version.to_owned())
+                .or_default()
+                .push(Arc::new(row.resource()));
+        }
+        let built_in = groups.len();
+        for resource in self.custom.values().flatten() {
+            groups
+                .entry(resource.group.clone())
+                .or_default()
+                .entry(resource.version.clone())
+                .or_default()
+                .push(Arc::clone(resource));
+        }
+        for (index, versions) in groups.values_mut().enumerate() {
+            if index >= built_in {
+                versions.sort_by(|a, _, b, _| version_order(b, a));
+            }
+            for resources in versions.values_mut() {
+                resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+            }
+        }
+        self.by_path = groups
+            .values()
+            .flat_map(IndexMap::values)
+            .flatten()
+            .map(|r| ((r.group.clone(), r.version.clone(), r.plural.clone()), Arc::clone(r)))
+            .collect();
+        self.groups = groups;
+        self.generation += 1;
+    }
+}
+
+/// `group/version` in two parts; the group is empty for core.
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// The Kubernetes order of versions: v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > anything else.
+pub(super) fn version_order(a: &str, b: &str) -> Ordering {
+    match (parse_version(a), parse_version(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (Some(_), None) => Ordering::Greater,
+        (None, Some(_)) => Ordering::Less,
+        (None, None) => b.cmp(a),
+    }
+}
+
+fn parse_version(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let major: u32 = rest[..digits].parse().ok()?;
+    let rest = &rest[digits..];
+    if rest.is_empty() {
+        return Some((2, major, 0));
+    }
+    let (stage, minor) = if let Some(minor) = rest.strip_prefix("beta") {
+        (1, minor)
+    } else {
+        (0, rest.strip_prefix("alpha")?)
+    };
+    Some((stage, major, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stable_versions_come_before_beta_before_alpha() {
+        let mut versions = vec!["v1alpha1", "v1", "odd", "v2beta1", "v2", "v1beta1"];
+        versions.sort_by(|a, b| version_order(b, a));
+        assert_eq!(versions, ["v2", "v1", "v2beta1", "v1beta1", "v1alpha1", "odd"]);
+    }
+}

@@ -1,0 +1,321 @@
+//! Refusals, as the `Status` objects that Kubernetes clients understand.
+
+use serde_json::{Map, Value, json};
+
+/// One entry of `details.causes`: which field is wrong, in which way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// `FieldValueInvalid`, `FieldValueRequired`, …
+    pub reason: &'static str,
+    /// `Invalid value: "x": must be …`
+    pub message: String,
+    /// Path of the field, `spec.template.spec.containers[0].name`.
+    pub field: String,
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// A value that breaks a rule; `value` is shown as JSON.
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: impl AsRef<str>) -> Self {
+        let detail = detail.as_ref();
+        Self {
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {}: {detail}", shown(value)),
+            field: field.into(),
+        }
+    }
+
+    /// A value that must be given.
+    pub fn required(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+        let detail = detail.as_ref();
+        let message = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        Self {
+            reason: "FieldValueRequired",
+            message,
+            field: field.into(),
+        }
+    }
+
+    /// A value that is none of the known ones.
+    pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
+        let known: Vec<String> = known.iter().map(|k| format!("\"{k}\"")).collect();
+        Self {
+            reason: "FieldValueNotSupported",
+            message: format!(
+                "Unsupported value: {}: supported values: {}",
+                shown(value),
+                known.join(", ")
+            ),
+            field: field.into(),
+        }
+    }
+
+    /// A field that must not be set (or changed) here.
+    pub fn forbidden(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {}", detail.as_ref()),
+            field: field.into(),
+        }
+    }
+
+    /// A value that must be unique and is not.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            reason: "FieldValueDuplicate",
+            message: format!("Duplicate value: {}", shown(value)),
+            field: field.into(),
+        }
+    }
+
+    /// A value that exceeds `most` bytes.
+    pub fn too_long(field: impl Into<String>, most: usize) -> Self {
+        Self {
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {most} bytes"),
+            field: field.into(),
+        }
+    }
+
+    /// A reference to something that does not exist.
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            reason: "FieldValueNotFound",
+            message: format!("Not found: {}", shown(value)),
+            field: field.into(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({"reason": self.reason, "message": self.message, "field": self.field})
+    }
+}
+
+/// How a wrong value is printed in a message: JSON without spaces.
+fn shown(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// A request that was refused: HTTP code, reason, text and details.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// HTTP status code.
+    pub code: u16,
+    /// `NotFound`, `Conflict`, …; empty for an internal error without one.
+    pub reason: &'static str,
+    /// The text that kubectl prints.
+    pub message: String,
+    /// `details` of the Status.
+    pub details: Option<Map<String, Value>>,
+    /// Seconds for the `Retry-After` header.
+    pub retry_after: Option<u32>,
+}
+
+/// What a refusal is about, for its `details`.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// API group, empty for core.
+    pub group: &'a str,
+    /// Plural resource name (or the kind, for validation).
+    pub kind: &'a str,
+    /// Object name, may be empty.
+    pub name: &'a str,
+}
+
+// === impl About ===
+
+impl About<'_> {
+    fn details(&self) -> Map<String, Value> {
+        let mut details = Map::new();
+        for (key, value) in [("name", self.name), ("group", self.group), ("kind", self.kind)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), Value::from(value));
+            }
+        }
+        details
+    }
+
+    fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.kind.to_owned()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
+    }
+}
+
+// === impl ApiError ===
+
+impl ApiError {
+    /// Any refusal without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+        }
+    }
+
+    /// 400 BadRequest.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 500 InternalError, worded as the reference words it.
+    pub fn internal(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let mut error = Self::new(500, "InternalError", format!("Internal error occurred: {message}"));
+        let mut details = Map::new();
+        details.insert("causes".to_owned(), json!([{ "message": message }]));
+        error.details = Some(details);
+        error
+    }
+
+    /// 500 without a reason: what the reference answers where it did not foresee the request.
+    pub fn unforeseen(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// 404 for an object that does not exist.
+    pub fn not_found(about: About<'_>) -> Self {
+        let mut error = Self::new(
+            404,
+            "NotFound",
+            format!("{} \"{}\" not found", about.qualified(), about.name),
+        );
+        error.details = Some(about.details());
+        error
+    }
+
+    /// 404 for a path that names no resource.
+    pub fn no_such_resource() -> Self {
+        let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
+        error.details = Some(Map::new());
+        error
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        let mut error = Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        error.details = Some(Map::new());
+        error
+    }
+
+    /// 409 AlreadyExists.
+    pub fn already_exists(about: About<'_>) -> Self {
+        let mut error = Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} \"{}\" already exists", about.qualified(), about.name),
+        );
+        error.details = Some(about.details());
+        error
+    }
+
+    /// 409 Conflict.
+    pub fn conflict(about: About<'_>, why: impl AsRef<str>) -> Self {
+        let mut error = Self::new(
+            409,
+            "Conflict",
+            format!(
+                "Operation cannot be fulfilled on {} \"{}\": {}",
+                about.qualified(),
+                about.name,
+                why.as_ref()
+            ),
+        );
+        error.details = Some(about.details());
+        error
+    }
+
+    /// 403 Forbidden for an operation on an object.
+    pub fn forbidden(about: About<'_>, why: impl AsRef<str>) -> Self {
+        let mut error = Self::new(
+            403,
+            "Forbidden",
+            format!("{} \"{}\" is forbidden: {}", about.qualified(), about.name, why.as_ref()),
+        );
+        error.details = Some(about.details());
+        error
+    }
+
+    /// 422 Invalid with its causes; `about.kind` is the kind here, not the plural.
+    pub fn invalid(about: About<'_>, causes: &[Cause]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let text = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut error = Self::new(
+            422,
+            "Invalid",
+            format!("{} \"{}\" is invalid: {text}", about.qualified(), about.name),
+        );
+        let mut details = about.details();
+        details.insert("causes".to_owned(), causes.iter().map(Cause::json).collect());
+        error.details = Some(details);
+        error
+    }
+
+    /// 415 with the accepted media types.
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
+        )
+    }
+
+    /// 406 with the media types that can be produced.
+    pub fn not_acceptable(produced: &str) -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            format!("only the following media types are accepted: {produced}"),
+        )
+    }
+
+    /// 410 for a revision that is no longer in the window.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// The `Status` object.
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = Value::from(self.reason);
+        }
+        if let Some(details) = &self.details {
+            status["details"] = Value::Object(details.clone());
+        }
+        status
+    }
+}

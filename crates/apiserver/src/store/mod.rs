@@ -1,0 +1,354 @@
+//! Objects in memory: one revision counter, one ordered table per resource, and a bounded window of past changes that
+//! watches read from.
+//!
+//! A watch is a cursor into its table's window rather than a queue of its own: a slow watcher costs nothing, and one
+//! that falls out of the window is told so with 410.
+
+mod journal;
+mod table;
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use journal::JournalError;
+use journal::Journal;
+use table::Table;
+
+/// Where an object is in its table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Object name.
+    pub name: String,
+}
+
+/// A stored object: immutable, shared by lists and watches.
+#[derive(Debug)]
+pub struct Stored {
+    /// The object in its storage version, `metadata.resourceVersion` included.
+    pub value: Value,
+    /// Revision of its last write.
+    pub revision: u64,
+    json: OnceLock<Bytes>,
+}
+
+/// One past change.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The revision the change made.
+    pub revision: u64,
+    /// Where.
+    pub key: Key,
+    /// The object before; none when it was created.
+    pub before: Option<Arc<Stored>>,
+    /// The object after; for a deletion, its last state with the deletion's revision.
+    pub after: Arc<Stored>,
+    /// Whether this was a deletion.
+    pub deleted: bool,
+}
+
+/// Why a write was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Creating what exists.
+    #[error("the object exists")]
+    Exists,
+    /// Changing what does not exist (any more).
+    #[error("the object does not exist")]
+    Missing,
+    /// The object is not at the expected revision any more.
+    #[error("the object was changed meanwhile")]
+    Changed,
+    /// The journal could not be written.
+    #[error("the journal could not be written: {0}")]
+    Journal(String),
+}
+
+/// The revision asked for is older than the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too old resource version: {asked} ({oldest})")]
+pub struct TooOld {
+    /// What was asked for.
+    pub asked: u64,
+    /// The oldest revision that a watch can start from.
+    pub oldest: u64,
+}
+
+/// A consistent view of (a part of) one table.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The store's revision at that moment.
+    pub revision: u64,
+    /// Objects ordered by namespace and name.
+    pub objects: Vec<(Key, Arc<Stored>)>,
+}
+
+/// All objects.
+#[derive(Debug)]
+pub struct Store {
+    inner: Mutex<Inner>,
+    window: usize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    revision: u64,
+    tables: HashMap<Arc<str>, Table>,
+    journal: Option<Journal>,
+}
+
+// === impl Key ===
+
+impl Key {
+    /// The key of an object by its metadata.
+    pub fn of(object: &Value) -> Self {
+        let part = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        Self {
+            namespace: part("namespace"),
+            name: part("name"),
+        }
+    }
+
+    /// A key from its parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+// === impl Stored ===
+
+impl Stored {
+    fn new(mut value: Value, revision: u64) -> Self {
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
+        }
+        Self {
+            value,
+            revision,
+            json: OnceLock::new(),
+        }
+    }
+
+    /// The object as JSON text, encoded once.
+    pub fn json(&self) -> Bytes {
+        self.json
+            .get_or_init(|| Bytes::from(serde_json::to_vec(&self.value).unwrap_or_default()))
+            .clone()
+    }
+}
+
+// === impl Store ===
+
+impl Store {
+    /// An empty store that remembers `window` changes per table for watches.
+    pub fn in_memory(window: usize) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                // etcd starts at 1; revisions below the first write never name a state with objects
+                revision: 1,
+                tables: HashMap::new(),
+                journal: None,
+            }),
+            window,
+        }
+    }
+
+    /// A store that keeps its objects in `directory`: what was acknowledged survives the death of the process.
+    pub fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
+        let (journal, revision, objects) = Journal::open(directory)?;
+        let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
+        for (name, value, object_revision) in objects {
+            let table = tables
+                .entry(Arc::from(name))
+                .or_insert_with(|| Table::new(revision));
+            let key = Key::of(&value);
+            table
+                .objects
+                .insert(key, Arc::new(Stored::new(value, object_revision)));
+        }
+        Ok(Self {
+            inner: Mutex::new(Inner {
+                revision,
+                tables,
+                journal: Some(journal),
+            }),
+            window,
+        })
+    }
+
+    /// The revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.inner.lock().revision
+    }
+
+    /// One object.
+    pub fn get(&self, table: &str, key: &Key) -> Option<Arc<Stored>> {
+        self.inner.lock().tables.get(table)?.objects.get(key).cloned()
+    }
+
+    /// The objects of a table, in one namespace or (`None`) in all.
+    pub fn list(&self, table: &str, namespace: Option<&str>) -> Snapshot {
+        let inner = self.inner.lock();
+        Snapshot {
+            revision: inner.revision,
+            objects: inner
+                .tables
+                .get(table)
+                .map(|t| t.range(namespace))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The objects as they were at `revision`, if the window reaches back that far.
+    pub fn list_at(&self, table: &str, namespace: Option<&str>, revision: u64) -> Result<Snapshot, TooOld> {
+        let inner = self.inner.lock();
+        let objects = match inner.tables.get(table) {
+            Some(t) => t.range_at(namespace, revision)?,
+            None => Vec::new(),
+        };
+        Ok(Snapshot { revision, objects })
+    }
+
+    /// Makes a table exist: watches from before this moment are refused as too old.
+    pub fn create_table(&self, table: &Arc<str>) {
+        let mut inner = self.inner.lock();
+        let revision = inner.revision;
+        inner
+            .tables
+            .entry(Arc::clone(table))
+            .or_insert_with(|| Table::new(revision));
+    }
+
+    /// Forgets an (empty) table; its watches end.
+    pub fn drop_table(&self, table: &str) {
+        self.inner.lock().tables.remove(table);
+    }
+
+    /// Stores a new object.
+    pub fn create(&self, table: &Arc<str>, key: Key, value: Value) -> Result<Arc<Stored>, WriteError> {
+        let mut inner = self.inner.lock();
+        if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
+            return Err(WriteError::Exists);
+        }
+        self.write(&mut inner, table, key, Some(value))
+    }
+
+    /// Replaces the object that is at revision `expected`.
+    pub fn update(&self, table: &Arc<str>, key: Key, expected: u64, value: Value) -> Result<Arc<Stored>, WriteError> {
+        let mut inner = self.inner.lock();
+        inner.check(table, &key, expected)?;
+        self.write(&mut inner, table, key, Some(value))
+    }
+
+    /// Removes the object that is at revision `expected`; its last state is returned.
+    pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<Stored>, WriteError> {
+        let mut inner = self.inner.lock();
+        inner.check(table, &key, expected)?;
+        self.write(&mut inner, table, key, None)
+    }
+
+    /// Signals of a table's changes: the value is the table's last revision. Ends when the table is dropped.
+    pub fn subscribe(&self, table: &Arc<str>) -> watch::Receiver<u64> {
+        let mut inner = self.inner.lock();
+        inner
+            .tables
+            .entry(Arc::clone(table))
+            .or_insert_with(|| Table::new(0))
+            .signal
+            .subscribe()
+    }
+
+    /// Up to `most` changes of a table after `cursor`, and the cursor to go on from.
+    pub fn changes(&self, table: &str, cursor: u64, most: usize) -> Result<(Vec<Change>, u64), TooOld> {
+        let inner = self.inner.lock();
+        let Some(table) = inner.tables.get(table) else {
+            return Ok((Vec::new(), cursor));
+        };
+        let changes = table.since(cursor, most)?;
+        let next = if changes.len() < most {
+            // nothing of this table lies between its last change and now
+            inner.revision.max(cursor)
+        } else {
+            changes.last().map_or(cursor, |c| c.revision)
+        };
+        Ok((changes, next))
+    }
+
+    /// Number of objects in a table.
+    pub fn count(&self, table: &str) -> usize {
+        self.inner.lock().tables.get(table).map_or(0, |t| t.objects.len())
+    }
+
+    fn write(
+        &self,
+        inner: &mut Inner,
+        table: &Arc<str>,
+        key: Key,
+        value: Option<Value>,
+    ) -> Result<Arc<Stored>, WriteError> {
+        let revision = inner.revision + 1;
+        let before = inner.tables.get(table).and_then(|t| t.objects.get(&key)).cloned();
+        let deleted = value.is_none();
+        let after = match (value, &before) {
+            (Some(value), _) => Arc::new(Stored::new(value, revision)),
+            (None, Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
+            (None, None) => return Err(WriteError::Missing),
+        };
+        if let Some(journal) = &inner.journal {
+            let stored = (!deleted).then_some(&*after);
+            journal
+                .record(table, &key, stored, revision)
+                .map_err(|error| WriteError::Journal(error.to_string()))?;
+        }
+        inner.revision = revision;
+        let target = inner
+            .tables
+            .entry(Arc::clone(table))
+            .or_insert_with(|| Table::new(0));
+        if deleted {
+            target.objects.remove(&key);
+        } else {
+            target.objects.insert(key.clone(), Arc::clone(&after));
+        }
+        target.remember(
+            Change {
+                revision,
+                key,
+                before,
+                after: Arc::clone(&after),
+                deleted,
+            },
+            self.window,
+        );
+        Ok(after)
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn check(&self, table: &str, key: &Key, expected: u64) -> Result<(), WriteError> {
+        let found = self
+            .tables
+            .get(table)
+            .and_then(|t| t.objects.get(key))
+            .ok_or(WriteError::Missing)?;
+        if found.revision == expected {
+            Ok(())
+        } else {
+            Err(WriteError::Changed)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! One table: its objects, and the window of its past changes.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+use tokio::sync::watch;
+
+use super::{Change, Key, Stored, TooOld};
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) objects: BTreeMap<Key, Arc<Stored>>,
+    pub(super) signal: watch::Sender<u64>,
+    history: VecDeque<Change>,
+    /// Changes up to this revision are not in the window any more.
+    forgotten: u64,
+}
+
+// === impl Table ===
+
+impl Table {
+    pub(super) fn new(revision: u64) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            signal: watch::Sender::new(revision),
+            history: VecDeque::new(),
+            forgotten: revision,
+        }
+    }
+
+    pub(super) fn range(&self, namespace: Option<&str>) -> Vec<(Key, Arc<Stored>)> {
+        let copy = |(key, stored): (&Key, &Arc<Stored>)| (key.clone(), Arc::clone(stored));
+        match namespace {
+            None => self.objects.iter().map(copy).collect(),
+            Some(namespace) => self
+                .objects
+                .range((Bound::Included(Key::new(namespace, "")), Bound::Unbounded))
+                .take_while(|(key, _)| key.namespace == namespace)
+                .map(copy)
+                .collect(),
+        }
+    }
+
+    /// The objects at an earlier revision: the present ones with the later changes undone.
+    pub(super) fn range_at(&self, namespace: Option<&str>, revision: u64) -> Result<Vec<(Key, Arc<Stored>)>, TooOld> {
+        self.check(revision)?;
+        let mut objects: BTreeMap<Key, Arc<Stored>> = self.range(namespace).into_iter().collect();
+        for change in self.history.iter().rev().take_while(|c| c.revision > revision) {
+            if namespace.is_some_and(|n| n != change.key.namespace) {
+                continue;
+            }
+            match &change.before {
+                Some(before) => objects.insert(change.key.clone(), Arc::clone(before)),
+                None => objects.remove(&change.key),
+            };
+        }
+        Ok(objects.into_iter().collect())
+    }
+
+    pub(super) fn since(&self, cursor: u64, most: usize) -> Result<Vec<Change>, TooOld> {
+        self.check(cursor)?;
+        let start = self.history.partition_point(|c| c.revision <= cursor);
+        Ok(self.history.range(start..).take(most).cloned().collect())
+    }
+
+    pub(super) fn remember(&mut self, change: Change, window: usize) {
+        let revision = change.revision;
+        self.history.push_back(change);
+        while self.history.len() > window {
+            if let Some(oldest) = self.history.pop_front() {
+                self.forgotten = oldest.revision;
+            }
+        }
+        self.signal.send_replace(revision);
+    }
+
+    fn check(&self, revision: u64) -> Result<(), TooOld> {
+        if revision < self.forgotten {
+            Err(TooOld {
+                asked: revision,
+                oldest: self.forgotten,
+            })
+        } else {
+            Ok(())
+        }
+    }
+}
