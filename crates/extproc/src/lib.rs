@@ -1,1 +1,47 @@
-//! The Envoy ext_proc wire, server and client; the only user of its protobuf types.
+//! The Envoy ext_proc wire, server and client.
+//!
+//! One bidirectional gRPC stream carries one HTTP request: a proxy (Envoy, or our gateway) sends [`Event`]s, a
+//! processor (the endpoint picker) answers with [`Action`]s. Bodies travel in `FULL_DUPLEX_STREAMED` mode
+//! (contract 04 §1), so every chunk that a proxy sends comes back from the processor, changed or not.
+//!
+//! * [`serve`] runs a [`Processor`]: a synchronous state machine per stream, without a task or channel of its own.
+//! * [`Client`] opens an [`Exchange`] per HTTP request; dropping the exchange cancels the stream.
+//!
+//! The transport (tonic over hyper) and the protobuf types do not appear in this interface, so either can be
+//! replaced without touching its users.
+
+mod client;
+mod error;
+mod headers;
+mod message;
+mod metadata;
+mod server;
+mod wire;
+
+pub use client::{Client, Exchange, Receiver, Sender};
+pub use error::{ClientError, ServeError};
+pub use headers::{Header, HeaderChanges, Headers};
+pub use message::{Action, Event, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Reply};
+pub use metadata::Metadata;
+pub use server::{Exchange as ProcessorExchange, Outbox, Processor, ServerOptions, serve};
+
+/// Names of the endpoint picker protocol: headers and metadata keys (contract 04 §1.3, §1.7, §1.8).
+pub mod names {
+    /// Header and metadata key of the chosen endpoint or endpoints: `ip:port[,ip:port…]`, best first.
+    pub const DESTINATION: &str = "x-gateway-destination-endpoint";
+    /// Metadata key of the endpoint that served, set by the proxy on the response.
+    pub const DESTINATION_SERVED: &str = "x-gateway-destination-endpoint-served";
+    /// Metadata key of the scores, as an object from `ip:port` to number.
+    pub const DESTINATION_SCORES: &str = "x-gateway-destination-endpoint-scores";
+    /// Metadata key (within [`SUBSET_NAMESPACE`]) of the endpoints to choose from.
+    pub const DESTINATION_SUBSET: &str = "x-gateway-destination-endpoint-subset";
+    /// Metadata namespace of the chosen and of the served endpoint.
+    pub const LB_NAMESPACE: &str = "envoy.lb";
+    /// Metadata namespace of the subset hint.
+    pub const SUBSET_NAMESPACE: &str = "envoy.lb.subset_hint";
+    /// Header of an error answer that says why a request was dropped.
+    pub const DROPPED_REASON: &str = "x-llm-d-request-dropped-reason";
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! The proxy's side: one stream per HTTP request.
+
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, task::Poll};
+
+use futures::future::BoxFuture;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Streaming, client::Grpc};
+use tonic_prost::ProstCodec;
+
+use crate::{
+    error::ClientError,
+    message::{Incoming, Reply},
+    wire::{ProcessingRequest, ProcessingResponse},
+};
+
+/// Messages waiting to be written on one stream. HTTP/2 flow control is the brake; a few messages let headers
+/// and the first chunks leave in one write.
+const OUTGOING: usize = 8;
+
+const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
+
+/// A client of one processor. Cheap to clone; all clones share one HTTP/2 connection, which is made by the first
+/// [`Client::open`] and made anew after it broke.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    address: SocketAddr,
+    target: Arc<str>,
+    origin: http::Uri,
+    tls: Option<tokio_rustls::TlsConnector>,
+    // An async lock: it is held while connecting, so that a burst of requests makes one connection.
+    live: tokio::sync::Mutex<Option<Connection>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("target", &self.inner.target)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of the processor at this address. With `tls`, the connection is encrypted as the configuration
+    /// says (proxies do not verify a picker's certificate: `longboat_tls::insecure_client_config`, ALPN `h2`);
+    /// without, it is plaintext HTTP/2 with prior knowledge. Does not connect yet.
+    pub fn new(address: SocketAddr, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let target: Arc<str> = address.to_string().into();
+        let origin = http::Uri::try_from(format!("{scheme}://{target}"))
+            .expect("a socket address is a valid authority");
+        Self {
+            inner: Arc::new(Inner {
+                address,
+                target,
+                origin,
+                tls: tls.map(tokio_rustls::TlsConnector::from),
+                live: tokio::sync::Mutex::new(None),
+            }),
+        }
+    }
+
+    /// Opens the stream for one HTTP request, connecting if there is no live connection. It does not wait for
+    /// the processor's answer; a processor that refuses the stream is seen by [`Exchange::receive`].
+    pub async fn open(&self) -> Result<Exchange, ClientError> {
+        let connection = self.connection().await?;
+        let (outgoing, queue) = mpsc::channel(OUTGOING);
+        let mut grpc = Grpc::with_origin(connection, self.inner.origin.clone())
+            // What a processor sends back is bounded by what we sent it.
+            .max_decoding_message_size(usize::MAX);
+        let mut opening: BoxFuture<'static, Result<Streaming<ProcessingResponse>, tonic::Status>> =
+            Box::pin(async move {
+                grpc.ready()
+                    .await
+                    .map_err(|error| tonic::Status::unavailable(error.to_string()))?;
+                grpc.streaming(
+                    tonic::Request::new(ReceiverStream::new(queue)),
+                    http::uri::PathAndQuery::from_static(PATH),
+                    ProstCodec::<ProcessingRequest, ProcessingResponse>::default(),
+                )
+                .await
+                .map(tonic::Response::into_inner)
+            });
+        // The first poll hands the request to the connection, which then drives it. The response's headers are not
+        // waited for: grpc-go sends them with its first message only.
+        let state = match futures::poll!(opening.as_mut()) {
+            Poll::Ready(opened) => State::Open(opened.map_err(|status| self.inner.status(status))?),
+            Poll::Pending => State::Opening(opening),
+        };
+        Ok(Exchange {
+            sender: Sender {
+                outgoing,
+                first: true,
+                client: self.clone(),
+            },
+            receiver: Receiver {
+                state,
+                client: self.clone(),
+            },
+        })
+    }
+
+    async fn connection(&self) -> Result<Connection, ClientError> {
+        let mut live = self.inner.live.lock().await;
+        if let Some(connection) = live.as_ref()
+            && !connection.requests.is_closed()
+        {
+            return Ok(connection.clone());
+        }
+        let connection = self.inner.connect().await?;
+        *live = Some(connection.clone());
+        Ok(connection)
+    }
+}
+
+impl Inner {
+    async fn connect(&self) -> Result<Connection, ClientError> {
+        let stream = TcpStream::connect(self.address)
+            .await
+            .map_err(|error| self.refused(error))?;
+        stream.set_nodelay(true).map_err(|error| self.refused(error))?;
+        match &self.tls {
+            None => self.handshake(TokioIo::new(stream)).await,
+            Some(tls) => {
+                let name = ServerName::IpAddress(self.address.ip().into());
+                let stream = tls
+                    .connect(name, stream)
+                    .await
+                    .map_err(|error| self.refused(error))?;
+                self.handshake(TokioIo::new(stream)).await
+            }
+        }
+    }
+
+    async fn handshake<I>(&self, io: I) -> Result<Connection, ClientError>
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    {
+        let (requests, connection) = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(io)
+            .await
+            .map_err(|error| self.refused(error))?;
+        let target = Arc::clone(&self.target);
+        let driver = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%target, %error, "Connection to the processor ended.");
+            }
+        });
+        Ok(Connection {
+            requests,
+            _driver: Arc::new(Driver(driver)),
+        })
+    }
+
+    fn refused(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
+        ClientError::Connect {
+            target: self.target.to_string(),
+            source: source.into(),
+        }
+    }
+
+    fn status(&self, status: tonic::Status) -> ClientError {
+        let target = self.target.to_string();
+        // tonic makes a status of transport errors too, and keeps them as its source.
+        if std::error::Error::source(&status).is_some() {
+            return ClientError::Broken {
+                target,
+                source: Box::new(status),
+            };
+        }
+        ClientError::Status {
+            target,
+            code: status.code() as i32,
+            message: status.message().to_owned(),
+        }
+    }
+}
+
+/// Per stream and for all streams of a connection: large enough that a long prompt (hundreds of kilobytes) is
+/// not held up by window updates.
+pub(crate) const STREAM_WINDOW: u32 = 1 << 20;
+pub(crate) const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// A live HTTP/2 connection. Streams hold clones, so it outlives a [`Client`] that reconnected or was dropped.
+#[derive(Clone)]
+struct Connection {
+    requests: http2::SendRequest<tonic::body::Body>,
+    _driver: Arc<Driver>,
+}
+
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl tower_service::Service<http::Request<tonic::body::Body>> for Connection {
+    type Response = http::Response<hyper::body::Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut std::task::Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.requests.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        Box::pin(self.requests.send_request(request))
+    }
+}
+
+/// The stream of one HTTP request. Dropping it cancels the stream, and the processor forgets the request.
+#[derive(Debug)]
+pub struct Exchange {
+    sender: Sender,
+    receiver: Receiver,
+}
+
+impl Exchange {
+    /// Sends the next event; see [`Sender::send`].
+    pub async fn send(&mut self, event: impl Into<Incoming>) -> Result<(), ClientError> {
+        self.sender.send(event).await
+    }
+
+    /// Waits for the next reply; see [`Receiver::receive`].
+    pub async fn receive(&mut self) -> Result<Option<Reply>, ClientError> {
+        self.receiver.receive().await
+    }
+
+    /// Separates the two directions, for sending a body while replies come in.
+    pub fn split(self) -> (Sender, Receiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+/// The sending half. Dropping it ends the stream in this direction: a processor takes that as the end of the
+/// request's life.
+#[derive(Debug)]
+pub struct Sender {
+    outgoing: mpsc::Sender<ProcessingRequest>,
+    first: bool,
+    client: Client,
+}
+
+impl Sender {
+    /// Sends the next event. It waits while the stream is busy, so keep receiving meanwhile. It fails when the
+    /// stream has ended; [`Receiver::receive`] knows why.
+    pub async fn send(&mut self, event: impl Into<Incoming>) -> Result<(), ClientError> {
+        let message = event.into().into_wire(std::mem::take(&mut self.first));
+        self.outgoing
+            .send(message)
+            .await
+            .map_err(|_| ClientError::Broken {
+                target: self.client.inner.target.to_string(),
+                source: "the stream has ended".into(),
+            })
+    }
+}
+
+/// The receiving half.
+pub struct Receiver {
+    state: State,
+    client: Client,
+}
+
+enum State {
+    Opening(BoxFuture<'static, Result<Streaming<ProcessingResponse>, tonic::Status>>),
+    Open(Streaming<ProcessingResponse>),
+    Ended,
+}
+
+impl Receiver {
+    /// Waits for the next reply; `None` when the processor ended the stream without error: it has nothing more to
+    /// say about this request. Safe to drop before it is done, as in `select!`.
+    pub async fn receive(&mut self) -> Result<Option<Reply>, ClientError> {
+        loop {
+            match &mut self.state {
+                State::Opening(opening) => match opening.await {
+                    Ok(stream) => self.state = State::Open(stream),
+                    Err(status) => {
+                        self.state = State::Ended;
+                        return Err(self.client.inner.status(status));
+                    }
+                },
+                State::Open(stream) => match stream.message().await {
+                    Ok(Some(message)) => {
+                        if let Some(reply) = Reply::from_wire(message) {
+                            return Ok(Some(reply));
+                        }
+                    }
+                    Ok(None) => self.state = State::Ended,
+                    Err(status) => {
+                        self.state = State::Ended;
+                        return Err(self.client.inner.status(status));
+                    }
+                },
+                State::Ended => return Ok(None),
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}

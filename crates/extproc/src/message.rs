@@ -1,0 +1,383 @@
+//! The messages of an exchange, and their translation to and from the wire.
+
+use bytes::Bytes;
+
+use crate::{
+    headers::{Header, HeaderChanges, Headers},
+    metadata::Metadata,
+    wire,
+};
+
+/// Envoy takes at most 64 KiB per streamed body message; the reference sends at most this many bytes
+/// (contract 04 §1.2). Replies with longer bodies are split when they are sent.
+pub const MAX_BODY_CHUNK: usize = 62_000;
+
+/// What a proxy reports about one HTTP request, in order: request, then response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The request's headers, pseudo-headers included.
+    RequestHeaders {
+        /// The fields.
+        headers: Headers,
+        /// There is neither body nor trailers.
+        end_of_stream: bool,
+    },
+    /// A chunk of the request's body.
+    RequestBody {
+        /// The bytes, which may be none with `end_of_stream`.
+        body: Bytes,
+        /// This is the last message of the request. Never set when trailers follow.
+        end_of_stream: bool,
+    },
+    /// The request's trailers, which end it.
+    RequestTrailers(Headers),
+    /// The response's headers, with `:status`.
+    ResponseHeaders {
+        /// The fields.
+        headers: Headers,
+        /// There is neither body nor trailers.
+        end_of_stream: bool,
+    },
+    /// A chunk of the response's body.
+    ResponseBody {
+        /// The bytes, which may be none with `end_of_stream`.
+        body: Bytes,
+        /// This is the last message of the response. Never set when trailers follow.
+        end_of_stream: bool,
+    },
+    /// The response's trailers, which end it.
+    ResponseTrailers(Headers),
+}
+
+/// An event with the metadata that came with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incoming {
+    /// What happened.
+    pub event: Event,
+    /// Forwarded metadata: the subset hint on a request, the served endpoint on a response.
+    pub metadata: Option<Metadata>,
+}
+
+impl From<Event> for Incoming {
+    fn from(event: Event) -> Self {
+        Self {
+            event,
+            metadata: None,
+        }
+    }
+}
+
+/// What a processor answers. Each direction has one header action, then body chunks, then trailers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Go on with the request headers, changed so.
+    RequestHeaders(HeaderChanges),
+    /// The next chunk of the request body to send on.
+    RequestBody {
+        /// The bytes.
+        body: Bytes,
+        /// The body ends here.
+        end_of_stream: bool,
+    },
+    /// Go on with the request trailers, changed so.
+    RequestTrailers(HeaderChanges),
+    /// Go on with the response headers, changed so.
+    ResponseHeaders(HeaderChanges),
+    /// The next chunk of the response body to send on.
+    ResponseBody {
+        /// The bytes.
+        body: Bytes,
+        /// The body ends here.
+        end_of_stream: bool,
+    },
+    /// Go on with the response trailers, changed so.
+    ResponseTrailers(HeaderChanges),
+    /// Answer the client with this, and forget the request.
+    Immediate(ImmediateResponse),
+}
+
+/// A response that the processor makes itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImmediateResponse {
+    /// The HTTP status code.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderChanges,
+    /// Its body.
+    pub body: Bytes,
+    /// Text for the proxy's access log.
+    pub details: String,
+}
+
+/// An action with the metadata that it sets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// What to do.
+    pub action: Action,
+    /// Metadata for the proxy; the chosen endpoint is in it.
+    pub metadata: Metadata,
+}
+
+impl From<Action> for Reply {
+    fn from(action: Action) -> Self {
+        Self {
+            action,
+            metadata: Metadata::default(),
+        }
+    }
+}
+
+// === wire: events ===
+
+impl Incoming {
+    /// `None`: a message of a kind that we do not know.
+    pub(crate) fn from_wire(message: wire::ProcessingRequest) -> Option<Self> {
+        use wire::Request;
+        let event = match message.request? {
+            Request::RequestHeaders(headers) => Event::RequestHeaders {
+                headers: read(headers.headers),
+                end_of_stream: headers.end_of_stream,
+            },
+            Request::ResponseHeaders(headers) => Event::ResponseHeaders {
+                headers: read(headers.headers),
+                end_of_stream: headers.end_of_stream,
+            },
+            Request::RequestBody(chunk) => Event::RequestBody {
+                body: chunk.body,
+                end_of_stream: chunk.end_of_stream,
+            },
+            Request::ResponseBody(chunk) => Event::ResponseBody {
+                body: chunk.body,
+                end_of_stream: chunk.end_of_stream,
+            },
+            Request::RequestTrailers(trailers) => Event::RequestTrailers(read(trailers.trailers)),
+            Request::ResponseTrailers(trailers) => Event::ResponseTrailers(read(trailers.trailers)),
+        };
+        Some(Self {
+            event,
+            metadata: message.metadata_context.map(Metadata::from_filter_metadata),
+        })
+    }
+
+    pub(crate) fn into_wire(self, first: bool) -> wire::ProcessingRequest {
+        use wire::Request;
+        let request = match self.event {
+            Event::RequestHeaders {
+                headers,
+                end_of_stream,
+            } => Request::RequestHeaders(wire::HttpHeaders {
+                headers: Some(write(headers)),
+                end_of_stream,
+            }),
+            Event::ResponseHeaders {
+                headers,
+                end_of_stream,
+            } => Request::ResponseHeaders(wire::HttpHeaders {
+                headers: Some(write(headers)),
+                end_of_stream,
+            }),
+            Event::RequestBody { body, end_of_stream } => {
+                Request::RequestBody(wire::HttpBody { body, end_of_stream })
+            }
+            Event::ResponseBody { body, end_of_stream } => {
+                Request::ResponseBody(wire::HttpBody { body, end_of_stream })
+            }
+            Event::RequestTrailers(trailers) => Request::RequestTrailers(wire::HttpTrailers {
+                trailers: Some(write(trailers)),
+            }),
+            Event::ResponseTrailers(trailers) => Request::ResponseTrailers(wire::HttpTrailers {
+                trailers: Some(write(trailers)),
+            }),
+        };
+        wire::ProcessingRequest {
+            metadata_context: self.metadata.map(Metadata::into_filter_metadata),
+            // As Envoy: said once, on the first message.
+            protocol_config: first.then_some(wire::ProtocolConfiguration {
+                request_body_mode: wire::FULL_DUPLEX_STREAMED,
+                response_body_mode: wire::FULL_DUPLEX_STREAMED,
+            }),
+            request: Some(request),
+        }
+    }
+}
+
+fn read(map: Option<wire::HeaderMap>) -> Headers {
+    map.unwrap_or_default()
+        .headers
+        .into_iter()
+        .map(read_value)
+        .collect()
+}
+
+fn read_value(header: wire::HeaderValue) -> Header {
+    // Envoy fills `raw_value` (any bytes) and leaves `value` empty; older proxies do the opposite.
+    Header {
+        name: header.key,
+        value: if header.raw_value.is_empty() {
+            header.value
+        } else {
+            header.raw_value
+        },
+    }
+}
+
+fn write(headers: Headers) -> wire::HeaderMap {
+    wire::HeaderMap {
+        headers: headers.0.into_iter().map(write_value).collect(),
+    }
+}
+
+fn write_value(header: Header) -> wire::HeaderValue {
+    wire::HeaderValue {
+        key: header.name,
+        value: Bytes::new(),
+        raw_value: header.value,
+    }
+}
+
+// === wire: actions ===
+
+impl Reply {
+    /// `None`: a message that changes nothing we know of, or breaks the protocol.
+    pub(crate) fn from_wire(message: wire::ProcessingResponse) -> Option<Self> {
+        use wire::Response;
+        let action = match message.response? {
+            Response::RequestHeaders(common) => Action::RequestHeaders(header_part(common)),
+            Response::ResponseHeaders(common) => Action::ResponseHeaders(header_part(common)),
+            Response::RequestBody(common) => {
+                let (body, end_of_stream) = body_part(common);
+                Action::RequestBody { body, end_of_stream }
+            }
+            Response::ResponseBody(common) => {
+                let (body, end_of_stream) = body_part(common);
+                Action::ResponseBody { body, end_of_stream }
+            }
+            Response::RequestTrailers(trailers) => {
+                Action::RequestTrailers(read_changes(trailers.header_mutation, false))
+            }
+            Response::ResponseTrailers(trailers) => {
+                Action::ResponseTrailers(read_changes(trailers.header_mutation, false))
+            }
+            Response::Immediate(immediate) => Action::Immediate(ImmediateResponse {
+                status: immediate
+                    .status
+                    .and_then(|status| u16::try_from(status.code).ok())
+                    .unwrap_or(500),
+                headers: read_changes(immediate.headers, false),
+                body: immediate.body,
+                details: immediate.details,
+            }),
+        };
+        Some(Self {
+            action,
+            metadata: message
+                .dynamic_metadata
+                .map(Metadata::from_struct)
+                .unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn into_wire(self) -> wire::ProcessingResponse {
+        use wire::Response;
+        let response = match self.action {
+            Action::RequestHeaders(changes) => Response::RequestHeaders(header_response(changes)),
+            Action::ResponseHeaders(changes) => Response::ResponseHeaders(header_response(changes)),
+            Action::RequestBody { body, end_of_stream } => {
+                Response::RequestBody(body_response(body, end_of_stream))
+            }
+            Action::ResponseBody { body, end_of_stream } => {
+                Response::ResponseBody(body_response(body, end_of_stream))
+            }
+            Action::RequestTrailers(changes) => Response::RequestTrailers(wire::TrailersResponse {
+                header_mutation: write_changes(changes),
+            }),
+            Action::ResponseTrailers(changes) => Response::ResponseTrailers(wire::TrailersResponse {
+                header_mutation: write_changes(changes),
+            }),
+            Action::Immediate(immediate) => Response::Immediate(wire::ImmediateResponse {
+                status: Some(wire::HttpStatus {
+                    code: i32::from(immediate.status),
+                }),
+                headers: write_changes(immediate.headers),
+                body: immediate.body,
+                details: immediate.details,
+            }),
+        };
+        wire::ProcessingResponse {
+            dynamic_metadata: (!self.metadata.is_empty()).then(|| self.metadata.into_struct()),
+            response: Some(response),
+        }
+    }
+}
+
+fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
+    let common = wrapper.response.unwrap_or_default();
+    read_changes(common.header_mutation, common.clear_route_cache)
+}
+
+fn body_part(wrapper: wire::CommonWrapper) -> (Bytes, bool) {
+    match wrapper
+        .response
+        .and_then(|common| common.body_mutation)
+        .and_then(|body| body.mutation)
+    {
+        Some(wire::Mutation::Streamed(chunk)) => (chunk.body, chunk.end_of_stream),
+        // Not for this mode (contract 04 §1.2); taken as a chunk that does not end the body.
+        Some(wire::Mutation::Body(body)) => (body, false),
+        Some(wire::Mutation::ClearBody(_)) | None => (Bytes::new(), false),
+    }
+}
+
+fn read_changes(mutation: Option<wire::HeaderMutation>, clear_route_cache: bool) -> HeaderChanges {
+    let mutation = mutation.unwrap_or_default();
+    HeaderChanges {
+        set: mutation
+            .set_headers
+            .into_iter()
+            .filter_map(|option| option.header)
+            .map(read_value)
+            .collect(),
+        remove: mutation.remove_headers,
+        clear_route_cache,
+    }
+}
+
+fn write_changes(changes: HeaderChanges) -> Option<wire::HeaderMutation> {
+    if changes.set.is_empty() && changes.remove.is_empty() {
+        return None;
+    }
+    Some(wire::HeaderMutation {
+        set_headers: changes
+            .set
+            .into_iter()
+            .map(|header| wire::HeaderValueOption {
+                header: Some(write_value(header)),
+                append_action: wire::OVERWRITE_IF_EXISTS_OR_ADD,
+            })
+            .collect(),
+        remove_headers: changes.remove,
+    })
+}
+
+fn header_response(changes: HeaderChanges) -> wire::CommonWrapper {
+    let clear_route_cache = changes.clear_route_cache;
+    wire::CommonWrapper {
+        response: Some(wire::CommonResponse {
+            header_mutation: write_changes(changes),
+            body_mutation: None,
+            clear_route_cache,
+        }),
+    }
+}
+
+fn body_response(body: Bytes, end_of_stream: bool) -> wire::CommonWrapper {
+    wire::CommonWrapper {
+        response: Some(wire::CommonResponse {
+            header_mutation: None,
+            body_mutation: Some(wire::BodyMutation {
+                mutation: Some(wire::Mutation::Streamed(wire::HttpBody { body, end_of_stream })),
+            }),
+            clear_route_cache: false,
+        }),
+    }
+}
