@@ -2,6 +2,7 @@
 
 pub mod kinds;
 pub mod patching;
+pub mod pod_access;
 pub mod schema;
 mod server;
 pub mod status;

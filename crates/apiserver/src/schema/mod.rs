@@ -40,6 +40,9 @@ pub fn unknown_builtin_fields(_resource: &Resource, _object: &Value) -> Vec<Stri
     Vec::new()
 }
 
+/// Drops what [`unknown_builtin_fields`] names.
+pub fn prune_builtin(_resource: &Resource, _object: &mut Value) {}
+
 /// Why `object` cannot be read as the built-in kind of `resource` (a wrong JSON type somewhere), in the words of the
 /// reference's decoder, without its `… in version … cannot be handled as a …: ` prefix.
 pub fn mistyped_builtin_field(_resource: &Resource, _object: &Value) -> Option<String> {
