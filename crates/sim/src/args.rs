@@ -1,0 +1,328 @@
+//! The command line: vLLM's `serve` and the reference simulator's flags, in one.
+//!
+//! vLLM's flags take lists (`--served-model-name A B`) and number in the hundreds, so this is no clap parser: flags
+//! that change what the simulator does are known by name, every other flag is accepted and reported as ignored.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use crate::duration;
+
+/// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.
+pub const VERSION: &str = "0.22.0";
+
+/// How answers come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Filler sentences.
+    Random,
+    /// The prompt, repeated.
+    Echo,
+}
+
+/// How long things take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Latency {
+    /// Fixed part of the time to the first token.
+    pub(crate) first_token: Duration,
+    /// Additional time for each prompt token that the prefix cache does not hold.
+    pub(crate) prefill_per_token: Duration,
+    /// Time between two tokens of one answer.
+    pub(crate) between_tokens: Duration,
+}
+
+/// Everything that a start of the simulator depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Args {
+    pub(crate) host: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) model: String,
+    pub(crate) served_names: Vec<String>,
+    pub(crate) lora_names: Vec<String>,
+    pub(crate) mode: Mode,
+    pub(crate) seed: Option<u64>,
+    pub(crate) max_model_len: usize,
+    pub(crate) max_num_seqs: usize,
+    pub(crate) max_waiting: usize,
+    pub(crate) block_size: usize,
+    pub(crate) cache_blocks: usize,
+    pub(crate) latency: Latency,
+    pub(crate) time_factor_under_load: f64,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    pub(crate) ignored: Vec<String>,
+}
+
+/// A command line that cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ArgsError {
+    /// A flag stands without the value that it needs.
+    #[error("flag `{0}` needs a value")]
+    Missing(String),
+    /// A value does not fit its flag.
+    #[error("flag `{flag}`: {reason}")]
+    Invalid {
+        /// The flag as written.
+        flag: String,
+        /// What is wrong with the value.
+        reason: String,
+    },
+    /// Neither `--model` nor a positional model was given.
+    #[error("no model: give it as `vllm serve MODEL` or `--model MODEL`")]
+    NoModel,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Parses the arguments of `vllm serve` (without those two words). Latencies default to those of a small model on
+    /// one accelerator, so that a first try looks like the real thing.
+    pub fn vllm<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
+        let mut defaults = Self::defaults();
+        defaults.max_model_len = 32_768;
+        defaults.max_num_seqs = 256;
+        defaults.cache_blocks = 8192;
+        defaults.latency = Latency {
+            first_token: Duration::from_millis(15),
+            prefill_per_token: Duration::from_micros(60),
+            between_tokens: Duration::from_millis(6),
+        };
+        defaults.parse(arguments)
+    }
+
+    /// Parses the arguments of `longboat sim`, with the reference simulator's defaults: no latency at all.
+    pub fn simulator<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
+        Self::defaults().parse(arguments)
+    }
+
+    /// The port that will be listened on; 0 lets the system choose.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn defaults() -> Self {
+        Self {
+            host: IpAddr::from([127, 0, 0, 1]),
+            port: 8000,
+            model: String::new(),
+            served_names: Vec::new(),
+            lora_names: Vec::new(),
+            mode: Mode::Random,
+            seed: None,
+            max_model_len: 1024,
+            max_num_seqs: 5,
+            max_waiting: 1000,
+            block_size: 16,
+            cache_blocks: 1024,
+            latency: Latency::default(),
+            time_factor_under_load: 1.0,
+            shutdown_timeout: Duration::from_secs(5),
+            certificate: None,
+            ignored: Vec::new(),
+        }
+    }
+
+    fn parse<S: AsRef<str>>(mut self, arguments: &[S]) -> Result<Self, ArgsError> {
+        let mut certificate = (None, None);
+        // Presets leave empty arguments where a template rendered to nothing.
+        let mut words = arguments
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|word| !word.is_empty())
+            .peekable();
+        while let Some(word) = words.next() {
+            let Some(flag) = word.strip_prefix("--") else {
+                if self.model.is_empty() {
+                    word.clone_into(&mut self.model);
+                } else {
+                    self.ignored.push(word.to_owned());
+                }
+                continue;
+            };
+            let (name, mut inline) = match flag.split_once('=') {
+                Some((name, value)) => (name.replace('_', "-"), Some(value.to_owned())),
+                None => (flag.replace('_', "-"), None),
+            };
+            let mut list = Vec::new();
+            while inline.is_none()
+                && let Some(value) = words.next_if(|next| !next.starts_with("--"))
+            {
+                list.push(value.to_owned());
+                if !matches!(name.as_str(), "served-model-name" | "lora-modules") {
+                    break;
+                }
+            }
+            list.extend(inline.take());
+            let flag = Flag {
+                name: &name,
+                word,
+                values: &list,
+            };
+            match name.as_str() {
+                "host" => self.host = flag.value()?,
+                "port" => self.port = flag.value()?,
+                "model" => self.model = flag.value()?,
+                "served-model-name" => self.served_names = flag.names(),
+                "lora-modules" => self.lora_names = flag.lora(),
+                "mode" => {
+                    self.mode = match flag.text()? {
+                        "random" => Mode::Random,
+                        "echo" => Mode::Echo,
+                        other => {
+                            return Err(
+                                flag.invalid(format!("`{other}` is no mode; expected `random` or `echo`"))
+                            );
+                        }
+                    }
+                }
+                "seed" => self.seed = Some(flag.value()?),
+                "max-model-len" => self.max_model_len = flag.positive()?,
+                "max-num-seqs" => self.max_num_seqs = flag.positive()?,
+                "max-waiting-queue-length" => self.max_waiting = flag.value()?,
+                "block-size" => self.block_size = flag.positive()?,
+                "kv-cache-size" | "num-gpu-blocks-override" => self.cache_blocks = flag.positive()?,
+                "time-to-first-token" | "prefill-overhead" => self.latency.first_token = flag.duration()?,
+                "prefill-time-per-token" => self.latency.prefill_per_token = flag.duration()?,
+                "inter-token-latency" => self.latency.between_tokens = flag.duration()?,
+                "time-factor-under-load" => self.time_factor_under_load = flag.factor()?,
+                // vLLM takes whole seconds here.
+                "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
+                "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
+                "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
+                _ => self.ignored.push(format!("--{name}")),
+            }
+        }
+        self.certificate = match certificate {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(ArgsError::Missing("--ssl-keyfile".into())),
+            (None, Some(_)) => return Err(ArgsError::Missing("--ssl-certfile".into())),
+        };
+        if self.model.is_empty() {
+            return Err(ArgsError::NoModel);
+        }
+        if self.served_names.is_empty() {
+            self.served_names.push(self.model.clone());
+        }
+        Ok(self)
+    }
+}
+
+struct Flag<'a> {
+    name: &'a str,
+    word: &'a str,
+    values: &'a [String],
+}
+
+// === impl Flag ===
+
+impl Flag<'_> {
+    fn text(&self) -> Result<&str, ArgsError> {
+        self.values
+            .first()
+            .map(String::as_str)
+            .ok_or_else(|| ArgsError::Missing(format!("--{}", self.name)))
+    }
+
+    fn value<T: std::str::FromStr<Err: std::fmt::Display>>(&self) -> Result<T, ArgsError> {
+        let text = self.text()?;
+        text.parse()
+            .map_err(|error| self.invalid(format!("`{text}`: {error}")))
+    }
+
+    fn positive(&self) -> Result<usize, ArgsError> {
+        match self.value()? {
+            0 => Err(self.invalid("must be at least 1".into())),
+            value => Ok(value),
+        }
+    }
+
+    fn factor(&self) -> Result<f64, ArgsError> {
+        let value: f64 = self.value()?;
+        if (1.0..=1000.0).contains(&value) {
+            Ok(value)
+        } else {
+            Err(self.invalid(format!("`{value}` is outside of 1.0 to 1000")))
+        }
+    }
+
+    fn duration(&self) -> Result<Duration, ArgsError> {
+        duration::parse(self.text()?).map_err(|reason| self.invalid(reason))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.values
+            .iter()
+            .flat_map(|value| value.split(','))
+            .filter(|name| !name.is_empty())
+            .map(Into::into)
+            .collect()
+    }
+
+    /// vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
+    fn lora(&self) -> Vec<String> {
+        self.values
+            .iter()
+            .filter_map(|value| match serde_json::from_str::<serde_json::Value>(value) {
+                Ok(json) => json.get("name")?.as_str().map(Into::into),
+                Err(_) => value.split_once('=').map(|(name, _)| name.to_owned()),
+            })
+            .collect()
+    }
+
+    fn invalid(&self, reason: String) -> ArgsError {
+        ArgsError::Invalid {
+            flag: self.word.to_owned(),
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_presets_command_line_is_understood() {
+        let args = Args::vllm(&[
+            "/mnt/models",
+            "--served-model-name",
+            "Qwen/Qwen2.5-7B",
+            "publishers/ns/models/q",
+            "--port",
+            "8001",
+            "--disable-access-log-for-endpoints",
+            "/health,/metrics",
+            "",
+            "--enable-ssl-refresh",
+            "--ssl-certfile=/c",
+            "--ssl_keyfile",
+            "/k",
+        ])
+        .unwrap();
+        assert_eq!(args.served_names, ["Qwen/Qwen2.5-7B", "publishers/ns/models/q"]);
+        assert_eq!((args.model.as_str(), args.port), ("/mnt/models", 8001));
+        assert_eq!(args.certificate, Some(("/c".into(), "/k".into())));
+        assert_eq!(
+            args.ignored,
+            ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]
+        );
+    }
+
+    #[test]
+    fn wrong_values_name_their_flag() {
+        assert_eq!(Args::simulator(&["--port", "x", "m"]).unwrap_err().to_string(), {
+            "flag `--port`: `x`: invalid digit found in string"
+        });
+        assert_eq!(
+            Args::simulator(&["m", "--port"]).unwrap_err(),
+            ArgsError::Missing("--port".into())
+        );
+        assert_eq!(Args::simulator::<&str>(&[]).unwrap_err(), ArgsError::NoModel);
+        assert!(Args::simulator(&["m", "--mode", "loud"]).is_err());
+        assert!(Args::simulator(&["m", "--block-size", "0"]).is_err());
+        assert_eq!(
+            Args::simulator(&["m", "--ssl-keyfile", "k"]),
+            Err(ArgsError::Missing("--ssl-certfile".into()))
+        );
+    }
+}

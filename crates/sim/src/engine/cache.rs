@@ -1,0 +1,184 @@
+//! The prefix cache: fixed-size blocks of tokens, shared between requests, least recently used out first.
+
+use std::collections::{BTreeMap, HashMap};
+
+use xxhash_rust::xxh64::xxh64;
+
+/// A block is identified by its tokens and everything before them.
+type BlockHash = u64;
+
+#[derive(Debug)]
+struct Block {
+    users: usize,
+    used_at: u64,
+}
+
+/// Which blocks are in memory, and who uses them.
+#[derive(Debug)]
+pub(crate) struct KvCache {
+    capacity: usize,
+    block_size: usize,
+    blocks: HashMap<BlockHash, Block>,
+    /// Unused blocks by when they were last used: the order of eviction.
+    idle: BTreeMap<u64, BlockHash>,
+    /// Blocks in use that no other request can share: partly filled ones and generated tokens.
+    private: usize,
+    clock: u64,
+}
+
+/// What one running request holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    blocks: Vec<BlockHash>,
+    private: usize,
+    /// Prompt tokens that were found in the cache.
+    pub(crate) cached_tokens: usize,
+}
+
+// === impl KvCache ===
+
+impl KvCache {
+    pub(crate) fn new(capacity: usize, block_size: usize) -> Self {
+        Self {
+            capacity,
+            block_size,
+            blocks: HashMap::new(),
+            idle: BTreeMap::new(),
+            private: 0,
+            clock: 0,
+        }
+    }
+
+    /// Takes the blocks of a prompt, and room for `generated` more tokens; `None` when running requests leave too
+    /// little room, so that the request has to wait.
+    pub(crate) fn take(&mut self, prompt: &[u32], generated: usize) -> Option<Held> {
+        let hashes = self.hashes(prompt);
+        let hits = hashes
+            .iter()
+            .take_while(|hash| self.blocks.contains_key(hash))
+            .count();
+        let private = (prompt.len() + generated).div_ceil(self.block_size) - hashes.len();
+        let wanted_idle = hashes[..hits]
+            .iter()
+            .filter(|hash| self.blocks.get(hash).is_some_and(|b| b.users == 0))
+            .count();
+        let free = self.capacity - self.in_use();
+        if hashes.len() - hits + wanted_idle + private > free {
+            return None;
+        }
+        // vLLM always computes at least the last token itself.
+        let cached_tokens = (hits * self.block_size).min(prompt.len().saturating_sub(1));
+        for hash in &hashes {
+            self.clock += 1;
+            let block = self.blocks.entry(*hash).or_insert(Block { users: 0, used_at: 0 });
+            if block.users == 0 {
+                self.idle.remove(&block.used_at);
+            }
+            block.users += 1;
+            block.used_at = self.clock;
+        }
+        self.private += private;
+        self.evict();
+        Some(Held {
+            blocks: hashes,
+            private,
+            cached_tokens,
+        })
+    }
+
+    /// Gives everything back; shareable blocks stay until the room is needed.
+    pub(crate) fn release(&mut self, held: &Held) {
+        self.private -= held.private;
+        for hash in &held.blocks {
+            self.clock += 1;
+            if let Some(block) = self.blocks.get_mut(hash) {
+                block.users -= 1;
+                block.used_at = self.clock;
+                if block.users == 0 {
+                    self.idle.insert(self.clock, *hash);
+                }
+            }
+        }
+        self.evict();
+    }
+
+    /// Part of the memory that running requests use, 0 to 1: vLLM's `kv_cache_usage_perc`.
+    #[expect(clippy::cast_precision_loss, reason = "block counts are far below 2^52")]
+    pub(crate) fn usage(&self) -> f64 {
+        self.in_use() as f64 / self.capacity as f64
+    }
+
+    fn in_use(&self) -> usize {
+        self.blocks.len() - self.idle.len() + self.private
+    }
+
+    fn evict(&mut self) {
+        while self.blocks.len() + self.private > self.capacity {
+            let Some((_, hash)) = self.idle.pop_first() else {
+                return;
+            };
+            self.blocks.remove(&hash);
+        }
+    }
+
+    fn hashes(&self, prompt: &[u32]) -> Vec<BlockHash> {
+        let mut bytes = Vec::with_capacity(self.block_size * 4);
+        let mut parent = 0;
+        prompt
+            .chunks_exact(self.block_size)
+            .map(|block| {
+                bytes.clear();
+                bytes.extend(block.iter().flat_map(|token| token.to_le_bytes()));
+                parent = xxh64(&bytes, parent);
+                parent
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(start: u32, tokens: u32) -> Vec<u32> {
+        (start..start + tokens).collect()
+    }
+
+    #[test]
+    fn a_repeated_prefix_is_found_and_a_different_one_is_not() {
+        let mut cache = KvCache::new(100, 16);
+        let first = cache.take(&prompt(0, 64), 0).unwrap();
+        assert_eq!(first.cached_tokens, 0);
+        cache.release(&first);
+        assert_eq!(cache.usage().to_bits(), 0f64.to_bits());
+        let longer = cache.take(&prompt(0, 100), 0).unwrap();
+        assert_eq!(longer.cached_tokens, 64);
+        assert_eq!(cache.take(&prompt(1, 64), 0).unwrap().cached_tokens, 0);
+        assert_eq!(cache.take(&prompt(0, 64), 0).unwrap().cached_tokens, 63);
+    }
+
+    #[test]
+    fn running_requests_fill_the_memory_and_make_others_wait() {
+        let mut cache = KvCache::new(4, 16);
+        let held = cache.take(&prompt(0, 40), 10).unwrap();
+        assert!((cache.usage() - 1.0).abs() < f64::EPSILON);
+        assert_eq!(cache.take(&prompt(500, 16), 0), None);
+        cache.release(&held);
+        assert!(cache.take(&prompt(500, 64), 0).is_some());
+    }
+
+    #[test]
+    fn the_least_recently_used_blocks_make_room() {
+        let mut cache = KvCache::new(4, 16);
+        for start in [0, 1000] {
+            let held = cache.take(&prompt(start, 32), 0).unwrap();
+            cache.release(&held);
+        }
+        let again = cache.take(&prompt(0, 32), 0).unwrap();
+        cache.release(&again);
+        let newcomer = cache.take(&prompt(2000, 32), 0).unwrap();
+        cache.release(&newcomer);
+        assert_eq!(cache.take(&prompt(0, 32), 0).unwrap().cached_tokens, 31);
+        assert_eq!(cache.take(&prompt(1000, 32), 0).unwrap().cached_tokens, 0);
+    }
+}

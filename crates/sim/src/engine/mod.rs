@@ -1,0 +1,240 @@
+//! What an engine does with a request besides computing: queue it, hold its memory, and take its time.
+
+mod cache;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+use self::cache::{Held, KvCache};
+use crate::{args::Args, metrics::Metrics};
+
+/// The simulated engine: one per process.
+pub(crate) struct Engine {
+    pub(crate) args: Args,
+    pub(crate) metrics: Metrics,
+    slots: Arc<Semaphore>,
+    cache: Mutex<KvCache>,
+    released: Notify,
+    waiting: AtomicUsize,
+    running: AtomicUsize,
+}
+
+/// The waiting queue is full.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Overloaded;
+
+/// A request that is being worked on; dropping it, finished or abandoned, frees what it holds.
+pub(crate) struct Running {
+    engine: Arc<Engine>,
+    held: Held,
+    prompt_tokens: usize,
+    admitted: Instant,
+    _slot: OwnedSemaphorePermit,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    pub(crate) fn new(args: Args) -> Self {
+        Self {
+            metrics: Metrics::new(&args.served_names[0], args.block_size, args.cache_blocks),
+            slots: Arc::new(Semaphore::new(args.max_num_seqs)),
+            cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size)),
+            released: Notify::new(),
+            waiting: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            args,
+        }
+    }
+
+    /// Waits for a place in the batch and for memory.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        prompt: &[u32],
+        generated: usize,
+    ) -> Result<Running, Overloaded> {
+        let arrived = Instant::now();
+        let waiting = Waiting::join(self)?;
+        // The semaphore is never closed.
+        let slot = self.slots.clone().acquire_owned().await.map_err(|_| Overloaded)?;
+        let held = loop {
+            // Registered before looking, so that a release in between is not missed.
+            let released = self.released.notified();
+            if let Some(held) = self.cache.lock().take(prompt, generated) {
+                break held;
+            }
+            released.await;
+        };
+        drop(waiting);
+        self.running.fetch_add(1, Ordering::Relaxed);
+        self.metrics.queue_time.observe(arrived.elapsed().as_secs_f64());
+        self.metrics.prefix(prompt.len(), held.cached_tokens);
+        Ok(Running {
+            engine: self.clone(),
+            held,
+            prompt_tokens: prompt.len(),
+            admitted: Instant::now(),
+            _slot: slot,
+        })
+    }
+
+    /// Metrics as a Prometheus text page.
+    pub(crate) fn page(&self) -> String {
+        let load = |count: &AtomicUsize| i64::try_from(count.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        self.metrics.page(
+            load(&self.running),
+            load(&self.waiting),
+            self.cache.lock().usage(),
+        )
+    }
+
+    /// How much longer everything takes for the present number of running requests (`--time-factor-under-load`).
+    #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
+    fn slowdown(&self) -> f64 {
+        let others = self.running.load(Ordering::Relaxed).saturating_sub(1) as f64;
+        let most = self.args.max_num_seqs.saturating_sub(1).max(1) as f64;
+        1.0 + (self.args.time_factor_under_load - 1.0) * (others / most).min(1.0)
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+// === impl Waiting ===
+
+impl<'a> Waiting<'a> {
+    fn join(engine: &'a Engine) -> Result<Self, Overloaded> {
+        let room = engine
+            .args
+            .max_waiting
+            .saturating_add(engine.slots.available_permits());
+        let joined = Self(&engine.waiting);
+        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room {
+            Err(Overloaded)
+        } else {
+            Ok(joined)
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Prompt tokens that did not have to be computed.
+    pub(crate) fn cached_tokens(&self) -> usize {
+        self.held.cached_tokens
+    }
+
+    /// Spends the time that the prompt takes, less what the cache saves.
+    pub(crate) async fn prefill(&self) {
+        let latency = self.engine.args.latency;
+        let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens).unwrap_or(u32::MAX);
+        self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached))
+            .await;
+        self.engine
+            .metrics
+            .first_token
+            .observe(self.admitted.elapsed().as_secs_f64());
+    }
+
+    /// Spends the time between two tokens.
+    pub(crate) async fn decode(&self) {
+        let before = Instant::now();
+        self.spend(self.engine.args.latency.between_tokens).await;
+        self.engine
+            .metrics
+            .between_tokens
+            .observe(before.elapsed().as_secs_f64());
+    }
+
+    /// Counts a request that ended by itself.
+    pub(crate) fn finished(&self, generated: usize, reason: &'static str) {
+        self.engine
+            .metrics
+            .finished(self.prompt_tokens, generated, reason, self.admitted.elapsed());
+    }
+
+    async fn spend(&self, time: Duration) {
+        if !time.is_zero() {
+            tokio::time::sleep(time.mul_f64(self.engine.slowdown())).await;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.cache.lock().release(&self.held);
+        self.engine.running.fetch_sub(1, Ordering::Relaxed);
+        self.engine.released.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(arguments: &[&str]) -> Arc<Engine> {
+        let mut all = vec!["model"];
+        all.extend(arguments);
+        Arc::new(Engine::new(Args::simulator(&all).unwrap()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cached_prefix_shortens_the_first_token() {
+        let engine = engine(&["--prefill-time-per-token", "1ms", "--time-to-first-token", "10ms"]);
+        let prompt: Vec<u32> = (0..160).collect();
+        for expected in [170, 11] {
+            let before = Instant::now();
+            let running = engine.admit(&prompt, 1).await.unwrap();
+            running.prefill().await;
+            assert_eq!(before.elapsed().as_millis(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_beyond_the_batch_wait_and_beyond_the_queue_are_refused() {
+        let engine = engine(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]);
+        let first = engine.admit(&[1], 1).await.unwrap();
+        let second = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.admit(&[2], 1).await.map(drop) }
+        });
+        tokio::task::yield_now().await;
+        assert!(
+            engine
+                .page()
+                .contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1")
+        );
+        assert_eq!(engine.admit(&[3], 1).await.map(drop), Err(Overloaded));
+        drop(first);
+        assert_eq!(second.await.unwrap(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_abandoned_request_frees_its_memory() {
+        let engine = engine(&["--kv-cache-size", "4"]);
+        drop(engine.admit(&[0; 64], 0).await.unwrap());
+        assert!(
+            engine
+                .page()
+                .contains("vllm:kv_cache_usage_perc{model_name=\"model\",engine=\"0\"} 0.0")
+        );
+        assert!(engine.admit(&[9; 64], 0).await.is_ok());
+    }
+}

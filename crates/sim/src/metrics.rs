@@ -1,0 +1,171 @@
+//! vLLM's metrics, by its names (contract 04 §3.1, §11).
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Finished {
+    finished_reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CacheConfig {
+    block_size: u64,
+    num_gpu_blocks: u64,
+}
+
+/// All series of one engine.
+pub(crate) struct Metrics {
+    registry: Registry,
+    running: Gauge,
+    waiting: Gauge,
+    cache_usage: Gauge<f64, std::sync::atomic::AtomicU64>,
+    prefix_queries: Counter,
+    prefix_hits: Counter,
+    prompt_tokens: Counter,
+    generation_tokens: Counter,
+    success: Family<Finished, Counter>,
+    pub(crate) queue_time: Histogram,
+    pub(crate) first_token: Histogram,
+    pub(crate) between_tokens: Histogram,
+    end_to_end: Histogram,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    pub(crate) fn new(model: &str, block_size: usize, blocks: usize) -> Self {
+        let seconds = || {
+            Histogram::new([
+                0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 40.96,
+            ])
+        };
+        let mut registry = Registry::with_labels(
+            [
+                ("model_name".into(), model.to_owned().into()),
+                ("engine".into(), "0".into()),
+            ]
+            .into_iter(),
+        );
+        let metrics = Self {
+            running: Gauge::default(),
+            waiting: Gauge::default(),
+            cache_usage: Gauge::default(),
+            prefix_queries: Counter::default(),
+            prefix_hits: Counter::default(),
+            prompt_tokens: Counter::default(),
+            generation_tokens: Counter::default(),
+            success: Family::default(),
+            queue_time: seconds(),
+            first_token: seconds(),
+            between_tokens: seconds(),
+            end_to_end: seconds(),
+            registry: Registry::default(),
+        };
+        let cache_config = Family::<CacheConfig, Gauge>::default();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        cache_config
+            .get_or_create(&CacheConfig {
+                block_size: count(block_size),
+                num_gpu_blocks: count(blocks),
+            })
+            .set(1);
+        registry.register(
+            "vllm:num_requests_running",
+            "Requests in the batch",
+            metrics.running.clone(),
+        );
+        registry.register(
+            "vllm:num_requests_waiting",
+            "Requests waiting for the batch",
+            metrics.waiting.clone(),
+        );
+        registry.register(
+            "vllm:kv_cache_usage_perc",
+            "Part of the KV cache in use, 0 to 1",
+            metrics.cache_usage.clone(),
+        );
+        registry.register("vllm:cache_config_info", "Size of the KV cache", cache_config);
+        registry.register(
+            "vllm:prefix_cache_queries",
+            "Prompt tokens looked up",
+            metrics.prefix_queries.clone(),
+        );
+        registry.register(
+            "vllm:prefix_cache_hits",
+            "Prompt tokens found in the cache",
+            metrics.prefix_hits.clone(),
+        );
+        registry.register(
+            "vllm:prompt_tokens",
+            "Prompt tokens processed",
+            metrics.prompt_tokens.clone(),
+        );
+        registry.register(
+            "vllm:generation_tokens",
+            "Tokens generated",
+            metrics.generation_tokens.clone(),
+        );
+        registry.register(
+            "vllm:request_success",
+            "Requests that finished, by reason",
+            metrics.success.clone(),
+        );
+        for (name, help, histogram) in [
+            (
+                "vllm:request_queue_time",
+                "Time before a request joins the batch",
+                &metrics.queue_time,
+            ),
+            (
+                "vllm:time_to_first_token",
+                "Time to the first token",
+                &metrics.first_token,
+            ),
+            (
+                "vllm:inter_token_latency",
+                "Time between two tokens",
+                &metrics.between_tokens,
+            ),
+            (
+                "vllm:e2e_request_latency",
+                "Time of a whole request",
+                &metrics.end_to_end,
+            ),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+        }
+        Self { registry, ..metrics }
+    }
+
+    pub(crate) fn prefix(&self, queried: usize, hit: usize) {
+        self.prefix_queries.inc_by(queried as u64);
+        self.prefix_hits.inc_by(hit as u64);
+    }
+
+    pub(crate) fn finished(&self, prompt: usize, generated: usize, reason: &'static str, time: Duration) {
+        self.prompt_tokens.inc_by(prompt as u64);
+        self.generation_tokens.inc_by(generated as u64);
+        self.success
+            .get_or_create(&Finished {
+                finished_reason: reason,
+            })
+            .inc();
+        self.end_to_end.observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn page(&self, running: i64, waiting: i64, cache_usage: f64) -> String {
+        self.running.set(running);
+        self.waiting.set(waiting);
+        self.cache_usage.set(cache_usage);
+        let mut page = String::with_capacity(8 * 1024);
+        // Writing into a String cannot fail.
+        let _ = encode(&mut page, &self.registry);
+        page
+    }
+}

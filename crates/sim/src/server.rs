@@ -1,0 +1,137 @@
+//! The process: listening, TLS, and an end without cutting answers short.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::{api, args::Args, engine::Engine};
+
+const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+/// The simulator cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("cannot serve TLS")]
+    Tls(#[from] longboat_tls::TlsError),
+    /// A file of the pair cannot be read.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file as given.
+        path: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Listens as the arguments say and serves until `shutdown`; then takes no new request and lets running ones finish
+/// for `--shutdown-timeout`.
+pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), RunError> {
+    let address = SocketAddr::new(args.host, args.port);
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| RunError::Listen { address, source })?;
+    serve(args, listener, shutdown).await
+}
+
+/// Serves on a listener that exists already.
+pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToken) -> Result<(), RunError> {
+    let tls = match &args.certificate {
+        None => None,
+        Some((certificate, key)) => {
+            let read = async |path: &std::path::Path| {
+                let failed = |source| RunError::Read {
+                    path: path.display().to_string(),
+                    source,
+                };
+                tokio::fs::read_to_string(path).await.map_err(failed)
+            };
+            let pair = longboat_tls::KeyPair {
+                certificate_pem: read(certificate).await?,
+                key_pem: read(key).await?,
+            };
+            Some(TlsAcceptor::from(longboat_tls::server_config(&pair, ALPN)?))
+        }
+    };
+    if !args.ignored.is_empty() {
+        tracing::info!(
+            flags = args.ignored.join(" "),
+            "These flags have no effect in the simulator."
+        );
+    }
+    let address = listener.local_addr().ok();
+    tracing::info!(
+        ?address, model = args.model, names = ?args.served_names,
+        "Serving simulated answers: no model is loaded and no weights are read.",
+    );
+    let patience = args.shutdown_timeout;
+    let service = TowerToHyperService::new(api::router(Arc::new(Engine::new(args))));
+    let connections = GracefulShutdown::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
+            () = shutdown.cancelled() => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of file descriptors, most likely: let some connections end first.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        // Small SSE frames must not wait for each other's acknowledgements.
+        let _ = stream.set_nodelay(true);
+        let (service, watcher, tls) = (service.clone(), connections.watcher(), tls.clone());
+        tasks.spawn(async move {
+            match tls {
+                None => connection(stream, service, watcher).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => connection(stream, service, watcher).await,
+                    Err(error) => tracing::debug!(%error, "A TLS handshake failed."),
+                },
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(patience, connections.shutdown())
+        .await
+        .is_err()
+    {
+        tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
+    }
+    Ok(())
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: TowerToHyperService<axum::Router>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let builder = Builder::new(TokioExecutor::new());
+    let connection = builder
+        .serve_connection(TokioIo::new(stream), service)
+        .into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(error, "A connection ended early.");
+    }
+}

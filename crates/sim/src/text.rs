@@ -1,0 +1,137 @@
+//! Tokens in, filler text out.
+
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use xxhash_rust::xxh64::xxh64;
+
+/// Splits text into word-like pieces, spaces belonging to the word after them, and numbers each piece by its content.
+/// No model's tokenizer, but like one it is deterministic, local and about as fine as words.
+pub(crate) fn tokens(text: &str) -> Vec<u32> {
+    pieces(text).map(number).collect()
+}
+
+/// The pieces behind [`tokens`], in order; joined they are the text again.
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut chars = rest.char_indices().peekable();
+        let (_, first) = chars.next()?;
+        let mut last = first;
+        let mut end = rest.len();
+        for (at, c) in chars {
+            let joins =
+                c.is_alphanumeric() && (last.is_alphanumeric() || (last == ' ' && at == last.len_utf8()));
+            if !joins {
+                end = at;
+                break;
+            }
+            last = c;
+        }
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        Some(piece)
+    })
+}
+
+fn number(piece: &str) -> u32 {
+    u32::try_from(xxh64(piece.as_bytes(), 0) >> 32).unwrap_or_default()
+}
+
+const OPENINGS: [&str; 4] = [
+    "This is simulated text",
+    "The simulator answers",
+    "No model is loaded",
+    "Filler text follows",
+];
+const SUBJECTS: [&str; 8] = [
+    "the river",
+    "a quiet harbour",
+    "the old map",
+    "every tide",
+    "the crew",
+    "a long voyage",
+    "the northern wind",
+    "salt water",
+];
+const VERBS: [&str; 8] = [
+    "carries",
+    "remembers",
+    "follows",
+    "keeps",
+    "turns toward",
+    "waits for",
+    "answers",
+    "measures",
+];
+const OBJECTS: [&str; 8] = [
+    "the open sea",
+    "a distant light",
+    "small stones",
+    "the morning",
+    "its own rhythm",
+    "the far shore",
+    "what was lost",
+    "a new course",
+];
+
+/// Makes up an answer of at least `wanted` pieces where that is asked for, else one to four sentences.
+pub(crate) fn filler(seed: u64, wanted: Option<usize>) -> Vec<String> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let sentences = random.random_range(1..=4);
+    let opening = OPENINGS.choose(&mut random).copied().unwrap_or_default();
+    let mut text = format!("{opening}:");
+    let mut made = 0;
+    let mut out: Vec<String> = Vec::new();
+    while made <= sentences || wanted.is_some_and(|wanted| out.len() < wanted) {
+        let pick =
+            |random: &mut StdRng, words: &[&'static str]| words.choose(random).copied().unwrap_or_default();
+        let subject = pick(&mut random, &SUBJECTS);
+        let verb = pick(&mut random, &VERBS);
+        let object = pick(&mut random, &OBJECTS);
+        text.extend([
+            " ",
+            subject,
+            " ",
+            verb,
+            " ",
+            object,
+            if made == sentences { "." } else { "," },
+        ]);
+        out.extend(pieces(&text).map(Into::into));
+        text.clear();
+        made += 1;
+    }
+    if let Some(wanted) = wanted {
+        out.truncate(wanted);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_put_the_text_together_again() {
+        for text in [
+            "",
+            " ",
+            "Why is the sea salty?",
+            "a  b\n\nc — ünï 𝄞x",
+            "((1+2))=3 ",
+        ] {
+            assert_eq!(pieces(text).collect::<String>(), text);
+        }
+        assert_eq!(
+            pieces("Why is it?").collect::<Vec<_>>(),
+            ["Why", " is", " it", "?"]
+        );
+    }
+
+    #[test]
+    fn filler_is_reproducible_and_as_long_as_asked() {
+        assert_eq!(filler(7, None), filler(7, None));
+        assert_ne!(filler(7, None), filler(8, None));
+        assert_eq!(filler(1, Some(500)).len(), 500);
+        assert_eq!(filler(1, Some(1)).len(), 1);
+    }
+}

@@ -1,0 +1,121 @@
+//! rustls configurations for the servers and clients of this project.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    sign::CertifiedKey,
+};
+
+use crate::{KeyPair, TlsError};
+
+/// A server that presents `pair` and offers `alpn` (for instance `[b"h2", b"http/1.1"]`), without client certificates.
+pub fn server_config(pair: &KeyPair, alpn: &[&[u8]]) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(certificates(&pair.certificate_pem)?, private_key(&pair.key_pem)?)?;
+    config.alpn_protocols = owned(alpn);
+    Ok(Arc::new(config))
+}
+
+/// A client that trusts exactly the certificates in `ca_pem`. Public roots are not built in: `None` is an error.
+pub fn client_config(ca_pem: Option<&str>, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(ca_pem.ok_or(TlsError::NoRoots)?)? {
+        roots.add(certificate)?;
+    }
+    let mut config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = owned(alpn);
+    Ok(Arc::new(config))
+}
+
+/// A client that accepts any certificate, as kubelet probes do, and as Envoy is set up to do towards the picker, whose
+/// certificate is self-signed at its start. Signatures are still checked, so the peer owns the key that it shows.
+pub fn insecure_client_config(alpn: &[&[u8]]) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+        .with_no_client_auth();
+    config.alpn_protocols = owned(alpn);
+    Arc::new(config)
+}
+
+pub(crate) fn certified_key(pair: &KeyPair) -> Result<CertifiedKey, TlsError> {
+    let key = rustls::crypto::ring::sign::any_supported_type(&private_key(&pair.key_pem)?)?;
+    let certified = CertifiedKey::new(certificates(&pair.certificate_pem)?, key);
+    certified.keys_match()?;
+    Ok(certified)
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let list: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|_| TlsError::Pem { what: "certificate" })?;
+    if list.is_empty() {
+        Err(TlsError::Pem { what: "certificate" })
+    } else {
+        Ok(list)
+    }
+}
+
+fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| TlsError::Pem { what: "private key" })
+}
+
+fn owned(alpn: &[&[u8]]) -> Vec<Vec<u8>> {
+    alpn.iter().map(|protocol| protocol.to_vec()).collect()
+}
+
+#[derive(Debug)]
+struct AcceptAny(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

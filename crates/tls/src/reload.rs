@@ -1,0 +1,239 @@
+//! A server certificate that follows its files.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use rustls::{
+    ServerConfig,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{KeyPair, TlsError, config::certified_key};
+
+/// Kubernetes updates a mounted secret by swapping a symlink, which file watches on the target never see; reading two
+/// small files this often costs nothing and is early enough for a certificate that is replaced days before it expires.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Serves `tls.crt` and `tls.key` of a folder and takes up their new content when they change.
+#[derive(Debug)]
+pub struct Reloading {
+    config: Arc<ServerConfig>,
+}
+
+// === impl Reloading ===
+
+impl Reloading {
+    /// Reads the pair now (an unusable pair is an error) and again whenever it changes, until `cancel`; a pair that is
+    /// unusable later is reported and the last good one stays.
+    pub async fn watch(dir: &Path, alpn: &[&[u8]], cancel: CancellationToken) -> Result<Self, TlsError> {
+        let dir = dir.to_owned();
+        let first = read(&dir).await?;
+        let current = Arc::new(Current(ArcSwap::from_pointee(certified_key(&first)?)));
+        let mut config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_cert_resolver(current.clone());
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+        tokio::spawn(follow(dir, first, current, cancel));
+        Ok(Self {
+            config: Arc::new(config),
+        })
+    }
+
+    /// The configuration to accept connections with; it stays valid across reloads.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+}
+
+async fn follow(dir: PathBuf, mut seen: KeyPair, current: Arc<Current>, cancel: CancellationToken) {
+    while cancel
+        .run_until_cancelled(tokio::time::sleep(INTERVAL))
+        .await
+        .is_some()
+    {
+        match read(&dir).await {
+            Ok(pair) if pair == seen => {}
+            Ok(pair) => match certified_key(&pair) {
+                Ok(key) => {
+                    current.0.store(Arc::new(key));
+                    seen = pair;
+                    tracing::info!(dir = %dir.display(), "Reloaded the server certificate.");
+                }
+                // A writer may be between the two files; the next round sees both.
+                Err(error) => {
+                    tracing::warn!(%error, dir = %dir.display(), "Kept the previous server certificate.");
+                }
+            },
+            Err(error) => tracing::warn!(%error, "Kept the previous server certificate."),
+        }
+    }
+}
+
+async fn read(dir: &Path) -> Result<KeyPair, TlsError> {
+    let file = async |name: &str| {
+        let path = dir.join(name);
+        tokio::fs::read_to_string(&path)
+            .await
+            .map_err(|source| TlsError::Read { path, source })
+    };
+    Ok(KeyPair {
+        certificate_pem: file("tls.crt").await?,
+        key_pem: file("tls.key").await?,
+    })
+}
+
+#[derive(Debug)]
+struct Current(ArcSwap<CertifiedKey>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::ServerName;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+    use super::*;
+    use crate::{
+        CertificateAuthority, LeafRequest, client_config, insecure_client_config, install_default_provider,
+    };
+
+    fn localhost() -> LeafRequest {
+        LeafRequest {
+            common_name: "test".into(),
+            dns_names: vec!["localhost".into()],
+            ips: vec!["127.0.0.1".parse().unwrap()],
+            days: 1,
+            ..LeafRequest::default()
+        }
+    }
+
+    fn write(dir: &Path, pair: &KeyPair) {
+        std::fs::write(dir.join("tls.crt"), &pair.certificate_pem).unwrap();
+        std::fs::write(dir.join("tls.key"), &pair.key_pem).unwrap();
+    }
+
+    async fn greet(
+        listener: &TcpListener,
+        server: Arc<ServerConfig>,
+        client: Arc<rustls::ClientConfig>,
+    ) -> std::io::Result<String> {
+        let address = listener.local_addr()?;
+        let serve = async {
+            let (stream, _) = listener.accept().await?;
+            let mut stream = TlsAcceptor::from(server).accept(stream).await?;
+            stream.write_all(b"hello").await?;
+            stream.shutdown().await
+        };
+        let ask = async {
+            let stream = TcpStream::connect(address).await?;
+            let name = ServerName::try_from("localhost").unwrap();
+            let mut stream = TlsConnector::from(client).connect(name, stream).await?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await?;
+            Ok(text)
+        };
+        let (_, answer) = tokio::join!(serve, ask);
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_certificate_is_served_without_a_restart() {
+        install_default_provider();
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (
+            CertificateAuthority::new("one").unwrap(),
+            CertificateAuthority::new("two").unwrap(),
+        );
+        write(dir.path(), &first.issue(&localhost()).unwrap());
+        let cancel = CancellationToken::new();
+        let reloading = Reloading::watch(dir.path(), &[], cancel.clone()).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
+        let trust_second = client_config(Some(&second.pem()), &[]).unwrap();
+        assert_eq!(
+            greet(&listener, reloading.config(), trust_first.clone())
+                .await
+                .unwrap(),
+            "hello"
+        );
+        assert!(
+            greet(&listener, reloading.config(), trust_second.clone())
+                .await
+                .is_err()
+        );
+
+        write(dir.path(), &second.issue(&localhost()).unwrap());
+        for _ in 0..200 {
+            tokio::time::sleep(INTERVAL).await;
+            if greet(&listener, reloading.config(), trust_second.clone())
+                .await
+                .is_ok()
+            {
+                break;
+            }
+        }
+        assert_eq!(
+            greet(&listener, reloading.config(), trust_second.clone())
+                .await
+                .unwrap(),
+            "hello"
+        );
+        // A new client: the old one would resume its session without looking at the certificate.
+        let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
+        assert!(greet(&listener, reloading.config(), trust_first).await.is_err());
+
+        std::fs::write(dir.path().join("tls.crt"), "not a certificate").unwrap();
+        tokio::time::sleep(INTERVAL * 3).await;
+        assert_eq!(
+            greet(&listener, reloading.config(), trust_second).await.unwrap(),
+            "hello"
+        );
+        cancel.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_verifies_nothing_accepts_a_self_signed_server() {
+        install_default_provider();
+        let pair = crate::self_signed(&localhost()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = crate::server_config(&pair, &[]).unwrap();
+        assert_eq!(
+            greet(&listener, server, insecure_client_config(&[]))
+                .await
+                .unwrap(),
+            "hello"
+        );
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_refused() {
+        install_default_provider();
+        let (one, two) = (
+            crate::self_signed(&localhost()).unwrap(),
+            crate::self_signed(&localhost()).unwrap(),
+        );
+        let mixed = KeyPair {
+            certificate_pem: one.certificate_pem,
+            key_pem: two.key_pem,
+        };
+        assert!(matches!(
+            crate::server_config(&mixed, &[]),
+            Err(TlsError::Rustls(_))
+        ));
+        assert!(client_config(None, &[]).is_err());
+    }
+}
