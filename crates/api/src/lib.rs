@@ -1,1 +1,22 @@
-//! What users write: the LLMInferenceService API, its versions, CRDs, defaults and conditions, and the foreign kinds we read or write.
+//! What users write: the `LLMInferenceService` API with its conditions, defaults, validation and CRDs, and the
+//! foreign kinds that we read or write.
+//!
+//! Everything here is a pure function over plain data. The types print what Go's `encoding/json` prints for the
+//! reference's types (contract 01 §2–3, 02 §3.2), so a value survives a round trip through either implementation.
+
+pub mod annotations;
+pub mod child_name;
+pub mod conditions;
+pub mod foreign;
+pub mod labels;
+pub mod names;
+pub mod reasons;
+pub mod uri;
+pub mod v1alpha2;
+
+mod cel;
+mod resource;
+mod schema;
+mod wire;
+
+pub use child_name::child_name;

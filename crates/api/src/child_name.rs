@@ -1,0 +1,48 @@
+//! Names of children, shortened so that they always fit a DNS label.
+
+use md5::{Digest, Md5};
+
+/// Longest name a child may have: a DNS label.
+const LONGEST: usize = 63;
+/// Length of an MD5 sum in hexadecimal.
+const HASH: usize = 32;
+/// What is left of a label beside the hash.
+const HEAD: usize = LONGEST - HASH;
+
+/// Name of the child of `parent` that `suffix` tells apart: both joined where that fits a DNS label (63 bytes), else
+/// shortened around an MD5 sum of what was cut (contract 01 §14.9, 02 §1.4).
+pub fn child_name(parent: &str, suffix: &str) -> String {
+    if parent.len() + suffix.len() <= LONGEST {
+        return format!("{parent}{suffix}");
+    }
+    if suffix.len() < HEAD {
+        let head = head(parent, HEAD - suffix.len());
+        return format!("{head}{}{suffix}", hash(parent));
+    }
+    let mut name = format!("{}{}", head(parent, HEAD), hash(&format!("{parent}{suffix}")));
+    let room = LONGEST - name.len();
+    name.push_str(head(suffix, room));
+    let end = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len();
+    name.truncate(end);
+    name
+}
+
+/// The first `length` bytes of `text`, less where that would cut a character.
+fn head(text: &str, length: usize) -> &str {
+    let mut end = length.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn hash(text: &str) -> String {
+    use std::fmt::Write;
+    Md5::digest(text.as_bytes())
+        .iter()
+        .fold(String::with_capacity(HASH), |mut out, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}

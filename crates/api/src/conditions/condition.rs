@@ -1,0 +1,121 @@
+//! One condition.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::{schema, wire};
+
+/// One aspect of an object, and whether it holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// What this is about.
+    #[serde(rename = "type")]
+    #[schemars(extend("x-required" = true))]
+    pub type_: String,
+
+    /// Whether it holds.
+    #[schemars(schema_with = "schema::string", extend("x-required" = true))]
+    pub status: ConditionStatus,
+
+    /// How much it matters: absent for what `Ready` depends on, `Info` for the rest.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    #[schemars(schema_with = "schema::string")]
+    pub severity: Severity,
+
+    /// When anything of it last changed.
+    #[schemars(schema_with = "schema::string")]
+    pub last_transition_time: Option<Time>,
+
+    /// Why, for programs.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub reason: String,
+
+    /// Why, for people.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub message: String,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows (yet).
+    #[default]
+    Unknown,
+}
+
+/// How much a condition matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Severity {
+    /// `Ready` depends on it; left out on the wire.
+    #[default]
+    #[serde(rename = "")]
+    Error,
+    /// Worth a look.
+    Warning,
+    /// For information.
+    Info,
+}
+
+// === impl Condition ===
+
+impl Condition {
+    /// Whether it holds.
+    pub fn is_true(&self) -> bool {
+        self.status == ConditionStatus::True
+    }
+
+    /// Whether it does not hold.
+    pub fn is_false(&self) -> bool {
+        self.status == ConditionStatus::False
+    }
+
+    /// Whether both say the same, whenever they said it.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        self.type_ == other.type_
+            && self.status == other.status
+            && self.severity == other.severity
+            && self.reason == other.reason
+            && self.message == other.message
+    }
+}
+
+// === impl ConditionStatus ===
+
+impl<'de> Deserialize<'de> for ConditionStatus {
+    /// Anything but `True` and `False` is unknown: what others wrote must not stop a service.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Option::<String>::deserialize(deserializer)?.as_deref() {
+            Some("True") => Self::True,
+            Some("False") => Self::False,
+            _ => Self::Unknown,
+        })
+    }
+}
+
+// === impl Severity ===
+
+impl<'de> Deserialize<'de> for Severity {
+    /// Anything but `Warning` and `Info` counts as an error.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match String::deserialize(deserializer)?.as_str() {
+            "Warning" => Self::Warning,
+            "Info" => Self::Info,
+            _ => Self::Error,
+        })
+    }
+}

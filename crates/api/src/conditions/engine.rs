@@ -1,0 +1,162 @@
+//! The living condition set: one happy condition, `Ready`, that follows its dependents.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Condition, ConditionStatus, Severity, types::READY};
+
+/// The conditions of one object while they are being worked out (contract 01 §10.1).
+///
+/// Every change is stamped with the given time plus a nanosecond for each change before it, so that "the newest"
+/// means the order of calls; [`groom`] replaces the stamps before the status is written.
+#[derive(Debug)]
+pub struct Conditions<'a> {
+    dependents: &'static [&'static str],
+    list: &'a mut Vec<Condition>,
+    now: Timestamp,
+    changes: i64,
+}
+
+// === impl Conditions ===
+
+impl<'a> Conditions<'a> {
+    /// Works on `list`, where `Ready` follows `dependents`.
+    pub fn new(dependents: &'static [&'static str], list: &'a mut Vec<Condition>, now: Timestamp) -> Self {
+        Self {
+            dependents,
+            list,
+            now,
+            changes: 0,
+        }
+    }
+
+    /// The condition of a type, if it is there.
+    pub fn get(&self, type_: &str) -> Option<&Condition> {
+        self.list.iter().find(|c| c.type_ == type_)
+    }
+
+    /// Adds what is missing of `Ready` (unknown) and its dependents (true where `Ready` is, else unknown).
+    pub fn initialize(&mut self) {
+        if self.get(READY).is_none() {
+            self.set(READY, ConditionStatus::Unknown, "", "");
+        }
+        let status = if self.get(READY).is_some_and(Condition::is_true) {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::Unknown
+        };
+        for type_ in self.dependents {
+            if self.get(type_).is_none() {
+                self.set(type_, status, "", "");
+            }
+        }
+    }
+
+    /// Says that a condition holds, and works `Ready` out again.
+    pub fn mark_true(&mut self, type_: &str) {
+        self.mark_true_with_reason(type_, "", "");
+    }
+
+    /// Says that a condition holds and why, and works `Ready` out again.
+    pub fn mark_true_with_reason(&mut self, type_: &str, reason: &str, message: &str) {
+        self.set(type_, ConditionStatus::True, reason, message);
+        match self.unhappy_dependent() {
+            Some(unhappy) => self.set(READY, unhappy.status, &unhappy.reason, &unhappy.message),
+            None if type_ != READY => self.set(READY, ConditionStatus::True, "", ""),
+            None => {}
+        }
+    }
+
+    /// Says that a condition does not hold; `Ready` follows where it depends on it.
+    pub fn mark_false(&mut self, type_: &str, reason: &str, message: &str) {
+        self.set(type_, ConditionStatus::False, reason, message);
+        if self.dependents.contains(&type_) {
+            self.set(READY, ConditionStatus::False, reason, message);
+        }
+    }
+
+    /// Says that nobody knows. A dependent that is false keeps `Ready` false (with this reason, if `Ready` was not
+    /// false before); otherwise `Ready` follows where it depends on the condition.
+    pub fn mark_unknown(&mut self, type_: &str, reason: &str, message: &str) {
+        self.set(type_, ConditionStatus::Unknown, reason, message);
+        let any_false = self
+            .dependents
+            .iter()
+            .any(|d| self.get(d).is_some_and(Condition::is_false));
+        if any_false {
+            if !self.get(READY).is_some_and(Condition::is_false) {
+                self.set(READY, ConditionStatus::False, reason, message);
+            }
+        } else if self.dependents.contains(&type_) {
+            self.set(READY, ConditionStatus::Unknown, reason, message);
+        }
+    }
+
+    /// Removes a condition, unless it is `Ready` or a dependent. `Ready` is not worked out again.
+    pub fn clear(&mut self, type_: &str) {
+        if type_ != READY && !self.dependents.contains(&type_) {
+            self.list.retain(|c| c.type_ != type_);
+        }
+    }
+
+    fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let severity = if type_ == READY || self.dependents.contains(&type_) {
+            Severity::Error
+        } else {
+            Severity::Info
+        };
+        let mut condition = Condition {
+            type_: type_.to_owned(),
+            status,
+            severity,
+            last_transition_time: None,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        let place = self.list.iter().position(|c| c.type_ == type_);
+        if place.is_some_and(|i| self.list[i].says_the_same(&condition)) {
+            return;
+        }
+        let stamp = self
+            .now
+            .saturating_add(SignedDuration::from_nanos(self.changes))
+            .unwrap_or(self.now);
+        self.changes += 1;
+        condition.last_transition_time = Some(Time(stamp));
+        match place {
+            Some(i) => self.list[i] = condition,
+            None => self.list.push(condition),
+        }
+        self.list.sort_by(|a, b| a.type_.cmp(&b.type_));
+    }
+
+    /// The dependent that `Ready` follows: the newest that is false, else the newest that is unknown, else an unknown
+    /// one if any is missing. Dependents are told by their severity, as the reference does.
+    fn unhappy_dependent(&self) -> Option<Condition> {
+        let mut relevant: Vec<&Condition> = self
+            .list
+            .iter()
+            .filter(|c| c.severity == Severity::Error && c.type_ != READY)
+            .collect();
+        relevant.sort_by_key(|c| std::cmp::Reverse(c.last_transition_time.as_ref().map(|t| t.0)));
+        relevant
+            .iter()
+            .find(|c| c.is_false())
+            .or_else(|| relevant.iter().find(|c| c.status == ConditionStatus::Unknown))
+            .map(|c| (*c).clone())
+            .or_else(|| (relevant.len() < self.dependents.len()).then(Condition::default))
+    }
+}
+
+/// Gives every condition that says what it said in `before` the time it had there, and all others `now`
+/// (contract 01 §10.4, corner case B2). What changed and changed back in between leaves no trace.
+pub fn groom(list: &mut [Condition], before: &[Condition], now: Timestamp) {
+    let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    for condition in list {
+        let old = before.iter().find(|old| old.says_the_same(condition));
+        condition.last_transition_time = match old {
+            Some(old) => old.last_transition_time.clone(),
+            None => Some(Time(second)),
+        };
+    }
+}

@@ -1,0 +1,12 @@
+//! Kinds of other projects that we read or write: one file each.
+//!
+//! They are our own types because no published crate follows the versions of kube that we use
+//! (dependencies.md §4.4), and because the CRDs of the embedded API server are made from them.
+
+pub mod gateway;
+pub mod gatewayclass;
+pub mod httproute;
+pub mod httproute_filter;
+pub mod inferencepool;
+pub mod inferencepool_x;
+pub mod reference;

@@ -1,0 +1,98 @@
+//! Names that are part of the contract: finalizers, presets, and the suffixes of children (contract 01 §2.3, §14.6,
+//! §15.1; 02 §23).
+
+/// Finalizer of services.
+pub const SERVICE_FINALIZER: &str = "serving.kserve.io/llmisvc-finalizer";
+/// Finalizer of configs.
+pub const CONFIG_FINALIZER: &str = "serving.kserve.io/llmisvcconfig-finalizer";
+/// ConfigMap of the platform, in the system namespace.
+pub const PLATFORM_CONFIG_MAP: &str = "inferenceservice-config";
+/// System namespace, unless told otherwise.
+pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kserve";
+/// Prefix of preset names, unless told otherwise.
+pub const DEFAULT_PRESET_PREFIX: &str = "kserve-";
+/// Source of events about services.
+pub const SERVICE_EVENT_SOURCE: &str = "LLMInferenceServiceController";
+/// Source of events about configs.
+pub const CONFIG_EVENT_SOURCE: &str = "LLMInferenceServiceConfigController";
+
+/// Suffixes of the presets that are shipped, in the order of the reference's list.
+pub mod preset {
+    /// Single-node model server.
+    pub const TEMPLATE: &str = "config-llm-template";
+    /// Single-node decode server.
+    pub const DECODE_TEMPLATE: &str = "config-llm-decode-template";
+    /// Multi-node data-parallel model server.
+    pub const WORKER_DATA_PARALLEL: &str = "config-llm-worker-data-parallel";
+    /// Multi-node data-parallel decode server.
+    pub const DECODE_WORKER_DATA_PARALLEL: &str = "config-llm-decode-worker-data-parallel";
+    /// Single-node prefill server.
+    pub const PREFILL_TEMPLATE: &str = "config-llm-prefill-template";
+    /// Multi-node data-parallel prefill server.
+    pub const PREFILL_WORKER_DATA_PARALLEL: &str = "config-llm-prefill-worker-data-parallel";
+    /// The picker.
+    pub const SCHEDULER: &str = "config-llm-scheduler";
+    /// The managed route.
+    pub const ROUTER_ROUTE: &str = "config-llm-router-route";
+    /// Latency predictor beside the picker.
+    pub const SCHEDULER_LATENCY_PREDICTOR: &str = "config-llm-scheduler-latency-predictor";
+    /// The tokenizer service.
+    pub const TOKENIZER: &str = "config-llm-tokenizer";
+    /// Tracing defaults.
+    pub const TRACING: &str = "config-llm-tracing";
+
+    /// Every preset that is shipped: the well-known names, without their prefix.
+    pub const WELL_KNOWN: [&str; 11] = [
+        TEMPLATE,
+        DECODE_TEMPLATE,
+        WORKER_DATA_PARALLEL,
+        DECODE_WORKER_DATA_PARALLEL,
+        PREFILL_TEMPLATE,
+        PREFILL_WORKER_DATA_PARALLEL,
+        SCHEDULER,
+        ROUTER_ROUTE,
+        SCHEDULER_LATENCY_PREDICTOR,
+        TOKENIZER,
+        TRACING,
+    ];
+}
+
+/// Suffixes of the names of children, for [`child_name`](crate::child_name()).
+pub mod suffix {
+    /// Main Deployment, and the ServiceAccount of a single-node workload.
+    pub const MAIN: &str = "-kserve";
+    /// Prefill Deployment.
+    pub const PREFILL: &str = "-kserve-prefill";
+    /// Main LeaderWorkerSet, and its ServiceAccount.
+    pub const MULTI_NODE: &str = "-kserve-mn";
+    /// Prefill LeaderWorkerSet, and its ServiceAccount.
+    pub const MULTI_NODE_PREFILL: &str = "-kserve-mn-prefill";
+    /// Role of a single-node workload.
+    pub const ROLE: &str = "-kserve-role";
+    /// RoleBinding of a single-node workload.
+    pub const ROLE_BINDING: &str = "-kserve-rb";
+    /// Role of a multi-node workload.
+    pub const MULTI_NODE_ROLE: &str = "-kserve-mn-role";
+    /// RoleBinding of a multi-node workload.
+    pub const MULTI_NODE_ROLE_BINDING: &str = "-kserve-mn-rb";
+    /// Service in front of the workload.
+    pub const WORKLOAD_SERVICE: &str = "-kserve-workload-svc";
+    /// Secret with the self-signed certificate.
+    pub const CERTIFICATES: &str = "-kserve-self-signed-certs";
+    /// Managed HTTPRoute.
+    pub const ROUTE: &str = "-kserve-route";
+    /// Managed InferencePool.
+    pub const INFERENCE_POOL: &str = "-inference-pool";
+    /// Picker Deployment.
+    pub const SCHEDULER: &str = "-kserve-router-scheduler";
+    /// Service of the picker.
+    pub const EPP_SERVICE: &str = "-epp-service";
+    /// ServiceAccount of the picker.
+    pub const EPP_SERVICE_ACCOUNT: &str = "-epp-sa";
+    /// Template of managed device claims.
+    pub const MANAGED_DRA: &str = "-managed-dra";
+    /// Tokenizer Deployment and Service.
+    pub const TOKENIZER: &str = "-tokenizer";
+    /// Prefix of the object a merged spec is validated as.
+    pub const VALIDATION: &str = "-validation-";
+}

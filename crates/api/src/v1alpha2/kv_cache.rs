@@ -1,0 +1,106 @@
+//! KV cache offloading (contract 01 §2.2.2).
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::wire;
+
+/// Tiers to which the KV cache moves when the accelerator is full.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KvCacheOffloading {
+    /// Main memory for the first tier, for example `20Gi`.
+    #[serde(deserialize_with = "wire::null_default")]
+    #[schemars(extend("x-required" = true))]
+    pub cpu: KvQuantity,
+
+    /// Which blocks leave a full tier first: `lru` or `arc`.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    #[schemars(extend("enum" = ["lru", "arc"], "x-default" = "lru"))]
+    pub eviction_policy: String,
+
+    /// Further tiers, in order, behind main memory.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub secondary: Vec<SecondaryTier>,
+}
+
+/// A tier behind main memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SecondaryTier {
+    /// A tier in files; the only kind there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystemTier>,
+}
+
+/// A tier in files: exactly one of `emptyDir` and `pvc`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FileSystemTier {
+    /// Scratch space of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub empty_dir: Option<EmptyDirTier>,
+
+    /// A persistent volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvc: Option<PvcTier>,
+}
+
+/// Scratch space of the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EmptyDirTier {
+    /// Limit of the volume, also requested as ephemeral storage.
+    #[serde(deserialize_with = "wire::null_default")]
+    #[schemars(extend("x-required" = true))]
+    pub size: KvQuantity,
+}
+
+/// A persistent volume: exactly one of `spec` and `ref`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PvcTier {
+    /// A claim made for each pod, gone with the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<PersistentVolumeClaimSpec>,
+
+    /// A claim that exists.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub ref_: Option<PvcReference>,
+}
+
+/// An existing claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PvcReference {
+    /// Name of the claim, in the namespace of the service.
+    #[serde(deserialize_with = "wire::null_default")]
+    #[schemars(extend("x-required" = true))]
+    pub name: String,
+
+    /// Folder inside the volume.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub path: String,
+}
+
+/// A quantity that is `"0"` when absent, as the zero value of Go's type prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct KvQuantity(pub Quantity);
+
+impl Default for KvQuantity {
+    fn default() -> Self {
+        Self(Quantity("0".to_owned()))
+    }
+}

@@ -1,0 +1,251 @@
+//! The spec that services and configs share (contract 01 §2).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{KvCacheOffloading, ModelSpec, RouterSpec, ScalingSpec};
+use crate::{cel, wire};
+
+/// What an `LLMInferenceService` serves and how; an `LLMInferenceServiceConfig` holds the same, partially.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LLMInferenceServiceSpec {
+    /// The model to serve: where its weights are, and the name clients use for it.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub model: ModelSpec,
+
+    /// Whether model files are fetched before the server starts. Absent means yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage_initializer: Option<StorageInitializerSpec>,
+
+    /// The decode workload when `prefill` is set, otherwise the only workload.
+    #[serde(flatten)]
+    pub workload: WorkloadSpec,
+
+    /// A separate workload for the prefill phase. Setting it, even to `{}`, splits prefill from decode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<WorkloadSpec>,
+
+    /// How clients reach the model: gateway, route and scheduler. Absent means a cluster-internal Service only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterSpec>,
+
+    /// OpenTelemetry tracing of the model servers and the scheduler. Setting it, even to `{}`, turns tracing on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<TracingSpec>,
+
+    /// Configs this service builds on, in order: a later one overrides an earlier one, and the service overrides all.
+    /// Not allowed on a config.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub base_refs: Vec<LocalReference>,
+}
+
+/// Whether model files are fetched before the model server starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StorageInitializerSpec {
+    /// False attaches no model storage at all; mount the files yourself. Absent means true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// OpenTelemetry settings given to the model servers and the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TracingSpec {
+    /// Collector to send spans to (`OTEL_EXPORTER_OTLP_ENDPOINT`), for example `http://otel-collector:4317`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exporter_endpoint: Option<String>,
+
+    /// Sampler (`OTEL_TRACES_SAMPLER`), for example `parentbased_traceidratio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<String>,
+
+    /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`), for example `0.05`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampler_arg: Option<String>,
+
+    /// Exporter (`OTEL_TRACES_EXPORTER`), for example `otlp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exporter: Option<String>,
+}
+
+/// A reference to an object by name, in the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct LocalReference {
+    /// Name of the object.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    #[schemars(extend("x-default" = ""))]
+    pub name: String,
+}
+
+/// One group of model server pods (contract 01 §2.2): at `spec` itself, and at `spec.prefill`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = cel::workload()))]
+pub struct WorkloadSpec {
+    /// Number of replicas (of pod groups, when `worker` is set). Absent leaves the number to whoever scales the workload.
+    /// Excludes `scaling`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
+    pub replicas: Option<i32>,
+
+    /// Automatic scaling. Excludes `replicas`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<ScalingSpec>,
+
+    /// How the model is spread over devices and pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<ParallelismSpec>,
+
+    /// Labels for the pods and the Service of this workload.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub labels: BTreeMap<String, String>,
+
+    /// Annotations for the pods and the Service of this workload.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub annotations: BTreeMap<String, String>,
+
+    /// The pod, or the leader pod when `worker` is set. Merged over the preset: name the container `main` to change the model server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-optional-containers" = true))]
+    pub template: Option<PodSpec>,
+
+    /// The worker pods of a multi-node group. Setting it needs data or pipeline parallelism.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-optional-containers" = true))]
+    pub worker: Option<PodSpec>,
+
+    /// Offload the KV cache from the accelerator to memory and disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache_offloading: Option<KvCacheOffloading>,
+
+    /// How pods are replaced when the workload changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout_strategy: Option<RolloutStrategy>,
+}
+
+/// How a model is spread over devices and pods (contract 01 §2.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ParallelismSpec {
+    /// Tensor parallelism: devices that share each layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1))]
+    pub tensor: Option<i32>,
+
+    /// Pipeline parallelism: pods that each hold a range of layers. Excludes data parallelism.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1))]
+    pub pipeline: Option<i32>,
+
+    /// Data parallelism: replicas of the model in one group, over all its pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1))]
+    pub data: Option<i32>,
+
+    /// Data parallelism within one pod; `data / dataLocal` is the number of pods of a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1))]
+    pub data_local: Option<i32>,
+
+    /// Port on which data-parallel ranks talk to each other.
+    #[serde(rename = "dataRPCPort", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1, "maximum" = 65535))]
+    pub data_rpc_port: Option<i32>,
+
+    /// Expert parallelism for mixture-of-experts models. False cannot override a true of a config.
+    #[serde(
+        deserialize_with = "wire::null_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub expert: bool,
+}
+
+/// How pods are replaced when the workload changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutStrategy {
+    /// Pods that may be missing during a rollout: a number or a percentage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+
+    /// Pods that may exist in addition during a rollout: a number or a percentage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_surge: Option<IntOrString>,
+}
+
+// === impl ParallelismSpec ===
+
+impl ParallelismSpec {
+    /// Whether pipeline parallelism is on: `pipeline` above zero.
+    pub fn is_pipeline_parallel(&self) -> bool {
+        self.pipeline.is_some_and(|n| n > 0)
+    }
+
+    /// Whether data parallelism is on: `data` or `dataLocal` above zero.
+    pub fn is_data_parallel(&self) -> bool {
+        self.data.is_some_and(|n| n > 0) || self.data_local.is_some_and(|n| n > 0)
+    }
+
+    /// Whether tensor parallelism is on: `tensor` above zero.
+    pub fn is_tensor_parallel(&self) -> bool {
+        self.tensor.is_some_and(|n| n > 0)
+    }
+
+    /// Pods of one group, or none where nothing asks for more than one. Data parallelism wins over pipeline
+    /// parallelism; the division truncates (contract 01 §2.2, 02 §11.5).
+    pub fn size(&self) -> Option<i32> {
+        if self.is_data_parallel() {
+            let data = self.data.unwrap_or(1).max(1);
+            let local = self.data_local.unwrap_or(1).max(1);
+            Some((data / local).max(1))
+        } else if self.is_pipeline_parallel() {
+            self.pipeline
+        } else {
+            None
+        }
+    }
+}
+
+// === impl WorkloadSpec ===
+
+impl WorkloadSpec {
+    /// Whether this workload runs as groups of pods: `worker` is set.
+    pub fn is_multi_node(&self) -> bool {
+        self.worker.is_some()
+    }
+
+    /// Pods of one group, see [`ParallelismSpec::size`].
+    pub fn size(&self) -> Option<i32> {
+        self.parallelism.as_ref().and_then(ParallelismSpec::size)
+    }
+}
+
+impl LLMInferenceServiceSpec {
+    /// Whether model storage is attached; absent means yes.
+    pub fn storage_initializer_enabled(&self) -> bool {
+        self.storage_initializer
+            .as_ref()
+            .and_then(|s| s.enabled)
+            .unwrap_or(true)
+    }
+}
