@@ -1,0 +1,600 @@
+//! Evaluation: walks a parsed template over typed data.
+
+use std::borrow::Cow;
+
+use crate::{
+    Limits, Template,
+    format::print,
+    functions::{Function, Param, builtin},
+    node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
+    quote::quote,
+    reflect::{Kind, Ty, Value, scalar_field},
+};
+
+/// Why a walk ended early.
+enum Stop {
+    /// An error, with its full text.
+    Error(String),
+    /// `{{break}}`.
+    Break,
+    /// `{{continue}}`.
+    Continue,
+}
+
+type Step<T> = Result<T, Stop>;
+
+/// Renders `template` over `data`; `Err` is Go's whole message.
+pub(crate) fn execute<'a>(template: &'a Template, data: Value<'a>, limits: Limits) -> Result<String, String> {
+    let mut state = State {
+        template,
+        out: String::with_capacity(template.text.len()),
+        vars: vec![("$", data.clone())],
+        body: &template.name,
+        at: At { pos: 0, node: None },
+        depth: 0,
+        steps: 0,
+        limits,
+    };
+    match state.list(&data, &template.root) {
+        Ok(()) | Err(Stop::Break | Stop::Continue) => Ok(state.out),
+        Err(Stop::Error(message)) => Err(message),
+    }
+}
+
+/// What is being evaluated, for messages.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    pos: Pos,
+    node: Option<Quoted<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Quoted<'a> {
+    Node(&'a Node),
+    Pipe(&'a Pipe),
+    Command(&'a Command),
+    Expr(&'a Expr),
+}
+
+struct State<'a> {
+    template: &'a Template,
+    out: String,
+    vars: Vec<(&'a str, Value<'a>)>,
+    /// The name of the body that runs.
+    body: &'a str,
+    at: At<'a>,
+    depth: usize,
+    steps: usize,
+    limits: Limits,
+}
+
+impl<'a> State<'a> {
+    // === errors ===
+
+    fn error<T>(&self, message: impl std::fmt::Display) -> Step<T> {
+        let text = &self.template.text;
+        let before = text.get(..self.at.pos).unwrap_or(text);
+        let column = before.rfind('\n').map_or(before.len(), |newline| before.len() - newline - 1);
+        let line = 1 + before.matches('\n').count();
+        let context = match self.at.node {
+            None => String::new(),
+            Some(Quoted::Node(node)) => node.to_string(),
+            Some(Quoted::Pipe(pipe)) => pipe.to_string(),
+            Some(Quoted::Command(command)) => command.to_string(),
+            Some(Quoted::Expr(expr)) => expr.to_string(),
+        };
+        Err(Stop::Error(format!(
+            "template: {}:{line}:{column}: executing {} at <{context}>: {message}",
+            self.template.name,
+            quote(self.body),
+        )))
+    }
+
+    fn at_node(&mut self, node: &'a Node) {
+        self.at = At { pos: node.pos(), node: Some(Quoted::Node(node)) };
+    }
+
+    fn at_expr(&mut self, expr: &'a Expr) {
+        self.at = At { pos: expr.pos(), node: Some(Quoted::Expr(expr)) };
+    }
+
+    fn at_command(&mut self, command: &'a Command) {
+        self.at = At { pos: command.pos, node: Some(Quoted::Command(command)) };
+    }
+
+    /// Counts work and depth, so that no template can hang or exhaust the process.
+    fn tick(&mut self) -> Step<()> {
+        self.steps += 1;
+        if self.steps > self.limits.steps {
+            return self.error(format!("exceeded the limit of {} evaluation steps", self.limits.steps));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, text: &str) -> Step<()> {
+        self.out.push_str(text);
+        if self.out.len() > self.limits.output {
+            return self.error(format!("output exceeds the limit of {} bytes", self.limits.output));
+        }
+        Ok(())
+    }
+
+    // === nodes ===
+
+    fn list(&mut self, dot: &Value<'a>, nodes: &'a [Node]) -> Step<()> {
+        nodes.iter().try_for_each(|node| self.walk(dot, node))
+    }
+
+    fn walk(&mut self, dot: &Value<'a>, node: &'a Node) -> Step<()> {
+        self.at_node(node);
+        self.tick()?;
+        match node {
+            Node::Text { text, .. } => self.write(text),
+            Node::Action { pipe, .. } => {
+                let value = self.pipeline(dot, pipe)?;
+                if !pipe.decl.is_empty() {
+                    return Ok(());
+                }
+                self.at_node(node);
+                let (mut value, nil) = value.indirect();
+                // A nil *apis.URL has a String method that answers with nothing.
+                if nil && matches!(value, Value::Typed(Ty::Ptr(Ty::Url), _)) {
+                    value = Value::Str("".into());
+                }
+                let text = match value {
+                    Value::Invalid => Cow::Borrowed("<no value>"),
+                    Value::Str(text) => text,
+                    other => Cow::Owned(print(&[other])),
+                };
+                self.write(&text)
+            }
+            Node::If(branch) | Node::With(branch) => {
+                let mark = self.vars.len();
+                let value = self.pipeline(dot, &branch.pipe)?;
+                let done = if value.is_true() {
+                    let dot = if matches!(node, Node::With(_)) { &value } else { dot };
+                    self.list(dot, &branch.body)
+                } else {
+                    branch.otherwise.as_ref().map_or(Ok(()), |nodes| self.list(dot, nodes))
+                };
+                self.vars.truncate(mark);
+                done
+            }
+            Node::Range(branch) => {
+                let mark = self.vars.len();
+                let done = self.range(dot, branch);
+                self.vars.truncate(mark);
+                done
+            }
+            Node::Template { name, pipe, .. } => self.template_call(dot, name, pipe.as_ref()),
+            Node::Break { .. } => Err(Stop::Break),
+            Node::Continue { .. } => Err(Stop::Continue),
+        }
+    }
+
+    fn template_call(&mut self, dot: &Value<'a>, name: &'a str, pipe: Option<&'a Pipe>) -> Step<()> {
+        let body = if *name == *self.template.name && !self.template.defines.contains_key(name) {
+            &self.template.root
+        } else if let Some(body) = self.template.defines.get(name) {
+            body
+        } else {
+            return self.error(format!("template {} not defined", quote(name)));
+        };
+        if self.depth == self.limits.depth {
+            return self.error(format!("exceeded maximum template depth ({})", self.limits.depth));
+        }
+        let data = match pipe {
+            Some(pipe) => self.pipeline(dot, pipe)?,
+            None => Value::Invalid,
+        };
+        self.depth += 1;
+        let outer_body = std::mem::replace(&mut self.body, name);
+        let outer_vars = std::mem::replace(&mut self.vars, vec![("$", data.clone())]);
+        let done = self.list(&data, body);
+        self.vars = outer_vars;
+        self.body = outer_body;
+        self.depth -= 1;
+        done
+    }
+
+    fn range(&mut self, dot: &Value<'a>, branch: &'a Branch) -> Step<()> {
+        let (value, _) = self.pipeline(dot, &branch.pipe)?.indirect();
+        let mark = self.vars.len();
+        let mut any = false;
+        match value.kind() {
+            Kind::Slice => {
+                let ty = value.element_type();
+                for (i, json) in value.elements().iter().enumerate() {
+                    any = true;
+                    let index = Value::Int(i64::try_from(i).unwrap_or(i64::MAX));
+                    if !self.iteration(branch, mark, index, Value::typed(ty, Some(json)))? {
+                        return Ok(());
+                    }
+                }
+            }
+            Kind::Map => {
+                let ty = value.element_type();
+                for (key, json) in value.entries() {
+                    any = true;
+                    if !self.iteration(branch, mark, Value::Str(key.into()), Value::typed(ty, Some(json)))? {
+                        return Ok(());
+                    }
+                }
+            }
+            Kind::Int => {
+                if branch.pipe.decl.len() > 1 {
+                    let value = print(&[value]);
+                    return self.error(format!("can't use {value} to iterate over more than one variable"));
+                }
+                for i in 0..value.as_int() {
+                    any = true;
+                    if !self.iteration(branch, mark, Value::Int(i), Value::Int(i))? {
+                        return Ok(());
+                    }
+                }
+            }
+            Kind::Invalid => {}
+            _ => {
+                let value = print(&[value]);
+                return self.error(format!("range can't iterate over {value}"));
+            }
+        }
+        match &branch.otherwise {
+            Some(nodes) if !any => self.list(dot, nodes),
+            _ => Ok(()),
+        }
+    }
+
+    /// One pass of a range's body; false after `{{break}}`.
+    fn iteration(
+        &mut self,
+        branch: &'a Branch,
+        mark: usize,
+        index: Value<'a>,
+        element: Value<'a>,
+    ) -> Step<bool> {
+        self.tick()?;
+        let decl = &branch.pipe.decl;
+        if branch.pipe.is_assign {
+            if let [first, second] = &decl[..] {
+                self.set(first, index);
+                self.set(second, element.clone());
+            } else if let [only] = &decl[..] {
+                self.set(only, element.clone());
+            }
+        } else {
+            let top = self.vars.len();
+            if let Some(slot) = decl.len().checked_sub(1).and_then(|_| self.vars.get_mut(top - 1)) {
+                slot.1 = element.clone();
+            }
+            if decl.len() > 1
+                && let Some(slot) = self.vars.get_mut(top - 2)
+            {
+                slot.1 = index;
+            }
+        }
+        let done = self.list(&element, &branch.body);
+        self.vars.truncate(mark);
+        match done {
+            Ok(()) | Err(Stop::Continue) => Ok(true),
+            Err(Stop::Break) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Value<'a>) {
+        if let Some(slot) = self.vars.iter_mut().rev().find(|(n, _)| *n == name) {
+            slot.1 = value;
+        }
+    }
+
+    // === pipelines and commands ===
+
+    fn pipeline(&mut self, dot: &Value<'a>, pipe: &'a Pipe) -> Step<Value<'a>> {
+        self.at = At { pos: pipe.pos, node: Some(Quoted::Pipe(pipe)) };
+        self.tick()?;
+        let mut value = None;
+        for command in &pipe.cmds {
+            value = Some(self.command(dot, command, value)?);
+        }
+        let value = value.unwrap_or(Value::Invalid);
+        for name in &pipe.decl {
+            if pipe.is_assign {
+                self.set(name, value.clone());
+            } else {
+                self.vars.push((name, value.clone()));
+            }
+        }
+        Ok(value)
+    }
+
+    fn command(
+        &mut self,
+        dot: &Value<'a>,
+        command: &'a Command,
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let first = &command.args[0];
+        match first {
+            Expr::Field(_, path) => {
+                self.at_expr(first);
+                return self.field_chain(first, dot.clone(), path, &command.args, last);
+            }
+            Expr::Chain { .. } => return self.chain(dot, first, &command.args, last),
+            Expr::Ident(_, name) => {
+                self.at_expr(first);
+                return self.call(dot, name, Quoted::Command(command), &command.args, last);
+            }
+            Expr::Pipe(pipe) => {
+                self.not_a_function(&command.args, last.as_ref())?;
+                return self.pipeline(dot, pipe);
+            }
+            Expr::Variable(..) => return self.variable(first, &command.args, last),
+            _ => {}
+        }
+        self.at_expr(first);
+        self.not_a_function(&command.args, last.as_ref())?;
+        self.literal(dot, first)
+    }
+
+    /// Constants and dot.
+    fn literal(&mut self, dot: &Value<'a>, expr: &'a Expr) -> Step<Value<'a>> {
+        match expr {
+            Expr::Bool(_, value) => Ok(Value::Bool(*value)),
+            Expr::Dot(_) => Ok(dot.clone()),
+            Expr::Nil(_) => self.error("nil is not a command"),
+            Expr::Number(_, number) => self.constant(number),
+            Expr::Str { text, .. } => Ok(Value::Str(Cow::Borrowed(text))),
+            other => self.error(format!("can't evaluate command {}", quote(&other.to_string()))),
+        }
+    }
+
+    /// An untyped number gets the type that its notation suggests.
+    fn constant(&mut self, number: &Number) -> Step<Value<'a>> {
+        let text = &number.text;
+        let hex = text.to_ascii_lowercase().contains("0x");
+        let floating = !text.starts_with('\'') && !hex && text.contains(['.', 'e', 'E', 'p', 'P']);
+        match (number.float, number.int, number.uint) {
+            (Some(value), ..) if floating => Ok(Value::Float(value)),
+            (_, Some(value), _) => Ok(Value::Int(value)),
+            (_, None, Some(_)) => self.error(format!("{text} overflows int")),
+            (Some(value), ..) => Ok(Value::Float(value)),
+            _ => self.error(format!("bad number syntax: {text}")),
+        }
+    }
+
+    fn not_a_function(&mut self, args: &'a [Expr], last: Option<&Value<'a>>) -> Step<()> {
+        if args.len() > 1 || last.is_some() {
+            return self.error(format!("can't give argument to non-function {}", args[0]));
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self, expr: &'a Expr, args: &'a [Expr], last: Option<Value<'a>>) -> Step<Value<'a>> {
+        let Expr::Variable(_, path) = expr else { return Ok(Value::Invalid) };
+        self.at_expr(expr);
+        let Some(value) = self.vars.iter().rev().find(|(n, _)| *n == &*path[0]).map(|(_, v)| v.clone()) else {
+            return self.error(format!("undefined variable: {}", path[0]));
+        };
+        if path.len() == 1 {
+            self.not_a_function(args, last.as_ref())?;
+            return Ok(value);
+        }
+        self.field_chain(expr, value, &path[1..], args, last)
+    }
+
+    fn chain(
+        &mut self,
+        dot: &Value<'a>,
+        expr: &'a Expr,
+        args: &'a [Expr],
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let Expr::Chain { node, fields, .. } = expr else { return Ok(Value::Invalid) };
+        self.at_expr(expr);
+        if matches!(**node, Expr::Nil(_)) {
+            return self.error(format!("indirection through explicit nil in {expr}"));
+        }
+        let receiver = self.argument(dot, node, Param::Any)?;
+        self.field_chain(expr, receiver, fields, args, last)
+    }
+
+    fn field_chain(
+        &mut self,
+        expr: &'a Expr,
+        receiver: Value<'a>,
+        path: &'a [Box<str>],
+        args: &'a [Expr],
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let mut value = receiver;
+        let end = path.len() - 1;
+        for (i, name) in path.iter().enumerate() {
+            let has_args = i == end && (args.len() > 1 || last.is_some());
+            self.at_expr(expr);
+            self.tick()?;
+            value = self.field(value, name, has_args)?;
+        }
+        Ok(value)
+    }
+
+    fn field(&mut self, receiver: Value<'a>, name: &str, has_args: bool) -> Step<Value<'a>> {
+        if matches!(receiver, Value::Invalid) {
+            return self.error(format!("nil data; no entry for key {}", quote(name)));
+        }
+        let type_name = receiver.type_name();
+        let (value, nil) = receiver.indirect();
+        if has_args
+            && let Value::Typed(Ty::Struct(s), _) = value
+            && Value::has_field(s, name)
+        {
+            return self.error(format!("{name} has arguments but cannot be invoked as function"));
+        }
+        match &value {
+            Value::Typed(Ty::Struct(s), json) => match Value::field(s, *json, name) {
+                Some(Ok(field)) => return Ok(field),
+                Some(Err(inner)) => {
+                    return self.error(format!("reflect: indirection through nil pointer to embedded struct {inner}"));
+                }
+                None => {}
+            },
+            Value::Typed(Ty::Map(..), _) => {
+                if has_args {
+                    return self.error(format!("{name} is not a method but has arguments"));
+                }
+                return match value.entry(name) {
+                    Some(entry) => Ok(entry),
+                    None => self.error(format!("map has no entry for key {}", quote(name))),
+                };
+            }
+            Value::Typed(Ty::Ptr(Ty::Url), None) if scalar_field(Ty::Url, None, name).is_none() => {}
+            Value::Typed(Ty::Ptr(inner), None) if nil => {
+                let known = match inner {
+                    Ty::Struct(s) => Value::has_field(s, name),
+                    _ => true,
+                };
+                if known {
+                    return self.error(format!("nil pointer evaluating {type_name}.{name}"));
+                }
+            }
+            Value::Typed(ty, json) => {
+                if let Some(field) = scalar_field(*ty, *json, name) {
+                    return Ok(field);
+                }
+            }
+            _ => {}
+        }
+        self.error(format!("can't evaluate field {name} in type {type_name}"))
+    }
+
+    // === calls ===
+
+    fn call(
+        &mut self,
+        dot: &Value<'a>,
+        name: &'a str,
+        whole: Quoted<'a>,
+        args: &'a [Expr],
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let args = args.get(1..).unwrap_or_default();
+        let Some(function) = self.template.function(name).or_else(|| builtin(name)) else {
+            return self.error(format!("{} is not a defined function", quote(name)));
+        };
+        let fixed = if function.variadic { function.params.len() - 1 } else { function.params.len() };
+        let count = args.len() + usize::from(last.is_some());
+        if function.variadic && count < fixed {
+            return self.error(format!("wrong number of args for {name}: want at least {fixed} got {}", args.len()));
+        }
+        if !function.variadic && count != fixed {
+            return self.error(format!("wrong number of args for {name}: want {fixed} got {count}"));
+        }
+        if name == "and" || name == "or" {
+            return self.and_or(dot, name == "or", args, last);
+        }
+        let param = |i: usize| function.params[i.min(function.params.len() - 1)];
+        let mut values = Vec::with_capacity(count);
+        for (i, arg) in args.iter().enumerate() {
+            values.push(self.argument(dot, arg, param(i))?);
+        }
+        if let Some(last) = last {
+            values.push(self.validate(last, param(args.len()))?);
+        }
+        let result = if name == "call" {
+            let callee = args.first().map_or_else(|| values[0].type_name(), ToString::to_string);
+            Err(match &values[0] {
+                Value::Invalid => "call of nil".to_owned(),
+                value => format!("non-function {callee} of type {}", value.type_name()),
+            })
+        } else {
+            (function.call)(&values)
+        };
+        match result {
+            Ok(Value::Str(text)) if text.len() > self.limits.output => {
+                self.error(format!("output exceeds the limit of {} bytes", self.limits.output))
+            }
+            Ok(value) => Ok(value),
+            Err(message) => {
+                match whole {
+                    Quoted::Command(command) => self.at_command(command),
+                    Quoted::Expr(expr) => self.at_expr(expr),
+                    Quoted::Node(_) | Quoted::Pipe(_) => {}
+                }
+                self.error(format!("error calling {name}: {message}"))
+            }
+        }
+    }
+
+    /// `and` and `or` return the argument that decides, and evaluate none after it.
+    fn and_or(
+        &mut self,
+        dot: &Value<'a>,
+        or: bool,
+        args: &'a [Expr],
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let mut value = Value::Invalid;
+        for arg in args {
+            value = self.argument(dot, arg, Param::Value)?;
+            if value.is_true() == or {
+                return Ok(value);
+            }
+        }
+        Ok(last.unwrap_or(value))
+    }
+
+    fn argument(&mut self, dot: &Value<'a>, expr: &'a Expr, param: Param) -> Step<Value<'a>> {
+        self.at_expr(expr);
+        self.tick()?;
+        let value = match expr {
+            Expr::Dot(_) => dot.clone(),
+            Expr::Nil(_) => {
+                return match param {
+                    Param::Any | Param::Value => Ok(Value::Invalid),
+                    Param::String | Param::Int => self.error(format!("cannot assign nil to {}", param.name())),
+                };
+            }
+            Expr::Field(_, path) => self.field_chain(expr, dot.clone(), path, &[], None)?,
+            Expr::Variable(..) => self.variable(expr, &[], None)?,
+            Expr::Pipe(pipe) => self.pipeline(dot, pipe)?,
+            Expr::Ident(_, name) => self.call(dot, name, Quoted::Expr(expr), &[], None)?,
+            Expr::Chain { .. } => self.chain(dot, expr, &[], None)?,
+            Expr::Bool(..) | Expr::Number(..) | Expr::Str { .. } => {
+                return match (param, expr) {
+                    (Param::Any | Param::Value, _) => self.literal(dot, expr),
+                    (Param::String, Expr::Str { text, .. }) => Ok(Value::Str(Cow::Borrowed(text))),
+                    (Param::Int, Expr::Number(_, Number { int: Some(value), .. })) => Ok(Value::Int(*value)),
+                    (Param::String, _) => self.error(format!("expected string; found {expr}")),
+                    (Param::Int, _) => self.error(format!("expected integer; found {expr}")),
+                };
+            }
+        };
+        self.validate(value, param)
+    }
+
+    /// Checks that a value can be passed, following one pointer if that helps.
+    fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
+        let wanted = match param {
+            Param::Any | Param::Value => return Ok(value),
+            Param::String => "string",
+            Param::Int => "int",
+        };
+        match value {
+            Value::Invalid => self.error(format!("invalid value; expected {wanted}")),
+            value if value.type_name() == wanted => Ok(value),
+            Value::Typed(Ty::Ptr(inner), json) if inner.to_string() == wanted => match json {
+                Some(_) => Ok(Value::typed(*inner, json)),
+                None => self.error(format!("dereference of nil pointer of type {wanted}")),
+            },
+            value => {
+                self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
+            }
+        }
+    }
+}
+
+impl Template {
+    fn function(&self, name: &str) -> Option<&'static Function> {
+        self.functions.iter().find(|f| f.name == name)
+    }
+}

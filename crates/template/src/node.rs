@@ -1,0 +1,204 @@
+//! The parsed form of a template, and its source form as error messages quote it.
+
+use std::fmt;
+
+/// Byte offset in the template's text.
+pub(crate) type Pos = usize;
+
+/// One piece of a template body.
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    /// Literal text between actions.
+    Text { pos: Pos, text: Box<str> },
+    /// `{{pipeline}}`.
+    Action { pos: Pos, pipe: Pipe },
+    /// `{{if}}`.
+    If(Branch),
+    /// `{{with}}`.
+    With(Branch),
+    /// `{{range}}`.
+    Range(Branch),
+    /// `{{template "name" pipeline}}`.
+    Template { pos: Pos, name: Box<str>, pipe: Option<Pipe> },
+    /// `{{break}}`.
+    Break { pos: Pos },
+    /// `{{continue}}`.
+    Continue { pos: Pos },
+}
+
+/// `if`, `with` and `range` have the same shape.
+#[derive(Debug, Clone)]
+pub(crate) struct Branch {
+    pub(crate) pos: Pos,
+    pub(crate) pipe: Pipe,
+    pub(crate) body: Vec<Node>,
+    pub(crate) otherwise: Option<Vec<Node>>,
+}
+
+/// Commands separated by `|`, with the variables that take the result.
+#[derive(Debug, Clone)]
+pub(crate) struct Pipe {
+    pub(crate) pos: Pos,
+    /// `$x = …` instead of `$x := …`.
+    pub(crate) is_assign: bool,
+    pub(crate) decl: Vec<Box<str>>,
+    pub(crate) cmds: Vec<Command>,
+}
+
+/// One stage of a pipeline.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    pub(crate) pos: Pos,
+    pub(crate) args: Vec<Expr>,
+}
+
+/// A number as written: Go decides only at use which type it has.
+#[derive(Debug, Clone)]
+pub(crate) struct Number {
+    pub(crate) text: Box<str>,
+    pub(crate) int: Option<i64>,
+    pub(crate) uint: Option<u64>,
+    pub(crate) float: Option<f64>,
+}
+
+/// An operand.
+#[derive(Debug, Clone)]
+pub(crate) enum Expr {
+    Dot(Pos),
+    Nil(Pos),
+    Bool(Pos, bool),
+    Number(Pos, Number),
+    /// `quoted` is the source text, `text` what it means.
+    Str { pos: Pos, quoted: Box<str>, text: Box<str> },
+    Field(Pos, Vec<Box<str>>),
+    /// The first element is the variable with its `$`.
+    Variable(Pos, Vec<Box<str>>),
+    Ident(Pos, Box<str>),
+    Chain { pos: Pos, node: Box<Expr>, fields: Vec<Box<str>> },
+    Pipe(Pipe),
+}
+
+impl Expr {
+    /// Where errors about this operand point.
+    pub(crate) fn pos(&self) -> Pos {
+        match self {
+            Self::Dot(pos)
+            | Self::Nil(pos)
+            | Self::Bool(pos, _)
+            | Self::Number(pos, _)
+            | Self::Str { pos, .. }
+            | Self::Field(pos, _)
+            | Self::Variable(pos, _)
+            | Self::Ident(pos, _)
+            | Self::Chain { pos, .. } => *pos,
+            Self::Pipe(pipe) => pipe.pos,
+        }
+    }
+}
+
+impl Node {
+    /// Where errors about this node point.
+    pub(crate) fn pos(&self) -> Pos {
+        match self {
+            Self::Text { pos, .. }
+            | Self::Action { pos, .. }
+            | Self::Template { pos, .. }
+            | Self::Break { pos }
+            | Self::Continue { pos } => *pos,
+            Self::If(branch) | Self::With(branch) | Self::Range(branch) => branch.pos,
+        }
+    }
+}
+
+// === source form ===
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text { text, .. } => f.write_str(text),
+            Self::Action { pipe, .. } => write!(f, "{{{{{pipe}}}}}"),
+            Self::If(branch) => branch.write("if", f),
+            Self::With(branch) => branch.write("with", f),
+            Self::Range(branch) => branch.write("range", f),
+            Self::Template { name, pipe, .. } => {
+                write!(f, "{{{{template {name:?}")?;
+                if let Some(pipe) = pipe {
+                    write!(f, " {pipe}")?;
+                }
+                f.write_str("}}")
+            }
+            Self::Break { .. } => f.write_str("{{break}}"),
+            Self::Continue { .. } => f.write_str("{{continue}}"),
+        }
+    }
+}
+
+impl Branch {
+    fn write(&self, keyword: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{{{keyword} {}}}}}", self.pipe)?;
+        for node in &self.body {
+            write!(f, "{node}")?;
+        }
+        if let Some(otherwise) = &self.otherwise {
+            f.write_str("{{else}}")?;
+            for node in otherwise {
+                write!(f, "{node}")?;
+            }
+        }
+        f.write_str("{{end}}")
+    }
+}
+
+impl fmt::Display for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.decl.is_empty() {
+            f.write_str(&self.decl.join(", "))?;
+            f.write_str(if self.is_assign { " = " } else { " := " })?;
+        }
+        for (i, command) in self.cmds.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" | ")?;
+            }
+            command.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, arg) in self.args.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            match arg {
+                Expr::Pipe(pipe) => write!(f, "({pipe})")?,
+                other => other.fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dot(_) => f.write_str("."),
+            Self::Nil(_) => f.write_str("nil"),
+            Self::Bool(_, value) => value.fmt(f),
+            Self::Number(_, number) => f.write_str(&number.text),
+            Self::Str { quoted, .. } => f.write_str(quoted),
+            Self::Field(_, path) => path.iter().try_for_each(|name| write!(f, ".{name}")),
+            Self::Variable(_, path) => f.write_str(&path.join(".")),
+            Self::Ident(_, name) => f.write_str(name),
+            Self::Chain { node, fields, .. } => {
+                match &**node {
+                    Self::Pipe(pipe) => write!(f, "({pipe})")?,
+                    other => other.fmt(f)?,
+                }
+                fields.iter().try_for_each(|name| write!(f, ".{name}"))
+            }
+            Self::Pipe(pipe) => pipe.fmt(f),
+        }
+    }
+}

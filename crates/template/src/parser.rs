@@ -1,0 +1,578 @@
+//! Tokens to nodes, with the grammar and the error texts of Go's text/template.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{
+    lexer::{Kind, Lexer, Token},
+    node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
+    quote::{Piece, quote, unquote, unquote_char},
+};
+
+/// Blocks and parentheses may nest this deep: far beyond any sensible template, far within a thread's stack.
+const MAX_NESTING: usize = 100;
+
+/// The bodies that a text defines: the template itself and its `{{define}}`s.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) root: Vec<Node>,
+    pub(crate) defines: BTreeMap<Box<str>, Vec<Node>>,
+}
+
+/// Parses `text`; `Err` is the message with its `template: NAME:LINE:` prefix.
+pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) -> Result<Parsed, String> {
+    let mut parser = Parser {
+        name,
+        lexer: Lexer::new(text),
+        queue: VecDeque::new(),
+        line: 1,
+        action_line: 0,
+        vars: vec!["$".into()],
+        range_depth: 0,
+        nesting: 0,
+        is_function,
+        defines: BTreeMap::new(),
+    };
+    let root = parser.root()?;
+    Ok(Parsed { root, defines: parser.defines })
+}
+
+/// What ended a list of nodes.
+enum Item {
+    Node(Node),
+    End,
+    Else,
+}
+
+struct Parser<'s, 'f> {
+    name: &'s str,
+    lexer: Lexer<'s>,
+    /// Tokens that were read ahead.
+    queue: VecDeque<Token<'s>>,
+    /// Line of the latest token, for messages.
+    line: usize,
+    /// Line on which the current action began, 0 outside of actions.
+    action_line: usize,
+    vars: Vec<Box<str>>,
+    range_depth: usize,
+    nesting: usize,
+    is_function: &'f dyn Fn(&str) -> bool,
+    defines: BTreeMap<Box<str>, Vec<Node>>,
+}
+
+impl<'s> Parser<'s, '_> {
+    // === tokens ===
+
+    fn next(&mut self) -> Token<'s> {
+        let token = self.queue.pop_front().unwrap_or_else(|| self.lexer.next());
+        self.line = token.line;
+        token
+    }
+
+    fn peek(&mut self) -> &Token<'s> {
+        if self.queue.is_empty() {
+            let token = self.lexer.next();
+            self.queue.push_back(token);
+        }
+        self.line = self.queue[0].line;
+        &self.queue[0]
+    }
+
+    fn back(&mut self, token: Token<'s>) {
+        self.queue.push_front(token);
+    }
+
+    fn next_non_space(&mut self) -> Token<'s> {
+        loop {
+            let token = self.next();
+            if token.kind != Kind::Space {
+                return token;
+            }
+        }
+    }
+
+    fn peek_non_space(&mut self) -> Token<'s> {
+        let token = self.next_non_space();
+        self.back(token.clone());
+        token
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Result<Token<'s>, String> {
+        let token = self.next_non_space();
+        if token.kind == kind { Ok(token) } else { Err(self.unexpected(&token, context)) }
+    }
+
+    // === errors ===
+
+    fn error(&self, message: impl std::fmt::Display) -> String {
+        format!("template: {}:{}: {message}", self.name, self.line)
+    }
+
+    fn unexpected(&self, token: &Token<'_>, context: &str) -> String {
+        if token.kind == Kind::Error {
+            let mut extra = String::new();
+            if self.action_line != 0 && self.action_line != token.line {
+                let action = if token.val.ends_with(" action") { "" } else { " in action" };
+                extra = format!("{action} started at {}:{}", self.name, self.action_line);
+            }
+            return self.error(format!("{}{extra}", token.val));
+        }
+        self.error(format!("unexpected {} in {context}", token.describe()))
+    }
+
+    fn enter(&mut self) -> Result<(), String> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return Err(self.error("exceeded maximum nesting depth"));
+        }
+        Ok(())
+    }
+
+    // === lists ===
+
+    fn root(&mut self) -> Result<Vec<Node>, String> {
+        let mut nodes = Vec::new();
+        loop {
+            if self.peek().kind == Kind::Eof {
+                return Ok(nodes);
+            }
+            if self.peek().kind == Kind::LeftDelim {
+                let delim = self.next();
+                let token = self.next_non_space();
+                if token.kind == Kind::Define {
+                    self.definition()?;
+                    continue;
+                }
+                self.back(token);
+                self.back(delim);
+            }
+            match self.text_or_action()? {
+                Item::Node(node) => nodes.push(node),
+                Item::End => return Err(self.error("unexpected {{end}}")),
+                Item::Else => return Err(self.error("unexpected {{else}}")),
+            }
+        }
+    }
+
+    fn definition(&mut self) -> Result<(), String> {
+        const CONTEXT: &str = "define clause";
+        let token = self.next_non_space();
+        let name = self.template_name(&token, CONTEXT)?;
+        self.expect(Kind::RightDelim, CONTEXT)?;
+        let body = self.separate_body(CONTEXT)?;
+        self.define(name, body);
+        Ok(())
+    }
+
+    /// A body with variables of its own, up to its `{{end}}`.
+    fn separate_body(&mut self, context: &str) -> Result<Vec<Node>, String> {
+        let vars = std::mem::replace(&mut self.vars, vec!["$".into()]);
+        let depth = std::mem::take(&mut self.range_depth);
+        let (body, end) = self.item_list()?;
+        self.vars = vars;
+        self.range_depth = depth;
+        match end {
+            Item::Else => Err(self.error(format!("unexpected {{{{else}}}} in {context}"))),
+            _ => Ok(body),
+        }
+    }
+
+    /// A definition replaces an earlier one unless it is blank.
+    fn define(&mut self, name: Box<str>, body: Vec<Node>) {
+        let blank = body.iter().all(|n| matches!(n, Node::Text { text, .. } if text.trim().is_empty()));
+        if !blank || !self.defines.contains_key(&name) {
+            self.defines.insert(name, body);
+        }
+    }
+
+    fn item_list(&mut self) -> Result<(Vec<Node>, Item), String> {
+        self.enter()?;
+        let mut nodes = Vec::new();
+        loop {
+            if self.peek_non_space().kind == Kind::Eof {
+                return Err(self.error("unexpected EOF"));
+            }
+            match self.text_or_action()? {
+                Item::Node(node) => nodes.push(node),
+                end => {
+                    self.nesting -= 1;
+                    return Ok((nodes, end));
+                }
+            }
+        }
+    }
+
+    fn text_or_action(&mut self) -> Result<Item, String> {
+        let token = self.next_non_space();
+        match token.kind {
+            Kind::Text => Ok(Item::Node(Node::Text { pos: token.pos, text: token.val.into() })),
+            Kind::LeftDelim => {
+                self.action_line = token.line;
+                let item = self.action()?;
+                self.action_line = 0;
+                Ok(item)
+            }
+            _ => Err(self.unexpected(&token, "input")),
+        }
+    }
+
+    // === actions ===
+
+    fn action(&mut self) -> Result<Item, String> {
+        let token = self.next_non_space();
+        Ok(Item::Node(match token.kind {
+            Kind::Block => self.block(&token)?,
+            Kind::Break => {
+                self.loop_control("{{break}}")?;
+                Node::Break { pos: token.pos }
+            }
+            Kind::Continue => {
+                self.loop_control("{{continue}}")?;
+                Node::Continue { pos: token.pos }
+            }
+            Kind::Else => {
+                let next = self.peek_non_space();
+                if !matches!(next.kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                return Ok(Item::Else);
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                return Ok(Item::End);
+            }
+            Kind::If => Node::If(self.control("if")?),
+            Kind::Range => Node::Range(self.control("range")?),
+            Kind::With => Node::With(self.control("with")?),
+            Kind::Template => self.template(&token)?,
+            _ => {
+                let pos = token.pos;
+                self.back(token);
+                Node::Action { pos, pipe: self.pipeline("command", Kind::RightDelim)? }
+            }
+        }))
+    }
+
+    fn loop_control(&mut self, what: &str) -> Result<(), String> {
+        let token = self.next_non_space();
+        if token.kind != Kind::RightDelim {
+            return Err(self.unexpected(&token, what));
+        }
+        if self.range_depth == 0 {
+            return Err(self.error(format!("{what} outside {{{{range}}}}")));
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, context: &str) -> Result<Branch, String> {
+        self.enter()?;
+        let mark = self.vars.len();
+        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        let looping = usize::from(context == "range");
+        self.range_depth += looping;
+        let (body, end) = self.item_list()?;
+        self.range_depth -= looping;
+        let mut otherwise = None;
+        if matches!(end, Item::Else) {
+            // "else if" and "else with" share the end of the outer block.
+            let next = self.peek().kind;
+            if context == "if" && next == Kind::If {
+                self.next();
+                otherwise = Some(vec![Node::If(self.control("if")?)]);
+            } else if context == "with" && next == Kind::With {
+                self.next();
+                otherwise = Some(vec![Node::With(self.control("with")?)]);
+            } else {
+                let (nodes, end) = self.item_list()?;
+                if matches!(end, Item::Else) {
+                    return Err(self.error("expected end; found {{else}}"));
+                }
+                otherwise = Some(nodes);
+            }
+        }
+        self.vars.truncate(mark);
+        self.nesting -= 1;
+        Ok(Branch { pos: pipe.pos, pipe, body, otherwise })
+    }
+
+    fn block(&mut self, keyword: &Token<'s>) -> Result<Node, String> {
+        const CONTEXT: &str = "block clause";
+        let token = self.next_non_space();
+        let name = self.template_name(&token, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        let body = self.separate_body(CONTEXT)?;
+        self.define(name.clone(), body);
+        Ok(Node::Template { pos: keyword.pos, name, pipe: Some(pipe) })
+    }
+
+    fn template(&mut self, keyword: &Token<'s>) -> Result<Node, String> {
+        const CONTEXT: &str = "template clause";
+        let token = self.next_non_space();
+        let name = self.template_name(&token, CONTEXT)?;
+        let next = self.next_non_space();
+        let pipe = if next.kind == Kind::RightDelim {
+            None
+        } else {
+            self.back(next);
+            Some(self.pipeline(CONTEXT, Kind::RightDelim)?)
+        };
+        Ok(Node::Template { pos: keyword.pos, name, pipe })
+    }
+
+    fn template_name(&mut self, token: &Token<'s>, context: &str) -> Result<Box<str>, String> {
+        if !matches!(token.kind, Kind::Str | Kind::RawStr) {
+            return Err(self.unexpected(token, context));
+        }
+        unquote(&token.val).map(String::into_boxed_str).ok_or_else(|| self.error("invalid syntax"))
+    }
+
+    // === pipelines ===
+
+    fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe, String> {
+        self.enter()?;
+        let mut pipe =
+            Pipe { pos: self.peek_non_space().pos, is_assign: false, decl: Vec::new(), cmds: Vec::new() };
+        self.declarations(context, &mut pipe)?;
+        loop {
+            let token = self.next_non_space();
+            match token.kind {
+                kind if kind == end => break,
+                Kind::Bool
+                | Kind::CharConstant
+                | Kind::Complex
+                | Kind::Dot
+                | Kind::Field
+                | Kind::Identifier
+                | Kind::Number
+                | Kind::Nil
+                | Kind::RawStr
+                | Kind::Str
+                | Kind::Variable
+                | Kind::LeftParen => {
+                    self.back(token);
+                    pipe.cmds.push(self.command()?);
+                }
+                _ => return Err(self.unexpected(&token, context)),
+            }
+        }
+        if pipe.cmds.is_empty() {
+            return Err(self.error(format!("missing value for {context}")));
+        }
+        for (i, command) in pipe.cmds.iter().enumerate().skip(1) {
+            if matches!(
+                command.args[0],
+                Expr::Bool(..) | Expr::Dot(_) | Expr::Nil(_) | Expr::Number(..) | Expr::Str { .. }
+            ) {
+                return Err(self.error(format!("non executable command in pipeline stage {}", i + 1)));
+            }
+        }
+        self.nesting -= 1;
+        Ok(pipe)
+    }
+
+    fn declarations(&mut self, context: &str, pipe: &mut Pipe) -> Result<(), String> {
+        loop {
+            let variable = self.peek_non_space();
+            if variable.kind != Kind::Variable {
+                return Ok(());
+            }
+            self.next_non_space();
+            let spaced = self.peek().kind == Kind::Space;
+            let next = self.peek_non_space();
+            match next.kind {
+                Kind::Assign | Kind::Declare => {
+                    pipe.is_assign = next.kind == Kind::Assign;
+                    self.next_non_space();
+                    pipe.decl.push(variable.val.clone().into());
+                    self.vars.push(variable.val.into());
+                    return Ok(());
+                }
+                Kind::Char if next.val == "," => {
+                    self.next_non_space();
+                    pipe.decl.push(variable.val.clone().into());
+                    self.vars.push(variable.val.into());
+                    if context != "range" || pipe.decl.len() >= 2 {
+                        return Err(self.error(format!("too many declarations in {context}")));
+                    }
+                    if !matches!(
+                        self.peek_non_space().kind,
+                        Kind::Variable | Kind::RightDelim | Kind::RightParen
+                    ) {
+                        return Err(self.error("range can only initialize variables"));
+                    }
+                }
+                _ => {
+                    if spaced {
+                        let space = Token { kind: Kind::Space, val: " ".into(), ..next };
+                        self.back(space);
+                    }
+                    self.back(variable);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn command(&mut self) -> Result<Command, String> {
+        let mut command = Command { pos: self.peek_non_space().pos, args: Vec::new() };
+        loop {
+            self.peek_non_space();
+            if let Some(operand) = self.operand()? {
+                command.args.push(operand);
+            }
+            let token = self.next();
+            match token.kind {
+                Kind::Space => {}
+                Kind::RightDelim | Kind::RightParen => {
+                    self.back(token);
+                    break;
+                }
+                Kind::Pipe => break,
+                _ => return Err(self.unexpected(&token, "operand")),
+            }
+        }
+        if command.args.is_empty() {
+            return Err(self.error("empty command"));
+        }
+        Ok(command)
+    }
+
+    // === operands ===
+
+    fn operand(&mut self) -> Result<Option<Expr>, String> {
+        let Some(node) = self.term()? else { return Ok(None) };
+        if self.peek().kind != Kind::Field {
+            return Ok(Some(node));
+        }
+        let pos = self.peek().pos;
+        let mut fields: Vec<Box<str>> = Vec::new();
+        while self.peek().kind == Kind::Field {
+            let token = self.next();
+            fields.push(token.val[1..].into());
+        }
+        Ok(Some(match node {
+            Expr::Field(_, mut path) => {
+                path.append(&mut fields);
+                Expr::Field(pos, path)
+            }
+            Expr::Variable(_, mut path) => {
+                path.append(&mut fields);
+                Expr::Variable(pos, path)
+            }
+            Expr::Bool(..) | Expr::Str { .. } | Expr::Number(..) | Expr::Nil(_) | Expr::Dot(_) => {
+                return Err(self.error(format!("unexpected . after term {}", quote(&node.to_string()))));
+            }
+            node => Expr::Chain { pos, node: Box::new(node), fields },
+        }))
+    }
+
+    fn term(&mut self) -> Result<Option<Expr>, String> {
+        let token = self.next_non_space();
+        let pos: Pos = token.pos;
+        Ok(Some(match token.kind {
+            Kind::Identifier => {
+                if !(self.is_function)(&token.val) {
+                    return Err(self.error(format!("function {} not defined", quote(&token.val))));
+                }
+                Expr::Ident(pos, token.val.into())
+            }
+            Kind::Dot => Expr::Dot(pos),
+            Kind::Nil => Expr::Nil(pos),
+            Kind::Variable => {
+                if !self.vars.iter().any(|v| **v == *token.val) {
+                    return Err(self.error(format!("undefined variable {}", quote(&token.val))));
+                }
+                Expr::Variable(pos, vec![token.val.into()])
+            }
+            Kind::Field => Expr::Field(pos, vec![token.val[1..].into()]),
+            Kind::Bool => Expr::Bool(pos, token.val == "true"),
+            Kind::CharConstant | Kind::Complex | Kind::Number => {
+                Expr::Number(pos, number(&token).map_err(|message| self.error(message))?)
+            }
+            Kind::LeftParen => Expr::Pipe(self.pipeline("parenthesized pipeline", Kind::RightParen)?),
+            Kind::Str | Kind::RawStr => {
+                let text = unquote(&token.val).ok_or_else(|| self.error("invalid syntax"))?;
+                Expr::Str { pos, quoted: token.val.into(), text: text.into() }
+            }
+            _ => {
+                self.back(token);
+                return Ok(None);
+            }
+        }))
+    }
+}
+
+/// Reads a numeric literal in every type that can hold it.
+fn number(token: &Token<'_>) -> Result<Number, String> {
+    let text: &str = &token.val;
+    if token.kind == Kind::CharConstant {
+        let malformed = || format!("malformed character constant: {text}");
+        let (piece, tail) = unquote_char(&text[1..], '\'').ok_or("invalid syntax")?;
+        if tail != "'" {
+            return Err(malformed());
+        }
+        let value = match piece {
+            Piece::Char(c) => u32::from(c),
+            Piece::Byte(b) => u32::from(b),
+        };
+        return Ok(Number {
+            text: text.into(),
+            int: Some(value.into()),
+            uint: Some(value.into()),
+            float: Some(value.into()),
+        });
+    }
+    let illegal = || format!("illegal number syntax: {}", quote(text));
+    if token.kind == Kind::Complex || text.ends_with('i') {
+        // Complex numbers parse in Go, and nothing in a template can use one.
+        return Err(illegal());
+    }
+    let (negative, digits) = match text.as_bytes()[0] {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let magnitude = integer(digits);
+    let mut int = magnitude.and_then(|m| i64::try_from(if negative { -i128::from(m) } else { m.into() }).ok());
+    let mut uint = magnitude.filter(|_| !text.starts_with(['-', '+']));
+    let mut float = None;
+    if let Some(value) = int {
+        #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
+        let value = value as f64;
+        float = Some(value);
+    } else if let Some(value) = uint {
+        #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
+        let value = value as f64;
+        float = Some(value);
+    } else if let Ok(value) = digits.replace('_', "").parse::<f64>() {
+        if !text.contains(['.', 'e', 'E', 'p', 'P']) {
+            return Err(format!("integer overflow: {}", quote(text)));
+        }
+        let value = if negative { -value } else { value };
+        float = Some(value);
+        // A float with an integral value also serves as an integer, as `1e3` does.
+        if value.fract() == 0.0 && value.abs() < 9.0e18 {
+            #[expect(clippy::cast_possible_truncation, reason = "integral and within the range")]
+            let integral = value as i64;
+            int = Some(integral);
+            uint = u64::try_from(integral).ok();
+        }
+    }
+    if int.is_none() && uint.is_none() && float.is_none() {
+        return Err(illegal());
+    }
+    Ok(Number { text: text.into(), int, uint, float })
+}
+
+/// An unsigned literal with Go's prefixes and underscores.
+fn integer(digits: &str) -> Option<u64> {
+    let clean = digits.replace('_', "");
+    let lower = clean.to_ascii_lowercase();
+    let (radix, body) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (16, &lower[2..]),
+        [b'0', b'b', ..] => (2, &lower[2..]),
+        [b'0', b'o', ..] => (8, &lower[2..]),
+        [b'0', _, ..] => (8, &lower[1..]),
+        _ => (10, &lower[..]),
+    };
+    u64::from_str_radix(body, radix).ok()
+}
