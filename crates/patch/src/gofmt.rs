@@ -1,0 +1,130 @@
+//! How Go prints decoded JSON, since the error texts of Kubernetes contain it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+/// A value as `%v` prints it.
+pub(crate) fn plain(value: &Value) -> String {
+    let mut out = String::new();
+    write_plain(&mut out, value);
+    out
+}
+
+/// Values as `%v` prints a list of them.
+pub(crate) fn plain_list(values: &[Value]) -> String {
+    let words: Vec<String> = values.iter().map(plain).collect();
+    format!("[{}]", words.join(" "))
+}
+
+/// An object as `%v` prints it: keys sorted.
+pub(crate) fn plain_map(map: &serde_json::Map<String, Value>) -> String {
+    let mut keys: Vec<&String> = map.keys().collect();
+    keys.sort();
+    let words: Vec<String> = keys.into_iter().map(|key| format!("{key}:{}", plain(&map[key]))).collect();
+    format!("map[{}]", words.join(" "))
+}
+
+fn write_plain(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => out.push_str(&number_text(number)),
+        Value::String(text) => out.push_str(text),
+        Value::Array(values) => out.push_str(&plain_list(values)),
+        Value::Object(map) => out.push_str(&plain_map(map)),
+    }
+}
+
+/// A value as `%#v` prints it.
+pub(crate) fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => number_text(number),
+        Value::String(text) => quoted(text),
+        Value::Array(values) => {
+            let words: Vec<String> = values.iter().map(syntax).collect();
+            format!("[]interface {{}}{{{}}}", words.join(", "))
+        }
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            let words: Vec<String> =
+                keys.into_iter().map(|key| format!("{}:{}", quoted(key), syntax(&map[key]))).collect();
+            format!("map[string]interface {{}}{{{}}}", words.join(", "))
+        }
+    }
+}
+
+/// The name of the Go type that a value decodes to.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A string as `%q` prints it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            control if (control as u32) < 0x20 || control as u32 == 0x7f => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\x{:02x}", control as u32);
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn number_text(number: &Number) -> String {
+    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
+    let size = float.abs();
+    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+        let text = format!("{float:e}");
+        let Some((digits, exponent)) = text.split_once('e') else { return text };
+        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    format!("{float}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_print_as_go_prints_them() {
+        for (value, expected) in [
+            (json!({"b": [1, null, "x"], "a": {"c": true}}), "map[a:map[c:true] b:[1 <nil> x]]"),
+            (json!(1.5), "1.5"),
+            (json!(1e21), "1e+21"),
+            (json!(0.00001), "1e-05"),
+            (json!(2.0), "2"),
+        ] {
+            assert_eq!(plain(&value), expected);
+        }
+        assert_eq!(syntax(&json!({"a": ["x", 1]})), r#"map[string]interface {}{"a":[]interface {}{"x", 1}}"#);
+    }
+}

@@ -1,0 +1,326 @@
+//! Applying a patch.
+
+use serde_json::{Map, Value};
+
+use crate::{gofmt, table::Strategy};
+
+use super::{DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, Place, RETAIN_KEYS, order};
+
+type Object = Map<String, Value>;
+
+/// Merges `patch` into `base`, both objects of the struct at `place`.
+pub(super) fn objects(mut base: Object, mut patch: Object, place: Place) -> Result<Object, Error> {
+    if let Some(directive) = patch.get(DIRECTIVE) {
+        return match directive.as_str() {
+            Some("replace") => {
+                patch.remove(DIRECTIVE);
+                Ok(patch)
+            }
+            Some("delete") => Ok(Object::new()),
+            _ => Err(Error::unknown_directive(directive, &patch)),
+        };
+    }
+    retain_keys(&mut base, &mut patch)?;
+    element_orders(&mut base, &mut patch, place)?;
+
+    for (key, value) in patch {
+        let (key, deletes) = if key.starts_with(DELETE_FROM) {
+            (directive_target(&key, DELETE_FROM).ok_or(Error::BadPrimitiveList)?.to_owned(), true)
+        } else {
+            (key, false)
+        };
+        if value.is_null() {
+            base.remove(&key);
+            continue;
+        }
+        let Some(current) = base.get_mut(&key) else {
+            if !deletes && let Some(value) = literal(value) {
+                base.insert(key, value);
+            }
+            continue;
+        };
+        match (current, value) {
+            (Value::Object(current), Value::Object(value)) => {
+                let (inner, _) = place.object(&key)?;
+                *current = objects(std::mem::take(current), value, inner)?;
+            }
+            (Value::Array(current), Value::Array(value)) => {
+                let (inner, strategy) = place.list(&key)?;
+                *current = if strategy.merge || deletes {
+                    lists(std::mem::take(current), value, inner, strategy.key, deletes)?
+                } else {
+                    value
+                };
+            }
+            (_, _) if deletes => {}
+            (current, value) => match literal(value) {
+                Some(value) => *current = value,
+                None => {
+                    base.remove(&key);
+                }
+            },
+        }
+    }
+    Ok(base)
+}
+
+/// A value of the patch where the base has nothing to merge with: without nulls and without what carries directives.
+fn literal(mut value: Value) -> Option<Value> {
+    discard_nulls(&mut value);
+    without_directives(value)
+}
+
+fn discard_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, inner| !inner.is_null());
+            map.values_mut().for_each(discard_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(discard_nulls),
+        _ => {}
+    }
+}
+
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => Some(Value::Object(
+            map.into_iter().filter_map(|(key, inner)| Some((key, without_directives(inner)?))).collect(),
+        )),
+        Value::Array(list) => Some(Value::Array(list.into_iter().filter_map(without_directives).collect())),
+        other => Some(other),
+    }
+}
+
+/// `$setElementOrder/finalizers` is about `finalizers`.
+fn directive_target<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
+    key.split_once('/').filter(|(head, _)| *head == prefix).map(|(_, target)| target)
+}
+
+/// `$retainKeys`: every key of the base that it does not name goes; it must name all that the patch sets.
+fn retain_keys(base: &mut Object, patch: &mut Object) -> Result<(), Error> {
+    let Some(keep) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let Value::Array(keep) = keep else { return Err(Error::BadRetainKeys) };
+    let kept = |key: &str| keep.iter().any(|name| name == key);
+    for (key, value) in patch.iter() {
+        let is_directive = key.starts_with(DELETE_FROM) || key.starts_with(ELEMENT_ORDER);
+        if !value.is_null() && !is_directive && !kept(key) {
+            return Err(Error::BadRetainKeys);
+        }
+    }
+    base.retain(|key, _| kept(key));
+    Ok(())
+}
+
+/// `$setElementOrder/NAME`: merges the lists it is about and sorts them as it says.
+fn element_orders(base: &mut Object, patch: &mut Object, place: Place) -> Result<(), Error> {
+    let keys: Vec<String> = patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).cloned().collect();
+    for key in keys {
+        let wanted = match patch.remove(&key) {
+            Some(Value::Array(wanted)) => wanted,
+            Some(other) => return Err(Error::wrong_type("[]interface {}", &other)),
+            None => continue,
+        };
+        let target = directive_target(&key, ELEMENT_ORDER).ok_or(Error::BadElementOrder)?;
+        let of_base = list_in(base, target)?;
+        let of_patch = list_in(patch, target)?;
+        let (inner, strategy) = place.list(target)?;
+        check_order(of_patch.as_deref().unwrap_or_default(), &wanted, strategy.key)?;
+        let server = of_base.clone().unwrap_or_default();
+        let maps = server.iter().chain(of_patch.iter().flatten()).any(Value::is_object);
+        let merged = match (of_base, of_patch) {
+            (None, None) => continue,
+            (Some(of_base), None) => of_base,
+            (None, Some(of_patch)) => of_patch.into_iter().filter_map(without_directives).collect(),
+            (Some(of_base), Some(of_patch)) => merge_or_replace(of_base, of_patch, inner, strategy)?,
+        };
+        let sorted = sort_merged(merged, &wanted, &server, strategy.key, maps)?;
+        base.insert(target.to_owned(), Value::Array(sorted));
+        patch.remove(target);
+    }
+    Ok(())
+}
+
+fn list_in(object: &Object, key: &str) -> Result<Option<Vec<Value>>, Error> {
+    match object.get(key) {
+        None => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list.clone())),
+        Some(other) => Err(Error::wrong_type("[]interface {}", other)),
+    }
+}
+
+fn merge_or_replace(
+    base: Vec<Value>,
+    patch: Vec<Value>,
+    inner: Place,
+    strategy: Strategy,
+) -> Result<Vec<Value>, Error> {
+    if strategy.merge { lists(base, patch, inner, strategy.key, false) } else { Ok(patch) }
+}
+
+/// The elements of the patch must come in the order that the directive names.
+fn check_order(patch: &[Value], wanted: &[Value], key: &str) -> Result<(), Error> {
+    if patch.is_empty() || wanted.is_empty() {
+        return Ok(());
+    }
+    let mut left: Vec<&Value> = Vec::new();
+    for element in patch {
+        if !key.is_empty() && !element.is_object() {
+            return Err(Error::wrong_type("map[string]interface {}", element));
+        }
+        if key.is_empty() || !element.as_object().is_some_and(|map| map.contains_key(DIRECTIVE)) {
+            left.push(element);
+        }
+    }
+    let mut left = left.into_iter().peekable();
+    for place in wanted {
+        let Some(element) = left.peek() else { break };
+        if same_key(element, place, key)? {
+            left.next();
+        }
+    }
+    if left.peek().is_some() {
+        return Err(Error::OrderMismatch { patch: gofmt::plain_list(patch), order: gofmt::plain_list(wanted) });
+    }
+    Ok(())
+}
+
+fn same_key(left: &Value, right: &Value, key: &str) -> Result<bool, Error> {
+    if key.is_empty() {
+        return Ok(left == right);
+    }
+    Ok(key_of(left, key)? == key_of(right, key)?)
+}
+
+fn key_of<'a>(element: &'a Value, key: &str) -> Result<&'a Value, Error> {
+    let map = element.as_object().ok_or_else(|| Error::wrong_type("map[string]interface {}", element))?;
+    map.get(key).ok_or_else(|| Error::no_merge_key(map, key))
+}
+
+/// Merges two lists, of scalars when `key` is empty.
+fn lists(
+    base: Vec<Value>,
+    patch: Vec<Value>,
+    inner: Place,
+    key: &str,
+    deletes: bool,
+) -> Result<Vec<Value>, Error> {
+    if base.is_empty() && patch.is_empty() {
+        return Ok(base);
+    }
+    if !holds_objects(&[&base, &patch])? {
+        if deletes {
+            return Ok(base.into_iter().filter(|element| !patch.contains(element)).collect());
+        }
+        let server = base.clone();
+        let mut both = base;
+        both.extend(patch.iter().cloned());
+        deduplicate(&mut both);
+        return sort_merged(both, &patch, &server, key, false);
+    }
+    if key.is_empty() {
+        return Err(Error::NoKeyForList(inner.kind_name()));
+    }
+    let (server, patch) = list_directives(base, patch, key)?;
+    let merged = elements(server.clone(), &patch, inner, key)?;
+    sort_merged(merged, &patch, &server, key, true)
+}
+
+/// Sorts a merged list: what the patch (or the directive) names as it does, what only the server has in between.
+fn sort_merged(
+    merged: Vec<Value>,
+    named: &[Value],
+    server: &[Value],
+    key: &str,
+    maps: bool,
+) -> Result<Vec<Value>, Error> {
+    let mut of_patch = Vec::new();
+    let mut server_only = Vec::new();
+    for element in merged {
+        let is_named = if key.is_empty() {
+            named.contains(&element)
+        } else {
+            let wanted = key_of(&element, key)?;
+            named.iter().any(|other| other.get(key) == Some(wanted))
+        };
+        if is_named { of_patch.push(element) } else { server_only.push(element) }
+    }
+    let of_patch = order::sort_as(of_patch, named, key, maps)?;
+    let server_only = order::sort_as(server_only, server, key, maps)?;
+    Ok(order::interleave(server_only, of_patch, server, key))
+}
+
+/// Carries out `$patch` in elements: which elements of base and patch are left to merge.
+fn list_directives(
+    mut base: Vec<Value>,
+    patch: Vec<Value>,
+    key: &str,
+) -> Result<(Vec<Value>, Vec<Value>), Error> {
+    let mut rest = Vec::new();
+    let mut replace = false;
+    for element in patch {
+        let Some(map) = element.as_object() else {
+            return Err(Error::wrong_type("map[string]interface {}", &element));
+        };
+        match map.get(DIRECTIVE) {
+            None => rest.push(element),
+            Some(Value::String(directive)) if directive == "delete" => {
+                let wanted = map.get(key).ok_or_else(|| Error::no_merge_key(map, key))?;
+                base.retain(|other| other.get(key) != Some(wanted));
+            }
+            Some(Value::String(directive)) if directive == "replace" => replace = true,
+            Some(Value::String(directive)) if directive == "merge" => return Err(Error::MergeInList),
+            Some(other) => return Err(Error::unknown_directive(other, map)),
+        }
+    }
+    Ok(if replace { (rest, Vec::new()) } else { (base, rest) })
+}
+
+/// Merges each element of the patch into the first of the base with its key, or appends it.
+fn elements(mut base: Vec<Value>, patch: &[Value], inner: Place, key: &str) -> Result<Vec<Value>, Error> {
+    for element in patch {
+        let wanted = key_of(element, key)?;
+        let found = base.iter_mut().find(|other| other.get(key) == Some(wanted));
+        match (found, element) {
+            (Some(Value::Object(current)), Value::Object(map)) => {
+                *current = objects(std::mem::take(current), map.clone(), inner)?;
+            }
+            _ => base.push(element.clone()),
+        }
+    }
+    Ok(base)
+}
+
+/// Whether the lists hold objects; they must hold one JSON type, which is not a list.
+pub(super) fn holds_objects(lists: &[&Vec<Value>]) -> Result<bool, Error> {
+    let mut kind = None;
+    for element in lists.iter().flat_map(|list| list.iter()) {
+        let name = gofmt::type_name(element);
+        match kind {
+            None if element.is_array() => return Err(Error::ListOfLists),
+            None => kind = Some(name),
+            Some(first) if first == name => {}
+            Some(_) => {
+                let words: Vec<String> = lists.iter().map(|list| gofmt::plain_list(list)).collect();
+                return Err(Error::MixedList(format!("[{}]", words.join(" "))));
+            }
+        }
+    }
+    Ok(kind == Some("map[string]interface {}"))
+}
+
+/// Drops repeated scalars the way upstream does: the last one takes the place of a repeated one.
+pub(super) fn deduplicate(list: &mut Vec<Value>) {
+    let mut at = 0;
+    while at + 1 < list.len() {
+        let mut other = at + 1;
+        while other < list.len() {
+            if list[at] == list[other] {
+                list.swap_remove(other);
+            } else {
+                other += 1;
+            }
+        }
+        at += 1;
+    }
+}

@@ -1,0 +1,89 @@
+//! Where in a type a merge is: which struct the keys of an object belong to.
+
+use crate::table::{Shape, Strategy, TypeDef, type_def};
+
+use super::Error;
+
+/// A place in the type that guides a merge.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// A struct of the table.
+    Struct(&'static TypeDef),
+    /// The type of a field that is no struct.
+    Field(&'static Shape),
+    /// Nothing is known: objects merge, lists are replaced.
+    Free,
+}
+
+impl Place {
+    fn of(shape: &'static Shape) -> Self {
+        match shape {
+            Shape::Message { name, .. } => type_def(name).map_or(Self::Free, Self::Struct),
+            other => Self::Field(other),
+        }
+    }
+
+    /// The place of the object under `key`, and how its field merges.
+    pub(super) fn object(self, key: &str) -> Result<(Self, Strategy), Error> {
+        match self {
+            Self::Free => Ok((Self::Free, Strategy::default())),
+            Self::Struct(def) => {
+                let exact = def.field(key);
+                let field = exact.or_else(|| def.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key)));
+                match field {
+                    Some(field) => Ok((Self::of(&field.shape), field.patch)),
+                    None if def.open => Ok((Self::Free, Strategy::default())),
+                    None => Err(Error::UnknownField { owner: def.short_name(), field: key.to_owned() }),
+                }
+            }
+            Self::Field(shape) => Err(match opaque(shape) {
+                Some(owner) => Error::UnknownField { owner, field: key.to_owned() },
+                None => Error::NotAStruct(go_kind(shape)),
+            }),
+        }
+    }
+
+    /// The place of the elements of the list under `key`, and how the list merges.
+    pub(super) fn list(self, key: &str) -> Result<(Self, Strategy), Error> {
+        let (place, strategy) = self.object(key)?;
+        match place {
+            Self::Free => Ok((Self::Free, strategy)),
+            Self::Field(Shape::List { element, .. }) => Ok((Self::of(element), strategy)),
+            _ => Err(Error::NotAList(self.kind_name())),
+        }
+    }
+
+    /// The Go kind of the type at this place.
+    pub(super) fn kind_name(self) -> &'static str {
+        match self {
+            Self::Struct(_) | Self::Free => "struct",
+            Self::Field(shape) => go_kind(shape),
+        }
+    }
+}
+
+/// The name of a Go struct that hides its fields from JSON.
+fn opaque(shape: &Shape) -> Option<&'static str> {
+    Some(match shape {
+        Shape::Raw => "RawExtension",
+        Shape::Json => "JSON",
+        Shape::FieldSet => "FieldsV1",
+        Shape::Quantity => "Quantity",
+        Shape::Time => "Time",
+        Shape::MicroTime => "MicroTime",
+        Shape::IntOrString => "IntOrString",
+        _ => return None,
+    })
+}
+
+fn go_kind(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::String => "string",
+        Shape::Integer => "int32",
+        Shape::Float => "float64",
+        Shape::Boolean => "bool",
+        Shape::Bytes | Shape::List { .. } => "slice",
+        Shape::Map { .. } => "map",
+        _ => "struct",
+    }
+}

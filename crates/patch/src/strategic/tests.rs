@@ -1,0 +1,142 @@
+use serde_json::{Value, json};
+
+use super::{Error, apply, two_way};
+
+const POD: &str = "core.v1.PodSpec";
+
+fn containers(names: &[&str]) -> Value {
+    json!({ "containers": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>() })
+}
+
+fn names(spec: &Value) -> Vec<&str> {
+    spec["containers"].as_array().unwrap().iter().map(|container| container["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn new_elements_go_before_what_only_the_base_has() {
+    for (base, patch, expected) in [
+        (&["a", "b"][..], &["d"][..], &["d", "a", "b"][..]),
+        (&["a", "z"], &["b", "z"], &["b", "a", "z"]),
+        (&["a", "b", "c"], &["c", "d"], &["a", "b", "c", "d"]),
+        (&["a", "b"], &["z", "b", "y"], &["z", "a", "b", "y"]),
+    ] {
+        let merged = apply(POD, containers(base), containers(patch)).unwrap();
+        assert_eq!(names(&merged), expected, "{base:?} | {patch:?}");
+    }
+}
+
+#[test]
+fn the_merge_vectors_of_the_contract_hold() {
+    for (base, patch, expected) in [
+        (
+            json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}, {"name": "w"}]}),
+            json!({"volumes": [{"name": "n"}, {"name": "v", "emptyDir": {}}]}),
+            json!({"volumes": [{"name": "n"}, {"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, {"name": "w"}]}),
+        ),
+        (
+            json!({"tolerations": [{"key": "a"}], "hostNetwork": true}),
+            json!({"tolerations": [{"key": "b"}]}),
+            json!({"tolerations": [{"key": "b"}], "hostNetwork": true}),
+        ),
+        (
+            json!({"nodeSelector": {"a": "1"}}),
+            json!({"nodeSelector": {"$patch": "replace", "b": "2"}}),
+            json!({"nodeSelector": {"b": "2"}}),
+        ),
+        (json!({}), json!({"nodeSelector": {"$patch": "replace", "b": "2"}}), json!({})),
+        (json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {"$patch": "delete"}}), json!({"nodeSelector": {}})),
+        (
+            json!({"containers": [{"name": "m", "ports": [{"containerPort": 8000, "protocol": "TCP"}, {"containerPort": 8000, "protocol": "UDP"}]}]}),
+            json!({"containers": [{"name": "m", "ports": [{"containerPort": 8000, "protocol": "UDP"}]}]}),
+            json!({"containers": [{"name": "m", "ports": [{"containerPort": 8000, "protocol": "UDP"}, {"containerPort": 8000, "protocol": "UDP"}]}]}),
+        ),
+        (
+            json!({"containers": [{"name": "m", "resources": {"limits": {"cpu": "1"}, "claims": [{"name": "a"}]}}]}),
+            json!({"containers": [{"name": "m", "resources": {"limits": {"gpu": "2"}, "claims": [{"name": "b"}]}}]}),
+            json!({"containers": [{"name": "m", "resources": {"limits": {"cpu": "1", "gpu": "2"}, "claims": [{"name": "b"}]}}]}),
+        ),
+    ] {
+        assert_eq!(apply(POD, base.clone(), patch.clone()).unwrap(), expected, "{base} | {patch}");
+    }
+}
+
+#[test]
+fn directives_delete_replace_retain_and_order() {
+    let base = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
+    for (patch, expected) in [
+        (
+            json!({"containers": [{"name": "b", "$patch": "delete"}]}),
+            json!({"containers": [{"name": "a", "image": "1"}]}),
+        ),
+        (
+            json!({"containers": [{"$patch": "replace"}, {"name": "only"}]}),
+            json!({"containers": [{"name": "only"}]}),
+        ),
+        (
+            json!({"containers": [{"name": "b", "$retainKeys": ["name"]}]}),
+            json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}]}),
+        ),
+        (
+            json!({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}),
+            json!({"containers": [{"name": "b", "image": "1"}, {"name": "a", "image": "1"}]}),
+        ),
+        (json!({"containers": null}), json!({})),
+    ] {
+        assert_eq!(apply(POD, base.clone(), patch.clone()).unwrap(), expected, "{patch}");
+    }
+}
+
+#[test]
+fn scalars_merge_and_are_deleted_from_their_lists() {
+    let base = json!({"finalizers": ["x.y/1", "x.y/2"]});
+    let meta = "meta.v1.ObjectMeta";
+    let merged = apply(meta, base.clone(), json!({"finalizers": ["x.y/3", "x.y/2"]})).unwrap();
+    assert_eq!(merged, json!({"finalizers": ["x.y/3", "x.y/1", "x.y/2"]}));
+    let merged = apply(meta, base, json!({"$deleteFromPrimitiveList/finalizers": ["x.y/1"]})).unwrap();
+    assert_eq!(merged, json!({"finalizers": ["x.y/2"]}));
+}
+
+#[test]
+fn errors_have_the_words_of_apimachinery() {
+    let error = |type_name: &str, base: Value, patch: Value| apply(type_name, base, patch).unwrap_err().to_string();
+    assert_eq!(
+        error(POD, containers(&["a"]), json!({"containers": [{"image": "x"}]})),
+        "map: map[image:x] does not contain declared merge key: name"
+    );
+    assert_eq!(
+        error(
+            POD,
+            containers(&["only"]),
+            json!({"$setElementOrder/containers": [{"name": "zz"}], "containers": [{"name": "only", "image": "o:2"}]})
+        ),
+        "The order in patch list:\n[map[image:o:2 name:only]]\n doesn't match $setElementOrder list:\n[map[name:zz]]\n"
+    );
+    assert_eq!(
+        error(POD, json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {"$patch": "explode", "b": "2"}})),
+        "unknown patch type: explode in map: map[$patch:explode b:2]"
+    );
+    assert_eq!(
+        error(
+            "serving.v1alpha2.SchedulerConfigSpec",
+            json!({"inline": {"a": {"b": 1}}}),
+            json!({"inline": {"a": {"c": 2}}})
+        ),
+        "unable to find api field in struct RawExtension for the json field \"a\""
+    );
+    assert_eq!(apply("no.Type", json!({}), json!({})), Err(Error::UnknownType("no.Type".to_owned())));
+}
+
+#[test]
+fn a_computed_patch_says_what_changed_and_in_which_order() {
+    let old = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}], "nodeSelector": {"x": "1"}});
+    let new = json!({"containers": [{"name": "c"}, {"name": "a", "image": "2"}]});
+    assert_eq!(
+        two_way(POD, &old, &new).unwrap(),
+        json!({
+            "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
+            "containers": [{"name": "c"}, {"name": "a", "image": "2"}, {"name": "b", "$patch": "delete"}],
+            "nodeSelector": null,
+        })
+    );
+    assert_eq!(two_way(POD, &old, &old).unwrap(), json!({}));
+}

@@ -1,0 +1,230 @@
+//! The table of Kubernetes types: one line a field, shared by strategic merge, server-side apply and the CRD schemas.
+//!
+//! The data files have one block a type: `@name`, `!` behind it when the whole struct is atomic, ` ?` when fields that
+//! are not listed are allowed and untyped. Then one line a field: JSON name, protobuf number (0: none), shape, options.
+//! The name `*` stands for a type whose fields are embedded.
+//!
+//! | shape | meaning |
+//! |---|---|
+//! | `s i f b y` | string, integer, float, boolean, bytes (base64 in JSON) |
+//! | `q t T x` | quantity, time, time with microseconds, integer or string |
+//! | `r j F` | raw embedded object, any JSON, a field set |
+//! | `group.Type` | a struct; with `!` behind it, atomic here |
+//! | `[]T`, `[=]T`, `[a,b]T` | atomic list, set, list keyed by `a` and `b` |
+//! | `{}T`, `{!}T` | map, atomic map |
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `~key`, `~` | strategic merge merges this list by `key`, or as a set of scalars |
+//! | `+` | strategic merge honours `$retainKeys` (before `~` where both are) |
+//! | `.`, `.n` | always there in the serialised form, as zero value, or as null |
+//! | `=json` | default of a field that serves as a key |
+
+mod kinds;
+mod markers;
+mod parse;
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use serde_json::Value;
+
+pub use kinds::type_of_kind;
+pub use markers::{Markers, field_markers, type_markers};
+
+static TABLE: LazyLock<HashMap<&'static str, TypeDef>> =
+    LazyLock::new(|| parse::parse(&[include_str!("kubernetes.txt"), include_str!("kserve.txt")]));
+
+/// What is known of a struct type.
+#[derive(Debug)]
+pub struct TypeDef {
+    /// Name in the table, such as `core.v1.Container`.
+    pub name: &'static str,
+    /// Whether server-side apply treats the struct as one value.
+    pub atomic: bool,
+    /// Whether fields that are not listed are allowed, and then untyped.
+    pub open: bool,
+    /// Its fields in declaration order, those of embedded structs in place.
+    pub fields: Vec<Field>,
+    /// Embedded structs with their protobuf numbers.
+    pub embedded: Vec<(u32, &'static str)>,
+    index: HashMap<&'static str, usize>,
+}
+
+/// What is known of a field.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Name in JSON.
+    pub name: &'static str,
+    /// Protobuf number in the struct that declares it; 0 where there is none.
+    pub number: u32,
+    /// Whether an embedded struct declares it.
+    pub embedded: bool,
+    /// What it holds.
+    pub shape: Shape,
+    /// What strategic merge does with it.
+    pub patch: Strategy,
+    /// What the serialised form holds when nothing was set.
+    pub presence: Presence,
+    /// Its value where it serves as a list key and was left out.
+    pub default: Option<Value>,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone)]
+pub enum Shape {
+    /// A string.
+    String,
+    /// An integer of any width.
+    Integer,
+    /// A float.
+    Float,
+    /// A boolean.
+    Boolean,
+    /// Bytes, base64 in JSON.
+    Bytes,
+    /// A resource quantity.
+    Quantity,
+    /// RFC 3339 with seconds.
+    Time,
+    /// RFC 3339 with microseconds.
+    MicroTime,
+    /// An integer or a string.
+    IntOrString,
+    /// An embedded object of a type that is not known.
+    Raw,
+    /// Any JSON.
+    Json,
+    /// A serialised field set.
+    FieldSet,
+    /// A struct; atomic when this field says so, whatever the struct says.
+    Message {
+        /// Name in the table.
+        name: &'static str,
+        /// Whether this field makes it atomic.
+        atomic: bool,
+    },
+    /// A list.
+    List {
+        /// What it holds.
+        element: Box<Shape>,
+        /// How server-side apply merges it.
+        kind: ListKind,
+    },
+    /// A map with string keys.
+    Map {
+        /// What its values are.
+        value: Box<Shape>,
+        /// Whether server-side apply treats it as one value.
+        atomic: bool,
+    },
+}
+
+/// How server-side apply merges a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListKind {
+    /// As one value.
+    Atomic,
+    /// Element by element.
+    Set,
+    /// By these keys of its elements.
+    Map(Vec<&'static str>),
+}
+
+/// What strategic merge does with a field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Strategy {
+    /// Lists only: whether they merge instead of being replaced.
+    pub merge: bool,
+    /// The key that elements are matched by; empty for scalars.
+    pub key: &'static str,
+    /// Whether a computed patch names the keys to retain.
+    pub retain_keys: bool,
+}
+
+/// What the serialised form of an object holds for a field that was not set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing.
+    Omitted,
+    /// The zero value: `{}`, `""`, `0`, `false`, or null for lists and maps.
+    Zero,
+    /// Null.
+    Null,
+}
+
+impl TypeDef {
+    /// The field of this JSON name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.index.get(name).map(|&at| &self.fields[at])
+    }
+
+    /// The name without its group: what error texts of Kubernetes call the type.
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+}
+
+/// The type of this name: `core.v1.Container`, or as OpenAPI writes it, `io.k8s.api.core.v1.Container`.
+pub fn type_def(name: &str) -> Option<&'static TypeDef> {
+    TABLE.get(short(name))
+}
+
+/// Names of all types in the table, in no order.
+pub fn type_names() -> impl Iterator<Item = &'static str> {
+    TABLE.keys().copied()
+}
+
+fn short(name: &str) -> &str {
+    for prefix in ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."] {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            return rest;
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_named_type_is_in_the_table() {
+        fn check(owner: &str, field: &str, shape: &Shape) {
+            match shape {
+                Shape::Message { name, .. } => {
+                    assert!(type_def(name).is_some(), "{owner}.{field} names {name}");
+                }
+                Shape::List { element, kind } => {
+                    check(owner, field, element);
+                    if let (ListKind::Map(keys), Shape::Message { name, .. }) = (kind, element.as_ref()) {
+                        for key in keys {
+                            assert!(type_def(name).unwrap().field(key).is_some(), "{owner}.{field}: key {key}");
+                        }
+                    }
+                }
+                Shape::Map { value, .. } => check(owner, field, value),
+                _ => {}
+            }
+        }
+        for name in type_names() {
+            for field in &type_def(name).unwrap().fields {
+                check(name, field.name, &field.shape);
+            }
+        }
+    }
+
+    #[test]
+    fn ports_merge_by_one_key_and_are_owned_by_two() {
+        let ports = type_def("io.k8s.api.core.v1.Container").unwrap().field("ports").unwrap();
+        assert_eq!(ports.patch.key, "containerPort");
+        let Shape::List { kind, .. } = &ports.shape else { panic!("a list") };
+        assert_eq!(*kind, ListKind::Map(vec!["containerPort", "protocol"]));
+    }
+
+    #[test]
+    fn embedded_structs_lend_their_fields() {
+        let probe = type_def("core.v1.Probe").unwrap();
+        assert!(probe.field("httpGet").unwrap().embedded);
+        assert!(!probe.field("periodSeconds").unwrap().embedded);
+    }
+}
