@@ -1,63 +1,161 @@
 //! What the content of objects must look like: structural schemas of custom resources, field sets of the built-in
 //! kinds, rules for CustomResourceDefinitions, and OpenAPI documents.
 
+mod builtin;
+mod cel;
+mod cel_types;
+mod crd;
+mod default;
+mod duplicates;
+mod embedded;
+mod formats;
+mod lists;
+mod names;
+pub mod openapi;
+mod prune;
+mod structural;
+mod validate;
+
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use crate::{
-    kinds::{Registry, Resource},
-    status::Cause,
-};
+pub use builtin::{mistyped_builtin_field, prune_builtin, unknown_builtin_fields};
+pub(crate) use cel::Program;
+pub(crate) use cel_types::check_names as check_expression;
+pub(crate) use names::subdomain;
+pub use crd::{default_crd, names_status, validate_crd};
+pub use duplicates::duplicate_fields;
+pub use openapi::openapi_document;
 
-/// The compiled schema of one version of a custom resource.
+use crate::status::Cause;
+use structural::Node;
+
+/// The compiled schema of one version of a custom resource. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct StructuralSchema {}
+pub struct StructuralSchema {
+    node: Arc<Node>,
+    /// The schema as written, for OpenAPI documents.
+    source: Arc<Value>,
+}
+
+/// What a validation found.
+#[derive(Debug, Clone, Default)]
+pub struct Verdict {
+    /// Why the object is refused; empty if it is not.
+    pub causes: Vec<Cause>,
+    /// Failures of rules on values that did not change: tolerated, but the caller is told.
+    pub warnings: Vec<String>,
+}
 
 // === impl StructuralSchema ===
 
 impl StructuralSchema {
     /// Compiles the schema of `version` (an entry of `spec.versions`) of the definition `crd`, which passed
     /// [`validate_crd`].
-    pub fn compile(_crd: &Value, _version: &Value) -> Self {
-        Self {}
+    pub fn compile(crd: &Value, version: &Value) -> Self {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        let mut node = Node::compile(schema);
+        if crd["spec"]["preserveUnknownFields"] == true {
+            node.preserve = true;
+        }
+        Self {
+            node: Arc::new(node),
+            source: Arc::new(schema.clone()),
+        }
     }
 
-    /// Dotted paths of fields that pruning will drop, in document order (`spec.nope`, `spec.items[0].x`).
-    pub fn unknown_fields(&self, _object: &Value) -> Vec<String> {
-        Vec::new()
+    /// The `openAPIV3Schema` as written.
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// Dotted paths of fields that pruning will drop (`spec.nope`, `spec.items[0].x`), in the reference's order: of the
+    /// metadata, of the schema, of embedded metadata, each sorted.
+    pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
+        self.prune(&mut object.clone())
+    }
+
+    /// Drops unknown fields; their paths as in [`Self::unknown_fields`]. Nothing is defaulted: this is all that happens
+    /// to an object that is converted to this version.
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut dropped = match object.get_mut("metadata") {
+            Some(metadata) => embedded::prune_metadata(metadata, "metadata"),
+            None => Vec::new(),
+        };
+        dropped.extend(prune::prune(object, &self.node));
+        dropped.extend(embedded::prune_embedded(object, &self.node));
+        dropped
+    }
+
+    /// Fills in defaults, then drops nulls that are not allowed.
+    pub fn default(&self, object: &mut Value) {
+        default::default(object, &self.node);
     }
 
     /// Drops unknown fields and fills in defaults, in the reference's order.
-    pub fn prune_and_default(&self, _object: &mut Value) {}
+    pub fn prune_and_default(&self, object: &mut Value) {
+        self.prune(object);
+        self.default(object);
+    }
+
+    /// Why the metadata of a custom resource cannot be read, in the words of the reference's decoder.
+    pub fn mistyped_metadata(&self, object: &Value) -> Option<String> {
+        embedded::mistyped_metadata(object.get("metadata")?)
+    }
 
     /// Everything wrong with `new`; `old` is the stored object on updates (transition rules, ratcheting).
-    pub fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<Cause> {
-        Vec::new()
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.judge(new, old).causes
+    }
+
+    /// As [`Self::validate`], with the failures that were tolerated.
+    pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
+        let node = &*self.node;
+        let mut causes = validate::check(new, old, node, "");
+        embedded::check(new, node, "", &mut causes);
+        let clean_before = old.is_none_or(|old| {
+            let mut before = Vec::new();
+            lists::check(old, node, "", &mut before);
+            before.is_empty()
+        });
+        if clean_before {
+            lists::check(new, node, "", &mut causes);
+        }
+        if !node.below.rules {
+            return Verdict {
+                causes,
+                warnings: Vec::new(),
+            };
+        }
+        if causes.iter().any(blocks_rules) {
+            causes.push(Cause::invalid(
+                "<nil>",
+                &Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+            ));
+            return Verdict {
+                causes,
+                warnings: Vec::new(),
+            };
+        }
+        let judgement = cel::check(new, old, node);
+        causes.extend(judgement.causes);
+        Verdict {
+            causes,
+            warnings: judgement.warnings,
+        }
     }
 }
 
-/// Dotted paths of fields in `object` that the built-in kind of `resource` does not have.
-pub fn unknown_builtin_fields(_resource: &Resource, _object: &Value) -> Vec<String> {
-    Vec::new()
-}
-
-/// Drops what [`unknown_builtin_fields`] names.
-pub fn prune_builtin(_resource: &Resource, _object: &mut Value) {}
-
-/// Why `object` cannot be read as the built-in kind of `resource` (a wrong JSON type somewhere), in the words of the
-/// reference's decoder, without its `… in version … cannot be handled as a …: ` prefix.
-pub fn mistyped_builtin_field(_resource: &Resource, _object: &Value) -> Option<String> {
-    None
-}
-
-/// Fills in the defaults of a CustomResourceDefinition.
-pub fn default_crd(_crd: &mut Value) {}
-
-/// Everything wrong with a CustomResourceDefinition; `old` on updates.
-pub fn validate_crd(_crd: &Value, _old: Option<&Value>) -> Vec<Cause> {
-    Vec::new()
-}
-
-/// The document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`), or none if nothing is served there.
-pub fn openapi_document(_registry: &Registry, _path: &str) -> Option<Value> {
-    None
+/// Whether a finding means that rules may not be evaluated: the value may not have the shape that they rely on.
+fn blocks_rules(cause: &Cause) -> bool {
+    matches!(
+        cause.reason,
+        "FieldValueNotSupported"
+            | "FieldValueRequired"
+            | "FieldValueTooLong"
+            | "FieldValueTooMany"
+            | "FieldValueTypeInvalid"
+    )
 }

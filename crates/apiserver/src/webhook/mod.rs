@@ -1,8 +1,18 @@
 //! Calls to admission and conversion webhooks.
 
+mod admission;
+pub(crate) mod config;
+mod conversion;
+mod hooks;
+mod outgoing;
+
 use serde_json::Value;
 
-use crate::{kinds::{Custom, Resource}, server::State, status::ApiError};
+pub(crate) use admission::{mutate, validate};
+pub(crate) use conversion::convert;
+pub(crate) use outgoing::Outgoing;
+
+use crate::kinds::Resource;
 
 /// What an admission review is about.
 #[derive(Debug, Clone)]
@@ -27,33 +37,4 @@ pub struct Review<'a> {
     pub user: &'a Value,
     /// Whether nothing will be stored.
     pub dry_run: bool,
-}
-
-/// Asks the mutating webhooks in turn; the object as they leave it. Warnings are appended.
-pub(crate) async fn mutate(
-    _state: &State,
-    review: &Review<'_>,
-    _warnings: &mut Vec<String>,
-) -> Result<Option<Value>, ApiError> {
-    Ok(review.object.cloned())
-}
-
-/// Asks the validating webhooks. Warnings are appended.
-pub(crate) async fn validate(
-    _state: &State,
-    _review: &Review<'_>,
-    _warnings: &mut Vec<String>,
-) -> Result<(), ApiError> {
-    Ok(())
-}
-
-/// Has a conversion webhook convert `objects` to `api_version`, same order and number.
-pub(crate) async fn convert(
-    _state: &State,
-    custom: &Custom,
-    _config: &Value,
-    _objects: Vec<Value>,
-    _api_version: &str,
-) -> Result<Vec<Value>, ApiError> {
-    Err(ApiError::internal(format!("{}: conversion webhooks are not served yet", custom.crd_name)))
 }

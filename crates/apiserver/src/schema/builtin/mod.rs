@@ -1,0 +1,192 @@
+//! The built-in kinds as the reference's decoder sees them: which fields they have, and of which type.
+
+pub(super) mod kinds;
+mod types;
+
+use std::sync::{Arc, LazyLock};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::embedded::go_type;
+use crate::kinds::Resource;
+use types::{Shape, Type, named, root};
+
+static QUANTITY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
+        .expect("the pattern is a literal that tests compile")
+});
+
+/// Dotted paths of fields in `object` that the built-in kind of `resource` does not have.
+pub fn unknown_builtin_fields(resource: &Resource, object: &Value) -> Vec<String> {
+    prune_builtin(resource, &mut object.clone())
+}
+
+/// Drops from `object` the fields that the built-in kind of `resource` does not have, and nulls, which mean the same as
+/// absence there (in maps of strings: the empty string). The dotted paths of the unknown fields.
+pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    if let (Some(kind), Value::Object(map)) = (root(&resource.group, &resource.version, &resource.kind), object) {
+        prune(map, &kind, &mut String::new(), &mut dropped);
+    }
+    dropped
+}
+
+fn prune(map: &mut Map<String, Value>, kind: &Type, path: &mut String, dropped: &mut Vec<String>) {
+    map.retain(|name, value| {
+        let length = path.len();
+        if length > 0 {
+            path.push('.');
+        }
+        path.push_str(name);
+        let keep = match kind.fields.get(name.as_str()) {
+            Some(_) if value.is_null() => false,
+            Some(shape) => {
+                prune_value(value, shape, path, dropped);
+                true
+            }
+            None => {
+                dropped.push(path.clone());
+                false
+            }
+        };
+        path.truncate(length);
+        keep
+    });
+}
+
+fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mut Vec<String>) {
+    let length = path.len();
+    match (shape, value) {
+        (Shape::Struct(name) | Shape::StructOr(name), Value::Object(map)) => {
+            if let Some(kind) = named(name) {
+                prune(map, &kind, path, dropped);
+            }
+        }
+        (Shape::StructOr(name), Value::Array(items)) => {
+            prune_items(items, &Shape::Struct(Arc::clone(name)), path, dropped);
+        }
+        (Shape::List(shape), Value::Array(items)) => prune_items(items, shape, path, dropped),
+        (Shape::Map(shape), Value::Object(map)) => {
+            for (name, value) in map.iter_mut() {
+                if value.is_null() && matches!(**shape, Shape::Text) {
+                    *value = Value::from("");
+                }
+                path.push('.');
+                path.push_str(name);
+                prune_value(value, shape, path, dropped);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn prune_items(items: &mut [Value], shape: &Shape, path: &mut String, dropped: &mut Vec<String>) {
+    let length = path.len();
+    for (index, item) in items.iter_mut().enumerate() {
+        path.push_str(&format!("[{index}]"));
+        prune_value(item, shape, path, dropped);
+        path.truncate(length);
+    }
+}
+
+/// Why `object` cannot be read as the built-in kind of `resource` (a wrong JSON type somewhere), in the words of the
+/// reference's decoder, without its `… in version … cannot be handled as a …: ` prefix.
+pub fn mistyped_builtin_field(resource: &Resource, object: &Value) -> Option<String> {
+    let kind = root(&resource.group, &resource.version, &resource.kind)?;
+    match object {
+        Value::Object(map) => mistyped(map, &kind, ""),
+        Value::Null => None,
+        other => Some(format!(
+            "json: cannot unmarshal {} into Go value of type {}.{}",
+            go_type(other),
+            resource.version,
+            resource.kind
+        )),
+    }
+}
+
+fn mistyped(map: &Map<String, Value>, kind: &Type, path: &str) -> Option<String> {
+    map.iter().find_map(|(name, value)| {
+        let shape = kind.fields.get(name.as_str())?;
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        mistyped_value(value, shape, kind, &path)
+    })
+}
+
+fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Option<String> {
+    let wrong = |got: &str, expected: &str| {
+        Some(format!(
+            "json: cannot unmarshal {got} into Go struct field {}.{path} of type {expected}",
+            kind.name
+        ))
+    };
+    let other = || wrong(go_type(value), &shape.go());
+    match (shape, value) {
+        (_, Value::Null)
+        | (Shape::Any | Shape::StructOr(_), _)
+        | (Shape::Text, Value::String(_))
+        | (Shape::Bool, Value::Bool(_))
+        | (Shape::Float | Shape::Quantity, Value::Number(_))
+        | (Shape::IntOrString, Value::String(_)) => None,
+        (Shape::Struct(name), Value::Object(map)) => mistyped(map, &*named(name)?, path),
+        (Shape::List(shape), Value::Array(items)) => {
+            items.iter().find_map(|item| mistyped_value(item, shape, kind, path))
+        }
+        (Shape::Map(shape), Value::Object(map)) => {
+            map.values().find_map(|value| mistyped_value(value, shape, kind, path))
+        }
+        (Shape::Int32 | Shape::IntOrString, Value::Number(number)) => match number.as_i64() {
+            Some(n) if i32::try_from(n).is_ok() => None,
+            _ => wrong(&format!("number {number}"), "int32"),
+        },
+        (Shape::Int64, Value::Number(number)) => {
+            if number.is_i64() {
+                None
+            } else {
+                wrong(&format!("number {number}"), "int64")
+            }
+        }
+        (Shape::Bytes, Value::String(text)) => {
+            let clean: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
+            let bad = clean
+                .bytes()
+                .position(|b| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'/' | b'='))
+                .unwrap_or(clean.len().saturating_sub(clean.len() % 4));
+            BASE64_STANDARD
+                .decode(&clean)
+                .is_err()
+                .then(|| format!("illegal base64 data at input byte {bad}"))
+        }
+        (Shape::Time, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05Z07:00", false),
+        (Shape::MicroTime, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05.000000Z07:00", true),
+        (Shape::Quantity, Value::String(text)) => (!QUANTITY.is_match(text)).then(|| {
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned()
+        }),
+        _ => other(),
+    }
+}
+
+/// What Go's time parser says about a text that is no time.
+fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
+    if text.parse::<jiff::Timestamp>().is_ok() && (!micro || six_digits(text)) {
+        return None;
+    }
+    let year = text.len() >= 4 && text.as_bytes()[..4].iter().all(u8::is_ascii_digit);
+    let (rest, element) = if !year {
+        (text, "2006")
+    } else if micro && text.parse::<jiff::Timestamp>().is_ok() {
+        (text.get(19..).unwrap_or_default(), ".000000")
+    } else {
+        (text.get(4..).unwrap_or_default(), "-")
+    };
+    Some(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"))
+}
+
+/// Whether a time has exactly six digits after the second, as MicroTime demands.
+fn six_digits(text: &str) -> bool {
+    let Some((_, fraction)) = text.split_once('.') else { return false };
+    fraction.bytes().take_while(u8::is_ascii_digit).count() == 6
+}

@@ -1,0 +1,358 @@
+//! Rules in the Common Expression Language. The only module that knows the `cel` crate: it is young, and its types
+//! must not spread.
+//!
+//! The walk over schema and value is our own (not kube-cel's validator): it follows the reference's correlation of old
+//! and new list items, ratcheting, escaping of field names and error texts, and converts only values that have rules.
+
+use std::{collections::HashMap, sync::Arc, sync::OnceLock};
+
+use kube_cel::{
+    KubeCelExt,
+    cel::{
+        Context, ExecutionError,
+        common::ast::IdedExpr,
+        objects::{Key, Map, OptionalValue},
+        parser::Parser,
+    },
+};
+use serde_json::Value;
+
+use super::{default::correlated, structural::Node, validate::join};
+use crate::status::Cause;
+
+type Cel = kube_cel::cel::Value;
+
+/// Words that are no identifiers in CEL; fields of these names are written `__word__`.
+const RESERVED: [&str; 21] = [
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+    "let", "loop", "package", "namespace", "return", "var", "void", "while",
+];
+
+/// An expression that parsed.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) expression: IdedExpr,
+}
+
+/// One entry of `x-kubernetes-validations`.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    source: Box<str>,
+    message: Box<str>,
+    message_expression: Box<str>,
+    reason: Box<str>,
+    field_path: Box<str>,
+    optional_old: bool,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    program: Program,
+    message: Option<Program>,
+    uses_old: bool,
+}
+
+/// What rules had to say.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    pub(crate) causes: Vec<Cause>,
+    /// Failures tolerated because the value did not change.
+    pub(crate) warnings: Vec<String>,
+}
+
+thread_local! {
+    /// Functions of the standard and the Kubernetes libraries; a context is not `Sync`.
+    static LIBRARY: Context<'static> = Context::default().with_all();
+}
+
+/// Evaluates all rules of `schema` on `value`; `old` is the stored value on updates.
+pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgement {
+    let mut judgement = Judgement::default();
+    LIBRARY.with(|library| judgement.walk(library, value, old, schema, ""));
+    judgement
+}
+
+// === impl Program ===
+
+impl Program {
+    /// Parses `source`; the error is worded like the reference's.
+    pub(crate) fn compile(source: &str) -> Result<Self, String> {
+        match Parser::new().enable_optional_syntax(true).parse(source) {
+            Ok(expression) => Ok(Self { expression }),
+            Err(errors) => Err(errors
+                .to_string()
+                .lines()
+                .map(|line| if line.starts_with('|') { format!(" {line}") } else { line.to_owned() })
+                .collect::<Vec<_>>()
+                .join("\n")),
+        }
+    }
+
+    /// Whether the free variable `name` occurs.
+    pub(crate) fn uses(&self, name: &str) -> bool {
+        self.expression.references().has_variable(name)
+    }
+
+    /// Evaluates to a truth value over JSON variables.
+    pub(crate) fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
+        LIBRARY.with(|library| {
+            let mut scope = library.new_inner_scope();
+            for (name, value) in variables {
+                scope.add_variable_from_value(*name, plain(value));
+            }
+            match Cel::resolve(&self.expression, &scope) {
+                Ok(Cel::Bool(verdict)) => Ok(verdict),
+                Ok(_) => Err("cel expression must evaluate to a bool".to_owned()),
+                Err(error) => Err(worded(&error)),
+            }
+        })
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Reads a rule; it is compiled when first needed.
+    pub(crate) fn new(rule: &Value) -> Self {
+        let text = |key: &str| rule[key].as_str().unwrap_or_default().into();
+        Self {
+            source: text("rule"),
+            message: text("message"),
+            message_expression: text("messageExpression"),
+            reason: text("reason"),
+            field_path: text("fieldPath"),
+            optional_old: rule["optionalOldSelf"] == true,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    fn compiled(&self) -> &Result<Compiled, String> {
+        self.compiled.get_or_init(|| {
+            let program = Program::compile(&self.source)?;
+            let message = if self.message_expression.trim().is_empty() {
+                None
+            } else {
+                Some(Program::compile(&self.message_expression)?)
+            };
+            let uses_old = program.uses("oldSelf");
+            Ok(Compiled {
+                program,
+                message,
+                uses_old,
+            })
+        })
+    }
+
+    /// How the rule is named in messages about its evaluation.
+    fn named(&self) -> &str {
+        if self.message.is_empty() { self.source.trim() } else { &self.message }
+    }
+
+    fn failed(&self, scope: &Context<'_>, compiled: &Compiled) -> String {
+        if let Some(program) = &compiled.message
+            && let Ok(Cel::String(text)) = Cel::resolve(&program.expression, scope)
+        {
+            let text = text.trim();
+            if !text.is_empty() && !text.contains('\n') {
+                return text.to_owned();
+            }
+        }
+        if self.message.is_empty() {
+            format!("failed rule: {}", self.source.trim())
+        } else {
+            self.message.to_string()
+        }
+    }
+
+    fn cause(&self, path: &str, kind: &str, detail: &str) -> Cause {
+        let path = join_path(path, &self.field_path);
+        let kind = Value::from(kind);
+        match &*self.reason {
+            "FieldValueForbidden" => Cause::forbidden(path, detail),
+            "FieldValueRequired" => Cause::required(path, detail),
+            "FieldValueDuplicate" => Cause::duplicate(path, &kind),
+            _ => Cause::invalid(path, &kind, detail),
+        }
+    }
+}
+
+// === impl Judgement ===
+
+impl Judgement {
+    fn walk(&mut self, library: &Context<'_>, value: &Value, old: Option<&Value>, schema: &Node, path: &str) {
+        if !schema.below.rules {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        if !schema.rules.is_empty() && !value.is_null() {
+            self.rules(library, value, old, schema, path);
+        }
+        match value {
+            Value::Object(map) => {
+                for (name, value) in map {
+                    if let Some(child) = schema.field(name) {
+                        self.walk(library, value, old.and_then(|o| o.get(name)), child, &join(path, name));
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(child) = schema.items.as_deref().filter(|child| child.below.rules) {
+                    for (index, item) in items.iter().enumerate() {
+                        let old = correlated(schema, item, old);
+                        self.walk(library, item, old, child, &format!("{path}[{index}]"));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rules(&mut self, library: &Context<'_>, value: &Value, old: Option<&Value>, schema: &Node, path: &str) {
+        let mut scope = library.new_inner_scope();
+        scope.add_variable_from_value("self", convert(library, value, Some(schema)));
+        let converted_old = old.map(|old| convert(library, old, Some(schema)));
+        let unchanged = || old == Some(value);
+        for rule in &schema.rules {
+            let compiled = match rule.compiled() {
+                Ok(compiled) => compiled,
+                Err(error) => {
+                    let detail = format!("rule compile error: {error}");
+                    self.causes.push(Cause::invalid(path, &Value::from(schema.type_name()), detail));
+                    continue;
+                }
+            };
+            if compiled.uses_old {
+                match &converted_old {
+                    None if !rule.optional_old => continue,
+                    None => scope.add_variable_from_value("oldSelf", optional(None)),
+                    Some(old) if rule.optional_old => {
+                        scope.add_variable_from_value("oldSelf", optional(Some(old.clone())));
+                    }
+                    Some(old) => scope.add_variable_from_value("oldSelf", old.clone()),
+                }
+            }
+            let cause = match Cel::resolve(&compiled.program.expression, &scope) {
+                Ok(Cel::Bool(true)) => continue,
+                Ok(_) => rule.cause(path, schema.type_name(), &rule.failed(&scope, compiled)),
+                Err(error) => Cause::invalid(
+                    path,
+                    &Value::from(schema.type_name()),
+                    format!("{} evaluating rule: {}", worded(&error), rule.named()),
+                ),
+            };
+            if !compiled.uses_old && unchanged() {
+                self.warnings.push(format!("{}: {}", cause.field, cause.message));
+            } else {
+                self.causes.push(cause);
+            }
+        }
+    }
+}
+
+fn optional(value: Option<Cel>) -> Cel {
+    Cel::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
+}
+
+/// An evaluation error in cel-go's words, as far as they are known.
+fn worded(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::NoSuchOverload => "no such overload".to_owned(),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::IndexOutOfBounds(Cel::Int(index)) => format!("index out of bounds: {index}"),
+        ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}' (in container '')"),
+        ExecutionError::FunctionError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// `fieldPath` of a rule below the path of its node; both `.a.b` and `['a']` occur.
+fn join_path(path: &str, below: &str) -> String {
+    let below = below.trim_start_matches('.').replace("['", ".").replace("']", "");
+    let below = below.trim_start_matches('.');
+    if below.is_empty() { path.to_owned() } else { join(path, below) }
+}
+
+fn plain(value: &Value) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(truth) => Cel::Bool(*truth),
+        Value::Number(number) => number
+            .as_i64()
+            .map(Cel::Int)
+            .or_else(|| number.as_u64().map(Cel::UInt))
+            .unwrap_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN))),
+        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),
+        Value::Object(map) => object(map.iter().map(|(name, value)| (name.clone(), plain(value)))),
+    }
+}
+
+fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
+    let map: HashMap<Key, Cel> = fields.map(|(name, value)| (Key::String(Arc::new(name)), value)).collect();
+    Cel::Map(Map { map: Arc::new(map) })
+}
+
+fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
+    let Some(schema) = schema else { return plain(value) };
+    match value {
+        Value::Number(number) if schema.type_name() == "number" => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) if schema.type_name() == "integer" => {
+            // `1.0` is a valid integer on the wire.
+            number.as_i64().or_else(|| number.as_f64().and_then(whole)).map_or_else(|| plain(value), Cel::Int)
+        }
+        Value::String(text) => {
+            let format = schema.bounds.as_ref().and_then(|b| b.format.as_deref());
+            let function = match format {
+                Some("date-time" | "datetime") => TIMESTAMP.get_or_init(|| Program::compile("timestamp(self)").ok()),
+                Some("date") => TIMESTAMP_OF_DATE.get_or_init(|| Program::compile("timestamp(self + 'T00:00:00Z')").ok()),
+                Some("duration") => DURATION.get_or_init(|| Program::compile("duration(self)").ok()),
+                Some("byte") => BYTES.get_or_init(|| Program::compile("base64.decode(self)").ok()),
+                _ => return plain(value),
+            };
+            let mut scope = library.new_inner_scope();
+            scope.add_variable_from_value("self", plain(value));
+            function
+                .as_ref()
+                .and_then(|program| Cel::resolve(&program.expression, &scope).ok())
+                .unwrap_or_else(|| plain(value))
+        }
+        Value::Array(items) => {
+            let child = schema.items.as_deref();
+            Cel::List(Arc::new(items.iter().map(|item| convert(library, item, child)).collect()))
+        }
+        Value::Object(map) => object(map.iter().map(|(name, value)| {
+            let key = if schema.properties.contains_key(name.as_str()) { escaped(name) } else { name.clone() };
+            (key, convert(library, value, schema.field(name)))
+        })),
+        _ => plain(value),
+    }
+}
+
+static TIMESTAMP: OnceLock<Option<Program>> = OnceLock::new();
+static TIMESTAMP_OF_DATE: OnceLock<Option<Program>> = OnceLock::new();
+static DURATION: OnceLock<Option<Program>> = OnceLock::new();
+static BYTES: OnceLock<Option<Program>> = OnceLock::new();
+
+#[expect(clippy::cast_possible_truncation, reason = "the value is integral and in range")]
+fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+}
+
+/// The CEL identifier of a field.
+pub(crate) fn escaped(name: &str) -> String {
+    if RESERVED.contains(&name) {
+        return format!("__{name}__");
+    }
+    if name.contains("__") || name.contains(['.', '-', '/']) {
+        return name
+            .replace("__", "__underscores__")
+            .replace('.', "__dot__")
+            .replace('-', "__dash__")
+            .replace('/', "__slash__");
+    }
+    name.to_owned()
+}

@@ -1,0 +1,245 @@
+//! What can be said about a CEL rule without running it: fields that the schema does not have, unknown names, and
+//! nested loops over unbounded lists.
+//!
+//! This is far from cel-go's type checker and cost model; it finds the mistakes people make, and never refuses a rule
+//! that the reference accepts: what it does not understand has an unknown type, and costs are underestimated.
+
+use kube_cel::cel::common::ast::{Expr, IdedExpr};
+
+use super::{
+    cel::{Program, escaped},
+    structural::{Additional, Node},
+};
+
+/// Largest request, in bytes: what bounds lists without `maxItems`.
+const LARGEST_REQUEST: u64 = 3 * 1024 * 1024;
+
+/// Budget of one rule, in steps.
+const RULE_BUDGET: u64 = 10_000_000;
+
+/// Budget of all rules of a schema.
+const SCHEMA_BUDGET: u64 = 100_000_000;
+
+/// Names that stand for types.
+const TYPE_NAMES: [&str; 14] = [
+    "bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint", "optional", "sets", "math",
+    "strings",
+];
+
+/// Name spaces of functions.
+const SPACES: [&str; 7] = ["base64", "cel", "format", "google", "lists", "net", "regex"];
+
+/// Checks a rule on values of `schema`; the error is worded as cel-go words it.
+pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<(), String> {
+    let mut scope: Vec<(String, Option<&Node>)> =
+        vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
+    walk(&program.expression, &mut scope, source).map(|_| ())
+}
+
+/// Checks an expression over untyped variables.
+pub(crate) fn check_names(program: &Program, source: &str, variables: &[&str]) -> Result<(), String> {
+    let mut scope: Vec<(String, Option<&Node>)> = variables.iter().map(|name| ((*name).to_owned(), None)).collect();
+    walk(&program.expression, &mut scope, source).map(|_| ())
+}
+
+/// The schema of an expression's value, as far as it is known.
+fn walk<'s>(
+    expression: &IdedExpr,
+    scope: &mut Vec<(String, Option<&'s Node>)>,
+    source: &str,
+) -> Result<Option<&'s Node>, String> {
+    match &expression.expr {
+        Expr::Ident(name) => match scope.iter().rev().find(|(known, _)| known == name) {
+            Some((_, schema)) => Ok(*schema),
+            None if internal(name) || TYPE_NAMES.contains(&name.as_str()) || SPACES.contains(&name.as_str()) => {
+                Ok(None)
+            }
+            None => Err(at(source, name, 0, &format!("undeclared reference to '{name}' (in container '')"))),
+        },
+        Expr::Select(select) => {
+            let Some(schema) = walk(&select.operand, scope, source)? else { return Ok(None) };
+            let declared = schema.properties.iter().find(|(name, _)| escaped(name) == select.field);
+            if let Some((_, child)) = declared {
+                return Ok(Some(child));
+            }
+            if let Additional::Schema(child) = &schema.additional {
+                return Ok(Some(child));
+            }
+            let implicit = ["metadata", "apiVersion", "kind"].contains(&select.field.as_str());
+            let open = schema.preserve
+                || schema.embedded
+                || implicit
+                || schema.type_name() != "object"
+                || matches!(schema.additional, Additional::Any);
+            if open {
+                return Ok(None);
+            }
+            let needle = format!(".{}", select.field);
+            Err(at(source, &needle, 0, &format!("undefined field '{}'", select.field)))
+        }
+        Expr::Call(call) => {
+            let mut target = None;
+            if let Some(on) = &call.target {
+                target = walk(on, scope, source)?;
+            }
+            let mut first = None;
+            for (index, argument) in call.args.iter().enumerate() {
+                let schema = walk(argument, scope, source)?;
+                if index == 0 {
+                    first = schema;
+                }
+            }
+            let _ = target;
+            Ok(match call.func_name.as_str() {
+                "_[_]" => first.and_then(|list| list.items.as_deref()),
+                _ => None,
+            })
+        }
+        Expr::Comprehension(loop_) => {
+            let range = walk(&loop_.iter_range, scope, source)?;
+            let depth = scope.len();
+            let item = range.and_then(|list| list.items.as_deref());
+            walk(&loop_.accu_init, scope, source)?;
+            scope.push((loop_.iter_var.clone(), item));
+            if let Some(second) = &loop_.iter_var2 {
+                scope.push((second.clone(), None));
+            }
+            scope.push((loop_.accu_var.clone(), None));
+            let result = [&loop_.loop_cond, &loop_.loop_step, &loop_.result]
+                .into_iter()
+                .try_for_each(|part| walk(part, scope, source).map(|_| ()));
+            scope.truncate(depth);
+            result.map(|()| None)
+        }
+        Expr::List(list) => {
+            for element in &list.elements {
+                walk(element, scope, source)?;
+            }
+            Ok(None)
+        }
+        Expr::Map(_) | Expr::Struct(_) | Expr::Literal(_) | Expr::Unspecified => Ok(None),
+    }
+}
+
+/// Whether the parser made this name.
+fn internal(name: &str) -> bool {
+    name.starts_with('@') || name.starts_with("__") || name.contains('.')
+}
+
+/// An error at the place of `needle` in `source`, with the line and a mark below it.
+fn at(source: &str, needle: &str, skip: usize, what: &str) -> String {
+    let offset = source.find(needle).unwrap_or(0) + skip;
+    let line_start = source[..offset].rfind('\n').map_or(0, |at| at + 1);
+    let line = source[..offset].matches('\n').count() + 1;
+    let column = source[line_start..offset].chars().count();
+    let text = source[line_start..].lines().next().unwrap_or_default();
+    format!("ERROR: <input>:{line}:{}: {what}\n | {text}\n | {}^", column + 1, ".".repeat(column))
+}
+
+/// Costs of the rules of a schema, added up.
+#[derive(Debug, Default)]
+pub(super) struct Costs {
+    total: u64,
+}
+
+// === impl Costs ===
+
+impl Costs {
+    /// Adds a rule on a node that can occur `times` in one object; what is wrong with its cost.
+    pub(super) fn add(&mut self, program: &Program, schema: &Node, times: u64) -> Vec<String> {
+        let mut scope = vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
+        let once = steps(&program.expression, &mut scope);
+        let cost = once.saturating_mul(times);
+        self.total = self.total.saturating_add(cost);
+        let mut wrong = Vec::new();
+        if cost > RULE_BUDGET.saturating_mul(100) {
+            wrong.push(exceeded("estimated rule cost exceeds budget"));
+            if cost > SCHEMA_BUDGET {
+                wrong.push(
+                    "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+                        .to_owned(),
+                );
+            }
+        }
+        wrong
+    }
+
+    /// What is wrong with the sum.
+    pub(super) fn total(&self) -> Option<String> {
+        (self.total > SCHEMA_BUDGET.saturating_mul(100)).then(|| {
+            exceeded("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget")
+        })
+    }
+}
+
+fn exceeded(what: &str) -> String {
+    format!(
+        "{what} by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+/// Loop iterations of an expression, at least one. Only loops are counted: a lower bound of the reference's estimate.
+fn steps<'s>(expression: &IdedExpr, scope: &mut Vec<(String, Option<&'s Node>)>) -> u64 {
+    match &expression.expr {
+        Expr::Comprehension(loop_) => {
+            let range = range_of(&loop_.iter_range, scope);
+            let times = range.map_or(1, |list| {
+                let items = list.items.as_deref();
+                list.bounds
+                    .as_ref()
+                    .and_then(|b| b.max_items)
+                    .unwrap_or_else(|| items.map_or(1, most_items))
+            });
+            let depth = scope.len();
+            scope.push((loop_.iter_var.clone(), range.and_then(|list| list.items.as_deref())));
+            let body = steps(&loop_.loop_step, scope);
+            scope.truncate(depth);
+            times.saturating_mul(body).max(1)
+        }
+        Expr::Call(call) => call
+            .args
+            .iter()
+            .chain(call.target.as_deref())
+            .map(|part| steps(part, scope))
+            .max()
+            .unwrap_or(1),
+        Expr::Select(select) => steps(&select.operand, scope),
+        Expr::List(list) => list.elements.iter().map(|part| steps(part, scope)).max().unwrap_or(1),
+        _ => 1,
+    }
+}
+
+fn range_of<'s>(expression: &IdedExpr, scope: &[(String, Option<&'s Node>)]) -> Option<&'s Node> {
+    match &expression.expr {
+        Expr::Ident(name) => scope.iter().rev().find(|(known, _)| known == name)?.1,
+        Expr::Select(select) => {
+            let schema = range_of(&select.operand, scope)?;
+            schema.properties.iter().find(|(name, _)| escaped(name) == select.field).map(|(_, child)| child)
+        }
+        _ => None,
+    }
+}
+
+/// How many items of `schema` a request can hold at most.
+pub(super) fn most_items(schema: &Node) -> u64 {
+    LARGEST_REQUEST / (smallest(schema) + 1)
+}
+
+/// Bytes that the smallest value takes.
+fn smallest(schema: &Node) -> u64 {
+    match schema.type_name() {
+        "object" => schema
+            .required
+            .iter()
+            .filter_map(|name| {
+                let child = schema.properties.get(&**name)?;
+                // `"name":value,`
+                Some(name.len() as u64 + 4 + smallest(child))
+            })
+            .sum::<u64>()
+            .max(2),
+        "string" | "array" => 2,
+        "boolean" => 4,
+        _ => 1,
+    }
+}

@@ -1,0 +1,82 @@
+//! Filling in the defaults of a schema, and dropping nulls that it does not allow.
+
+use serde_json::Value;
+
+use super::structural::{ListType, Node};
+
+/// Fills in defaults, then drops nulls of fields that are neither nullable nor defaulted, in the reference's order.
+pub(crate) fn default(object: &mut Value, schema: &Node) {
+    fill(object, schema);
+    drop_nulls(object, schema);
+}
+
+fn wrong_null(value: &Value, schema: &Node) -> bool {
+    value.is_null() && !schema.nullable
+}
+
+fn fill(value: &mut Value, schema: &Node) {
+    if !schema.below.defaults {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (name, child) in &schema.properties {
+                let Some(default) = &child.default else { continue };
+                if map.get(&**name).is_none_or(|now| wrong_null(now, child)) {
+                    map.insert(name.to_string(), default.clone());
+                }
+            }
+            for (name, value) in map.iter_mut() {
+                let Some(child) = schema.field(name) else { continue };
+                fill_null(value, child);
+                fill(value, child);
+            }
+        }
+        Value::Array(items) => {
+            if let Some(child) = &schema.items {
+                for item in items {
+                    fill_null(item, child);
+                    fill(item, child);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fill_null(value: &mut Value, schema: &Node) {
+    if let Some(default) = &schema.default
+        && wrong_null(value, schema)
+    {
+        *value = default.clone();
+    }
+}
+
+fn drop_nulls(value: &mut Value, schema: &Node) {
+    match value {
+        Value::Object(map) => map.retain(|name, value| {
+            let Some(child) = schema.field(name) else { return true };
+            if wrong_null(value, child) {
+                return false;
+            }
+            drop_nulls(value, child);
+            true
+        }),
+        Value::Array(items) => {
+            if let Some(child) = &schema.items {
+                for item in items {
+                    drop_nulls(item, child);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The item of `old` that corresponds to item `index` of `new`: by its keys in a list of type map, none otherwise
+/// (sets and atomic lists are not correlated).
+pub(crate) fn correlated<'a>(schema: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+    let ListType::Map(keys) = &schema.list else { return None };
+    let old = old?.as_array()?;
+    old.iter().find(|other| keys.iter().all(|key| item.get(&**key) == other.get(&**key)))
+}

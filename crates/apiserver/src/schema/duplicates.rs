@@ -1,0 +1,112 @@
+//! Fields that a JSON text gives twice: the parser keeps the last one, and the sender should know.
+
+use std::{collections::HashSet, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// Most duplicates that are reported; the reference stops there as well.
+const MOST: usize = 100;
+
+/// Dotted paths of fields that `body`, a JSON text, gives more than once, in the order of the second occurrences. A text
+/// that is not JSON has none.
+pub fn duplicate_fields(body: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let walk = Walk {
+        path: &mut String::new(),
+        found: &mut found,
+    };
+    // A syntax error is the decoder's to report.
+    let _ = walk.deserialize(&mut deserializer);
+    found
+}
+
+struct Walk<'a> {
+    path: &'a mut String,
+    found: &'a mut Vec<String>,
+}
+
+// === impl Walk ===
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let length = self.path.len();
+            if length > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(&key);
+            if !seen.insert(key) && self.found.len() < MOST && !self.found.contains(self.path) {
+                self.found.push(self.path.clone());
+            }
+            map.next_value_seed(Walk {
+                path: self.path,
+                found: self.found,
+            })?;
+            self.path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let length = self.path.len();
+        let mut index = 0;
+        loop {
+            self.path.push_str(&format!("[{index}]"));
+            let walk = Walk {
+                path: self.path,
+                found: self.found,
+            };
+            if items.next_element_seed(walk)?.is_none() {
+                break;
+            }
+            self.path.truncate(length);
+            index += 1;
+        }
+        self.path.truncate(length);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(IgnoredAny).map(|_| ())
+    }
+}

@@ -1,0 +1,218 @@
+//! Metadata: of the object itself and of embedded resources.
+
+use serde_json::{Map, Value};
+
+use super::{
+    structural::{Additional, Node},
+    validate::{join, type_of},
+};
+use crate::status::Cause;
+
+/// Fields of ObjectMeta with the JSON type each must have.
+const FIELDS: [(&str, &str); 15] = [
+    ("annotations", "map"),
+    ("creationTimestamp", "string"),
+    ("deletionGracePeriodSeconds", "integer"),
+    ("deletionTimestamp", "string"),
+    ("finalizers", "list"),
+    ("generateName", "string"),
+    ("generation", "integer"),
+    ("labels", "map"),
+    ("managedFields", "array"),
+    ("name", "string"),
+    ("namespace", "string"),
+    ("ownerReferences", "array"),
+    ("resourceVersion", "string"),
+    ("selfLink", "string"),
+    ("uid", "string"),
+];
+
+const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+
+const MANAGED_FIELDS: [&str; 7] =
+    ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
+
+/// Drops unknown fields of `metadata` at `path`; their paths, sorted.
+pub(crate) fn prune_metadata(metadata: &mut Value, path: &str) -> Vec<String> {
+    let mut dropped = Vec::new();
+    if let Value::Object(map) = metadata {
+        retain(map, path, &FIELDS.map(|(name, _)| name), &mut dropped);
+        for (list, known) in [("ownerReferences", &OWNER_FIELDS[..]), ("managedFields", &MANAGED_FIELDS[..])] {
+            let Some(Value::Array(items)) = map.get_mut(list) else { continue };
+            for (index, item) in items.iter_mut().enumerate() {
+                if let Value::Object(item) = item {
+                    retain(item, &format!("{path}.{list}[{index}]"), known, &mut dropped);
+                }
+            }
+        }
+    }
+    dropped.sort();
+    dropped
+}
+
+fn retain(map: &mut Map<String, Value>, path: &str, known: &[&str], dropped: &mut Vec<String>) {
+    map.retain(|name, _| {
+        let keep = known.contains(&name.as_str());
+        if !keep {
+            dropped.push(format!("{path}.{name}"));
+        }
+        keep
+    });
+}
+
+/// What the reference's decoder says about a `metadata` that cannot be read, if it cannot.
+pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
+    let Value::Object(map) = metadata else {
+        return (!metadata.is_null())
+            .then(|| format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_type(metadata)));
+    };
+    let text = |field: &str, value: &Value, expected: &str| {
+        format!(
+            "json: cannot unmarshal {} into Go struct field ObjectMeta.{field} of type {expected}",
+            go_type(value)
+        )
+    };
+    for (field, kind) in FIELDS {
+        let Some(value) = map.get(field).filter(|value| !value.is_null()) else { continue };
+        match kind {
+            "string" if !value.is_string() => return Some(text(field, value, "string")),
+            "integer" if !value.is_i64() && !value.is_u64() => return Some(text(field, value, "int64")),
+            "map" => match value {
+                Value::Object(entries) => {
+                    if let Some(wrong) = entries.values().find(|v| !v.is_string() && !v.is_null()) {
+                        return Some(text(field, wrong, "string"));
+                    }
+                }
+                other => return Some(text(field, other, "map[string]string")),
+            },
+            "list" => match value {
+                Value::Array(items) => {
+                    if let Some(wrong) = items.iter().find(|v| !v.is_string() && !v.is_null()) {
+                        return Some(text(field, wrong, "string"));
+                    }
+                }
+                other => return Some(text(field, other, "[]string")),
+            },
+            "array" => match value {
+                Value::Array(items) => {
+                    if let Some(wrong) = items.iter().find(|v| !v.is_object() && !v.is_null()) {
+                        return Some(text(field, wrong, "v1.OwnerReference"));
+                    }
+                }
+                other => return Some(text(field, other, "[]v1.OwnerReference")),
+            },
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A JSON type as Go's decoder names it.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match type_of(value) {
+        "boolean" => "bool",
+        "integer" | "number" => "number",
+        other => other,
+    }
+}
+
+/// Drops unknown metadata fields of embedded resources; their paths, sorted.
+pub(crate) fn prune_embedded(object: &mut Value, schema: &Node) -> Vec<String> {
+    let mut dropped = Vec::new();
+    each_embedded(object, schema, "", &mut |resource, path| {
+        if let Some(metadata) = resource.get_mut("metadata") {
+            dropped.extend(prune_metadata(metadata, &join(path, "metadata")));
+        }
+    });
+    dropped.sort();
+    dropped
+}
+
+fn each_embedded(value: &mut Value, schema: &Node, path: &str, act: &mut dyn FnMut(&mut Value, &str)) {
+    if !schema.below.embedded {
+        return;
+    }
+    if schema.embedded && value.is_object() {
+        act(value, path);
+    }
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map.iter_mut() {
+                if let Some(child) = schema.field(name) {
+                    each_embedded(value, child, &join(path, name), act);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(child) = &schema.items {
+                for (index, item) in items.iter_mut().enumerate() {
+                    each_embedded(item, child, &format!("{path}[{index}]"), act);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Appends what is wrong with apiVersion, kind and metadata of embedded resources.
+pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {
+    if !schema.below.embedded {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if schema.embedded {
+                resource(map, path, causes);
+            }
+            for (name, value) in map {
+                let child = match (schema.properties.get(name.as_str()), &schema.additional) {
+                    (Some(child), _) => child,
+                    (None, Additional::Schema(child)) => child,
+                    (None, Additional::No | Additional::Any) => continue,
+                };
+                check(value, child, &join(path, name), causes);
+            }
+        }
+        Value::Array(items) => {
+            if let Some(child) = &schema.items {
+                for (index, item) in items.iter().enumerate() {
+                    check(item, child, &format!("{path}[{index}]"), causes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
+    let api_version = text("apiVersion");
+    if api_version.is_empty() {
+        causes.push(Cause::required(join(path, "apiVersion"), ""));
+    } else if api_version.matches('/').count() > 1 {
+        let detail = format!("unexpected GroupVersion string: {api_version}");
+        causes.push(Cause::invalid(join(path, "apiVersion"), &Value::from(api_version), detail));
+    }
+    let kind = text("kind");
+    if kind.is_empty() {
+        causes.push(Cause::required(join(path, "kind"), ""));
+    } else if let Err(why) = super::names::label_1035(&kind.to_lowercase()) {
+        let detail = format!("may have mixed case, but should otherwise match: {why}");
+        causes.push(Cause::invalid(join(path, "kind"), &Value::from(kind), detail));
+    }
+    let Some(Value::Object(metadata)) = map.get("metadata") else { return };
+    let path = join(path, "metadata");
+    for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
+        if let Err(why) = super::names::qualified(key) {
+            causes.push(Cause::invalid(join(&path, "labels"), &Value::from(key.as_str()), why));
+        }
+        if let Some(Err(why)) = value.as_str().map(super::names::label_value) {
+            causes.push(Cause::invalid(join(&path, "labels"), value, why));
+        }
+    }
+    for key in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
+        if let Err(why) = super::names::qualified(&key.to_lowercase()) {
+            causes.push(Cause::invalid(join(&path, "annotations"), &Value::from(key.as_str()), why));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Asking admission webhooks.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::future::join_all;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{
+    Review,
+    hooks::{Hook, Kind, current},
+};
+use crate::{form, kinds::Resource, server::State, status::ApiError};
+
+/// Reasons that a webhook may give; others are not passed on.
+const REASONS: [&str; 16] = [
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServiceUnavailable",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+];
+
+/// Asks the mutating webhooks in turn; the object as they leave it, which the caller must default again. Warnings are
+/// appended.
+pub(crate) async fn mutate(
+    state: &State,
+    review: &Review<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Value>, ApiError> {
+    let mut object = review.object.cloned();
+    if exempt(review.resource) {
+        return Ok(object);
+    }
+    let hooks = current(state, Kind::Mutating);
+    if hooks.is_empty() {
+        return Ok(object);
+    }
+    // Webhooks that want to be asked again when others changed the object after them, with the object they left.
+    let mut again: Vec<(&Hook, Option<Value>)> = Vec::new();
+    for hook in hooks.iter() {
+        let asked = ask_to_change(state, hook, review, &mut object, warnings).await?;
+        if asked && hook.reinvoke {
+            again.push((hook, object.clone()));
+        }
+    }
+    for (hook, left) in again {
+        if left != object {
+            ask_to_change(state, hook, review, &mut object, warnings).await?;
+        }
+    }
+    Ok(object)
+}
+
+/// Asks the validating webhooks, all at once. Warnings are appended.
+pub(crate) async fn validate(
+    state: &State,
+    review: &Review<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    if exempt(review.resource) {
+        return Ok(());
+    }
+    let hooks = current(state, Kind::Validating);
+    if hooks.is_empty() {
+        return Ok(());
+    }
+    let answers = join_all(hooks.iter().map(|hook| ask(state, hook, review, review.object))).await;
+    for answer in answers {
+        if let Some(answer) = answer? {
+            warnings.extend(answer.warnings);
+        }
+    }
+    Ok(())
+}
+
+/// Configurations of webhooks are not subject to webhooks: nobody could remove a broken one.
+fn exempt(resource: &Resource) -> bool {
+    resource.group == "admissionregistration.k8s.io"
+}
+
+/// What a webhook that let the request pass answered.
+struct Answer {
+    patch: Option<json_patch::Patch>,
+    warnings: Vec<String>,
+    /// The version that it saw.
+    api_version: String,
+}
+
+/// Asks one mutating webhook and applies its patch to `object`; whether it was asked.
+async fn ask_to_change(
+    state: &State,
+    hook: &Hook,
+    review: &Review<'_>,
+    object: &mut Option<Value>,
+    warnings: &mut Vec<String>,
+) -> Result<bool, ApiError> {
+    let Some(answer) = ask(state, hook, review, object.as_ref()).await? else {
+        return Ok(false);
+    };
+    warnings.extend(answer.warnings);
+    if let (Some(patch), Some(current)) = (&answer.patch, object.as_ref()) {
+        let own_version = review.resource.api_version();
+        let mut seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
+        json_patch::patch(&mut seen, patch).map_err(|error| {
+            let path = error.path.to_string();
+            let operation = patch.0.get(error.operation).map_or("patch", operation_name);
+            ApiError::internal(format!(
+                "{operation} operation does not apply: doc is missing path: {path:?}: missing value"
+            ))
+        })?;
+        *object = Some(convert(state, review.resource, seen, &own_version).await?);
+    }
+    Ok(true)
+}
+
+fn operation_name(operation: &json_patch::PatchOperation) -> &'static str {
+    use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
+    match operation {
+        Add(_) => "add",
+        Remove(_) => "remove",
+        Replace(_) => "replace",
+        Move(_) => "move",
+        Copy(_) => "copy",
+        Test(_) => "test",
+    }
+}
+
+/// Asks one webhook, if it wants to be asked: none if not, or if it failed and that is to be ignored.
+async fn ask(
+    state: &State,
+    hook: &Hook,
+    review: &Review<'_>,
+    object: Option<&Value>,
+) -> Result<Option<Answer>, ApiError> {
+    let Some(resource) = hook.wants(state, review, object) else {
+        return Ok(None);
+    };
+    let api_version = resource.api_version();
+    let (object, old) = (
+        shown(state, review.resource, object, &api_version).await?,
+        shown(state, review.resource, review.old, &api_version).await?,
+    );
+    let uid = Uuid::new_v4().to_string();
+    let request = request(&uid, review, &resource, object, old);
+    if !hook.conditions_hold(&request, review)? {
+        return Ok(None);
+    }
+    let body = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request});
+    let answer = match state.outgoing.call(state, &hook.client, hook.timeout, &body).await {
+        Ok(answer) => read(&answer, &uid),
+        Err(why) => Err(why),
+    };
+    match answer {
+        Ok(response) => decide(hook, &response, api_version).map(Some),
+        Err(why) if hook.ignore_failures => {
+            tracing::warn!(webhook = hook.name, %why, "A webhook failed and is ignored.");
+            Ok(None)
+        }
+        Err(why) => Err(ApiError::internal(format!(
+            "failed calling webhook {:?}: failed to call webhook: {why}",
+            hook.name
+        ))),
+    }
+}
+
+fn request(uid: &str, review: &Review<'_>, resource: &Resource, object: Value, old: Value) -> Value {
+    let kind = |r: &Resource| match review.subresource {
+        Some("scale") => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
+        _ => json!({"group": r.group, "version": r.version, "kind": r.kind}),
+    };
+    let path = |r: &Resource| json!({"group": r.group, "version": r.version, "resource": r.plural});
+    let mut request = json!({
+        "uid": uid,
+        "kind": kind(resource),
+        "resource": path(resource),
+        "requestKind": kind(review.resource),
+        "requestResource": path(review.resource),
+        "operation": review.operation,
+        "userInfo": review.user,
+        "object": object,
+        "oldObject": old,
+        "dryRun": review.dry_run,
+        "options": review.options,
+    });
+    if let Some(subresource) = review.subresource {
+        request["subResource"] = subresource.into();
+        request["requestSubResource"] = subresource.into();
+    }
+    if !review.name.is_empty() {
+        request["name"] = review.name.into();
+    }
+    if let Some(namespace) = review.namespace.filter(|name| !name.is_empty()) {
+        request["namespace"] = namespace.into();
+    }
+    request
+}
+
+/// The object in the version that the webhook wants to see, or null.
+async fn shown(
+    state: &State,
+    resource: &Resource,
+    object: Option<&Value>,
+    api_version: &str,
+) -> Result<Value, ApiError> {
+    match object {
+        None => Ok(Value::Null),
+        Some(object) => convert(state, resource, object.clone(), api_version).await,
+    }
+}
+
+async fn convert(
+    state: &State,
+    resource: &Resource,
+    object: Value,
+    api_version: &str,
+) -> Result<Value, ApiError> {
+    if object["apiVersion"] == api_version || resource.custom().is_none() {
+        return Ok(object);
+    }
+    let converted = form::convert_custom(state, resource, vec![object], api_version).await?;
+    converted
+        .into_iter()
+        .next()
+        .ok_or_else(|| ApiError::internal("a conversion lost its object"))
+}
+
+/// The `response` of a review, checked for form.
+fn read(answer: &Value, uid: &str) -> Result<Map<String, Value>, String> {
+    let text = |field: &str| answer[field].as_str().unwrap_or_default();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    if kind != "AdmissionReview" || !["admission.k8s.io/v1", "admission.k8s.io/v1beta1"].contains(&api_version) {
+        return Err(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\""
+        ));
+    }
+    let Some(response) = answer["response"].as_object() else {
+        return Err("webhook response was absent".to_owned());
+    };
+    let got = response.get("uid").and_then(Value::as_str).unwrap_or_default();
+    if got != uid {
+        return Err(format!("expected response.uid={uid:?}, got {got:?}"));
+    }
+    Ok(response.clone())
+}
+
+fn decide(hook: &Hook, response: &Map<String, Value>, api_version: String) -> Result<Answer, ApiError> {
+    let warnings = response
+        .get("warnings")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    if response.get("allowed") != Some(&Value::Bool(true)) {
+        return Err(denial(&hook.name, response.get("status").unwrap_or(&Value::Null)));
+    }
+    let patch = match response.get("patch").and_then(Value::as_str).filter(|patch| !patch.is_empty()) {
+        None => None,
+        Some(encoded) => {
+            let bytes = BASE64_STANDARD.decode(encoded).map_err(|error| ApiError::internal(error.to_string()))?;
+            Some(serde_json::from_slice(&bytes).map_err(|error| ApiError::internal(error.to_string()))?)
+        }
+    };
+    Ok(Answer {
+        patch,
+        warnings,
+        api_version,
+    })
+}
+
+/// A denial, from the `status` that a webhook gave for it.
+fn denial(webhook: &str, status: &Value) -> ApiError {
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
+    let reason = status["reason"].as_str().unwrap_or_default();
+    let known = REASONS.iter().find(|known| **known == reason).copied().unwrap_or_default();
+    let denied = format!("admission webhook {webhook:?} denied the request");
+    let message = match status["message"].as_str().filter(|message| !message.is_empty()) {
+        Some(message) => format!("{denied}: {message}"),
+        None if !reason.is_empty() => format!("{denied}: {reason}"),
+        None => format!("{denied} without explanation"),
+    };
+    let mut error = ApiError::new(code.unwrap_or(400), known, message);
+    error.details = status["details"].as_object().cloned();
+    error
+}

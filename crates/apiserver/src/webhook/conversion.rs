@@ -1,0 +1,99 @@
+//! Conversion webhooks of custom resources.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{kinds::Custom, server::State, status::ApiError};
+
+/// Time that the reference gives a conversion.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Has a conversion webhook convert `objects` to `api_version`, same order and number. Objects that are of that version
+/// already are not sent. Only labels and annotations of the metadata may be changed.
+pub(crate) async fn convert(
+    state: &State,
+    _custom: &Custom,
+    config: &Value,
+    mut objects: Vec<Value>,
+    api_version: &str,
+) -> Result<Vec<Value>, ApiError> {
+    let sent: Vec<usize> = (0..objects.len()).filter(|i| objects[*i]["apiVersion"] != api_version).collect();
+    let Some(first) = sent.first().map(|index| &objects[*index]) else { return Ok(objects) };
+    let webhook = format!(
+        "conversion webhook for {}, Kind={}",
+        first["apiVersion"].as_str().unwrap_or_default(),
+        first["kind"].as_str().unwrap_or_default(),
+    );
+    let uid = Uuid::new_v4().to_string();
+    let review = json!({
+        "kind": "ConversionReview",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "request": {
+            "uid": uid,
+            "desiredAPIVersion": api_version,
+            "objects": sent.iter().map(|index| &objects[*index]).collect::<Vec<_>>(),
+        },
+    });
+    let failed = |why: &str| ApiError::unforeseen(format!("{webhook} failed: {why}"));
+    let mut answer = state
+        .outgoing
+        .call(state, &config["clientConfig"], TIMEOUT, &review)
+        .await
+        .map_err(|why| failed(&why))?;
+    let response = &mut answer["response"];
+    if response["uid"] != uid.as_str() {
+        return Err(failed(&format!("expected response.uid={uid:?}, got {}", response["uid"])));
+    }
+    if response["result"]["status"] != "Success" {
+        let message = response["result"]["message"].as_str().unwrap_or_default();
+        let message = if message.is_empty() { "response.result.status was not Success" } else { message };
+        return Err(failed(message));
+    }
+    let converted = match response["convertedObjects"].take() {
+        Value::Array(converted) => converted,
+        _ => Vec::new(),
+    };
+    if converted.len() != sent.len() {
+        return Err(ApiError::unforeseen(format!(
+            "{webhook} returned {} objects, expected {}",
+            converted.len(),
+            sent.len()
+        )));
+    }
+    for (index, mut new) in sent.into_iter().zip(converted) {
+        let old = &objects[index];
+        let wrong = |why: String| ApiError::unforeseen(format!("{webhook} returned invalid object: {why}"));
+        if new["apiVersion"] != api_version || new["kind"] != old["kind"] {
+            return Err(ApiError::unforeseen(format!(
+                "{webhook} returned invalid converted object at index {index}: invalid groupVersion (expected {api_version}, received {})",
+                new["apiVersion"].as_str().unwrap_or_default()
+            )));
+        }
+        restore(&mut new, old).map_err(wrong)?;
+        objects[index] = new;
+    }
+    Ok(objects)
+}
+
+/// Checks that the identity of an object was kept, and puts back all metadata but labels and annotations.
+fn restore(new: &mut Value, old: &Value) -> Result<(), String> {
+    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    for (field, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (before, after) = (text(old, field), text(new, field));
+        if before != after {
+            return Err(format!("must have the same {what}: {before} != {after}"));
+        }
+    }
+    let mut metadata = old["metadata"].as_object().cloned().unwrap_or_default();
+    let changed = new["metadata"].as_object().cloned().unwrap_or_else(Map::new);
+    for field in ["labels", "annotations"] {
+        match changed.get(field) {
+            Some(value) if !value.is_null() => metadata.insert(field.to_owned(), value.clone()),
+            _ => metadata.remove(field),
+        };
+    }
+    new["metadata"] = Value::Object(metadata);
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! Admission webhooks as their configuration objects describe them.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{Review, config::selects};
+use crate::{
+    kinds::Resource,
+    schema::Program,
+    server::State,
+    status::ApiError,
+    store::Key,
+};
+
+/// Name of the store's table of one kind of configuration.
+const TABLES: [&str; 2] = [
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations",
+];
+
+/// Which of the two lists of webhooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Mutating = 0,
+    Validating = 1,
+}
+
+/// One webhook.
+#[derive(Debug)]
+pub(super) struct Hook {
+    pub(super) name: String,
+    pub(super) client: Value,
+    pub(super) ignore_failures: bool,
+    pub(super) timeout: Duration,
+    pub(super) reinvoke: bool,
+    exact: bool,
+    rules: Vec<Rule>,
+    namespaces: Value,
+    objects: Value,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+    operations: Vec<String>,
+    scope: String,
+}
+
+#[derive(Debug)]
+struct Condition {
+    source: String,
+    program: Result<Program, String>,
+}
+
+/// The webhooks of both kinds, kept until a configuration changes: conditions are compiled once.
+#[derive(Debug, Default)]
+pub(crate) struct Hooks {
+    lists: [Read; 2],
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    /// Name and revision of each configuration that was read.
+    from: Vec<(String, u64)>,
+    hooks: Arc<Vec<Hook>>,
+}
+
+/// The webhooks of one kind, in the order in which they are asked: by the name of their configuration.
+pub(super) fn current(state: &State, kind: Kind) -> Arc<Vec<Hook>> {
+    let snapshot = state.store.list(TABLES[kind as usize], None);
+    let from: Vec<(String, u64)> = snapshot
+        .objects
+        .iter()
+        .map(|(key, stored)| (key.name.clone(), stored.revision))
+        .collect();
+    let mut hooks = state.outgoing.hooks.lock();
+    let read = &mut hooks.lists[kind as usize];
+    if read.from != from {
+        read.hooks = Arc::new(
+            snapshot
+                .objects
+                .iter()
+                .flat_map(|(_, stored)| stored.value["webhooks"].as_array().into_iter().flatten())
+                .map(Hook::read)
+                .collect(),
+        );
+        read.from = from;
+    }
+    Arc::clone(&read.hooks)
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+// === impl Hook ===
+
+impl Hook {
+    fn read(hook: &Value) -> Self {
+        Self {
+            name: hook["name"].as_str().unwrap_or_default().to_owned(),
+            client: hook["clientConfig"].clone(),
+            ignore_failures: hook["failurePolicy"] == "Ignore",
+            timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(10)),
+            reinvoke: hook["reinvocationPolicy"] == "IfNeeded",
+            exact: hook["matchPolicy"] == "Exact",
+            rules: hook["rules"].as_array().into_iter().flatten().map(Rule::read).collect(),
+            namespaces: hook["namespaceSelector"].clone(),
+            objects: hook["objectSelector"].clone(),
+            conditions: hook["matchConditions"].as_array().into_iter().flatten().map(Condition::read).collect(),
+        }
+    }
+
+    /// The version of the resource that the webhook wants to see the object in; none if it is not asked.
+    pub(super) fn wants(&self, state: &State, review: &Review<'_>, object: Option<&Value>) -> Option<Arc<Resource>> {
+        let resource = self.resource(state, review)?;
+        (self.namespace_selected(state, review, object) && self.object_selected(object, review.old))
+            .then_some(resource)
+    }
+
+    fn resource(&self, state: &State, review: &Review<'_>) -> Option<Arc<Resource>> {
+        let matches = |resource: &Resource| self.rules.iter().any(|rule| rule.matches(review, resource));
+        if matches(review.resource) {
+            return Some(Arc::new(review.resource.clone()));
+        }
+        if self.exact {
+            return None;
+        }
+        state
+            .registry
+            .groups()
+            .values()
+            .flat_map(|versions| versions.values())
+            .flatten()
+            .find(|other| other.table == review.resource.table && matches(other))
+            .cloned()
+    }
+
+    fn namespace_selected(&self, state: &State, review: &Review<'_>, object: Option<&Value>) -> bool {
+        if self.namespaces.as_object().is_none_or(Map::is_empty) {
+            return true;
+        }
+        let is_namespace = review.resource.group.is_empty() && review.resource.plural == "namespaces";
+        if is_namespace {
+            return selects(&self.namespaces, &labels(object.or(review.old)));
+        }
+        let Some(namespace) = review.namespace.filter(|name| !name.is_empty()) else {
+            return true;
+        };
+        let stored = state.store.get("/namespaces", &Key::new("", namespace));
+        selects(&self.namespaces, &labels(stored.as_ref().map(|stored| &stored.value)))
+    }
+
+    fn object_selected(&self, object: Option<&Value>, old: Option<&Value>) -> bool {
+        if self.objects.as_object().is_none_or(Map::is_empty) {
+            return true;
+        }
+        [object, old]
+            .into_iter()
+            .flatten()
+            .any(|object| selects(&self.objects, &labels(Some(object))))
+    }
+
+    /// Whether all match conditions hold for the review's `request`. An error counts only if no condition is false.
+    pub(super) fn conditions_hold(&self, request: &Value, review: &Review<'_>) -> Result<bool, ApiError> {
+        let mut error = None;
+        for condition in &self.conditions {
+            let verdict = match &condition.program {
+                Ok(program) => program.holds(&[
+                    ("object", &request["object"]),
+                    ("oldObject", &request["oldObject"]),
+                    ("request", request),
+                ]),
+                Err(why) => Err(why.clone()),
+            };
+            match verdict {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => error = Some(format!("expression '{}' resulted in error: {why}", condition.source)),
+            }
+        }
+        match error {
+            None => Ok(true),
+            Some(_) if self.ignore_failures => Ok(false),
+            Some(why) => Err(ApiError::forbidden(review.resource.about(review.name), why)),
+        }
+    }
+}
+
+fn labels(object: Option<&Value>) -> Map<String, Value> {
+    object
+        .and_then(|object| object["metadata"]["labels"].as_object())
+        .cloned()
+        .unwrap_or_default()
+}
+
+// === impl Condition ===
+
+impl Condition {
+    fn read(condition: &Value) -> Self {
+        let source = condition["expression"].as_str().unwrap_or_default().to_owned();
+        Self {
+            program: Program::compile(&source),
+            source,
+        }
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    fn read(rule: &Value) -> Self {
+        Self {
+            groups: texts(&rule["apiGroups"]),
+            versions: texts(&rule["apiVersions"]),
+            resources: texts(&rule["resources"]),
+            operations: texts(&rule["operations"]),
+            scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
+        }
+    }
+
+    fn matches(&self, review: &Review<'_>, resource: &Resource) -> bool {
+        let any = |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
+        let in_namespace = review.namespace.is_some_and(|name| !name.is_empty()) && resource.namespaced;
+        any(&self.operations, review.operation)
+            && any(&self.groups, &resource.group)
+            && any(&self.versions, &resource.version)
+            && match self.scope.as_str() {
+                "Namespaced" => in_namespace,
+                "Cluster" => !in_namespace,
+                _ => true,
+            }
+            && self.resources.iter().any(|pattern| {
+                let (main, sub) = pattern.split_once('/').map_or((pattern.as_str(), None), |(m, s)| (m, Some(s)));
+                (main == "*" || main == resource.plural)
+                    && match (sub, review.subresource) {
+                        (None, None) | (Some("*"), _) => true,
+                        (Some(sub), Some(wanted)) => sub == wanted,
+                        (None, Some(_)) | (Some(_), None) => false,
+                    }
+            })
+    }
+}

@@ -1,0 +1,165 @@
+//! HTTPS calls to webhooks: one pooled client per trusted CA and server.
+
+use std::{
+    collections::HashMap,
+    error::Error as _,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use parking_lot::Mutex;
+use reqwest::{Client, StatusCode, Url};
+use serde_json::Value;
+
+use super::hooks::Hooks;
+use crate::{
+    server::State,
+    store::Key,
+};
+
+/// Largest answer that is read.
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Clients, and the webhooks as last read from their configuration objects.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    clients: Mutex<HashMap<Target, Client>>,
+    pub(super) hooks: Mutex<Hooks>,
+}
+
+/// What a client is bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Target {
+    /// CA bundle in base64, as in the configuration; empty for none.
+    ca: String,
+    /// For a service, its name in the certificate and its address.
+    service: Option<(String, SocketAddr)>,
+}
+
+// === impl Outgoing ===
+
+impl Outgoing {
+    /// Posts `body` to the server of a `clientConfig`; the answer, or why there is none in the reference's words.
+    pub(super) async fn call(
+        &self,
+        state: &State,
+        config: &Value,
+        timeout: Duration,
+        body: &Value,
+    ) -> Result<Value, String> {
+        let (mut url, service) = destination(state, config)?;
+        url.set_query(Some(&format!("timeout={}s", timeout.as_secs())));
+        let client = self.client(Target {
+            ca: config["caBundle"].as_str().unwrap_or_default().to_owned(),
+            service,
+        })?;
+        let failed = |error: &reqwest::Error| format!("Post \"{url}\": {}", cause(error, &url));
+        let mut answer = client
+            .post(url.clone())
+            .timeout(timeout)
+            .json(body)
+            .send()
+            .await
+            .map_err(|error| failed(&error))?;
+        let status = answer.status();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > LARGEST_ANSWER {
+                return Err(format!("Post \"{url}\": the answer is larger than {LARGEST_ANSWER} bytes"));
+            }
+        }
+        if !status.is_success() {
+            return Err(refusal(status, &String::from_utf8_lossy(&bytes)));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+    }
+
+    fn client(&self, target: Target) -> Result<Client, String> {
+        if let Some(client) = self.clients.lock().get(&target) {
+            return Ok(client.clone());
+        }
+        let pem = BASE64_STANDARD
+            .decode(target.ca.as_bytes())
+            .ok()
+            .and_then(|pem| String::from_utf8(pem).ok())
+            .filter(|pem| !pem.is_empty());
+        longboat_tls::install_default_provider();
+        let tls = longboat_tls::client_config(pem.as_deref(), &[b"h2", b"http/1.1"])
+            .map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured((*tls).clone())
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10));
+        if let Some((name, address)) = &target.service {
+            builder = builder.resolve(name, *address);
+        }
+        let client = builder.build().map_err(|error| error.to_string())?;
+        self.clients.lock().insert(target, client.clone());
+        Ok(client)
+    }
+}
+
+/// Where a `clientConfig` points: a URL, and for a service its name and address.
+fn destination(state: &State, config: &Value) -> Result<(Url, Option<(String, SocketAddr)>), String> {
+    if let Some(url) = config["url"].as_str() {
+        return Ok((Url::parse(url).map_err(|error| error.to_string())?, None));
+    }
+    let service = &config["service"];
+    let name = service["name"].as_str().unwrap_or_default();
+    let namespace = service["namespace"].as_str().unwrap_or_default();
+    let port = service["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
+    let path = service["path"].as_str().unwrap_or_default().trim_start_matches('/');
+    let found = state
+        .store
+        .get("/services", &Key::new(namespace, name))
+        .ok_or_else(|| format!("service \"{name}\" not found"))?;
+    let address: IpAddr = found.value["spec"]["clusterIP"]
+        .as_str()
+        .and_then(|ip| ip.parse().ok())
+        .ok_or_else(|| format!("no endpoints available for service \"{name}\""))?;
+    let host = format!("{name}.{namespace}.svc");
+    let url = Url::parse(&format!("https://{host}:{port}/{path}")).map_err(|error| error.to_string())?;
+    Ok((url, Some((host, SocketAddr::new(address, port)))))
+}
+
+/// A transport error in Go's words, as far as they are known.
+fn cause(error: &reqwest::Error, url: &Url) -> String {
+    if error.is_timeout() {
+        return "context deadline exceeded".to_owned();
+    }
+    let mut source = error.source();
+    let mut last = error.to_string();
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>()
+            && io.kind() == std::io::ErrorKind::ConnectionRefused
+        {
+            let host = url.host_str().unwrap_or_default();
+            let port = url.port_or_known_default().unwrap_or(443);
+            return format!("dial tcp {host}:{port}: connect: connection refused");
+        }
+        last = inner.to_string();
+        source = inner.source();
+    }
+    last
+}
+
+/// An HTTP refusal as client-go words it.
+fn refusal(status: StatusCode, body: &str) -> String {
+    match status.as_u16() {
+        404 => "the server could not find the requested resource".to_owned(),
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        403 => format!("forbidden: {}", body.trim()),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        500 | 502 => {
+            format!("an error on the server ({:?}) has prevented the request from succeeding", body.trim())
+        }
+        504 => "the server was unable to return a response in the time allotted, but may still be processing the request"
+            .to_owned(),
+        code => format!("the server responded with the status code {code} but did not return more details"),
+    }
+}
