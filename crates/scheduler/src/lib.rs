@@ -1,1 +1,48 @@
 //! Endpoint picking as pure data: pool state, filters, scorers, profiles, pickers and the prefix index.
+//!
+//! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. What
+//! requests leave behind (which prefixes an endpoint has seen, what is in flight there) is [`State`], which the
+//! caller owns. A pick has two halves:
+//!
+//! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a
+//!   [`Decision`] without changing anything;
+//! * [`Scheduler::commit`] *learns*: it records the decision in the state, and returns a [`Reservation`] to give
+//!   back when the response is done.
+//!
+//! There is no clock and no source of randomness here: callers pass both in. Behaviour is that of llm-d-router
+//! v0.10.0 (contract 04 §4, §5) unless a comment says otherwise.
+//!
+//! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
+//! and one line in `registry.rs`.
+
+pub mod config;
+mod context;
+mod deciders;
+mod decision;
+mod endpoint;
+mod error;
+mod filters;
+mod handlers;
+mod inflight;
+mod parameters;
+mod pickers;
+mod plugin;
+mod prefix;
+mod producers;
+mod registry;
+mod request;
+mod scheduler;
+mod scorers;
+mod state;
+
+pub use decision::{Decision, ProfileRun, ScorerTrace};
+pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
+pub use error::{ConfigError, ScheduleError};
+pub use inflight::Reservation;
+pub use registry::known_types;
+pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
+pub use scheduler::{Options, Scheduler};
+pub use state::State;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! The `EndpointPickerConfig` document (contract 04 §4).
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+
+mod data_layer;
+
+pub use data_layer::{DataLayer, EngineConfig, MetricSpec, MetricsSource};
+
+const API_VERSIONS: [&str; 2] = ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"];
+
+/// The whole document. Unknown fields are refused, as upstream does.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EndpointPickerConfig {
+    /// `llm-d.ai/v1alpha1`, or its former name.
+    #[serde(default)]
+    pub api_version: String,
+    /// `EndpointPickerConfig`.
+    #[serde(default)]
+    pub kind: String,
+    /// `name`, `name=true` or `name=false`.
+    #[serde(default, deserialize_with = "nullable")]
+    pub feature_gates: Vec<String>,
+    /// The plugin instances.
+    #[serde(default, deserialize_with = "nullable")]
+    pub plugins: Vec<PluginSpec>,
+    /// The profiles that use them.
+    #[serde(default, deserialize_with = "nullable")]
+    pub scheduling_profiles: Vec<ProfileSpec>,
+    /// Where endpoint attributes come from.
+    #[serde(default)]
+    pub data_layer: Option<DataLayerSpec>,
+    /// Queueing; read, and warned about: requests are not queued yet.
+    #[serde(default)]
+    pub flow_control: Option<Value>,
+    /// How requests are parsed.
+    #[serde(default)]
+    pub request_handler: Option<RequestHandlerSpec>,
+    /// Deprecated alias of `flowControl.saturationDetector`.
+    #[serde(default)]
+    pub saturation_detector: Option<Value>,
+    /// Deprecated alias of `requestHandler`.
+    #[serde(default)]
+    pub parser: Option<PluginReference>,
+}
+
+/// One plugin instance.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PluginSpec {
+    /// Its name; the type when not given.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub plugin_type: String,
+    /// What its type understands.
+    #[serde(default)]
+    pub parameters: Option<Value>,
+}
+
+impl PluginSpec {
+    /// The name, which defaults to the type.
+    pub fn name(&self) -> &str {
+        match &self.name {
+            Some(name) if !name.is_empty() => name,
+            _ => &self.plugin_type,
+        }
+    }
+}
+
+/// A list of plugins that together pick an endpoint.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSpec {
+    /// Its name.
+    pub name: String,
+    /// Its filters, scorers and picker; filters run in this order.
+    #[serde(default, deserialize_with = "nullable")]
+    pub plugins: Vec<ProfilePlugin>,
+}
+
+/// A plugin's use in a profile.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProfilePlugin {
+    /// The plugin's name.
+    pub plugin_ref: String,
+    /// How much a scorer counts; 1 when not given.
+    #[serde(default)]
+    pub weight: Option<f64>,
+}
+
+/// A reference to a plugin.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PluginReference {
+    /// The plugin's name.
+    pub plugin_ref: String,
+}
+
+/// `requestHandler`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestHandlerSpec {
+    /// In the order in which they are tried.
+    #[serde(default, deserialize_with = "nullable")]
+    pub parsers: Vec<PluginReference>,
+}
+
+/// `dataLayer`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DataLayerSpec {
+    /// Whether the usual metrics are scraped without being asked for; true when not given.
+    #[serde(default)]
+    pub inject_defaults: Option<bool>,
+    /// Sources and what is extracted from them.
+    #[serde(default, deserialize_with = "nullable")]
+    pub sources: Vec<SourceSpec>,
+    /// Where endpoints come from instead of Kubernetes.
+    #[serde(default)]
+    pub discovery: Option<DiscoverySpec>,
+    /// State shared between replicas; not supported.
+    #[serde(default)]
+    pub cross_replica_syncer_plugin_ref: Option<String>,
+    /// How often it is shared.
+    #[serde(default)]
+    pub cross_replica_sync_interval: Option<String>,
+}
+
+/// A data source.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceSpec {
+    /// The source plugin's name.
+    pub plugin_ref: String,
+    /// The extractor plugins.
+    #[serde(default, deserialize_with = "nullable")]
+    pub extractors: Vec<PluginReference>,
+}
+
+/// `dataLayer.discovery`: one plugin (0.10), or one for endpoints (0.11).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DiscoverySpec {
+    /// The discovery plugin's name.
+    #[serde(default)]
+    pub plugin_ref: Option<String>,
+    /// The same since 0.11.
+    #[serde(default)]
+    pub endpoints: Option<PluginReference>,
+    /// Other pickers; not supported.
+    #[serde(default)]
+    pub peers: Option<PluginReference>,
+}
+
+impl EndpointPickerConfig {
+    /// Reads a document. An empty text is the empty configuration: the defaults (contract 04 §4.1).
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let config: Self =
+            serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
+        if config.kind != "EndpointPickerConfig" || !API_VERSIONS.contains(&config.api_version.as_str()) {
+            return Err(ConfigError::Kind {
+                api_version: config.api_version,
+                kind: config.kind,
+            });
+        }
+        for gate in &config.feature_gates {
+            if !is_known_gate(gate) {
+                return Err(ConfigError::FeatureGate(gate.clone()));
+            }
+        }
+        Ok(config)
+    }
+
+    /// What is accepted here but has no effect yet, for the operator to see.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self
+            .feature_gates
+            .iter()
+            .any(|gate| gate == "flowControl" || gate == "flowControl=true")
+        {
+            warnings.push(
+                "featureGates: flowControl is not implemented yet; requests are scheduled at once and never queued"
+                    .to_owned(),
+            );
+        } else if self.flow_control.is_some() {
+            warnings.push("flowControl has no effect while its feature gate is off".to_owned());
+        }
+        if self
+            .data_layer
+            .as_ref()
+            .is_some_and(|data| data.cross_replica_syncer_plugin_ref.is_some())
+        {
+            warnings.push("dataLayer.crossReplicaSyncerPluginRef is not implemented yet and has no effect".to_owned());
+        }
+        warnings
+    }
+
+    /// A declared plugin by name.
+    pub fn plugin(&self, name: &str) -> Option<&PluginSpec> {
+        self.plugins.iter().find(|plugin| plugin.name() == name)
+    }
+}
+
+fn is_known_gate(gate: &str) -> bool {
+    let name = gate
+        .strip_suffix("=true")
+        .or_else(|| gate.strip_suffix("=false"))
+        .unwrap_or(gate);
+    matches!(name, "flowControl" | "haPopulateNonLeaderDatastore")
+}
+
+/// YAML written by hand has keys with nothing after them: `plugins:` is an empty list.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,327 @@
+//! Where metrics are scraped, and which names mean what: `metrics-data-source` and `core-metrics-extractor`
+//! (contract 04 §3.1).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::EndpointPickerConfig;
+use crate::{error::ConfigError, parameters::Parameters};
+
+/// What to scrape and to extract.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DataLayer {
+    /// Where.
+    pub source: MetricsSource,
+    /// The engine of endpoints without a label.
+    pub default_engine: String,
+    /// Labels that name an endpoint's engine, the first that is there counts.
+    pub engine_labels: Vec<String>,
+    /// Metric names per engine.
+    pub engines: BTreeMap<String, EngineConfig>,
+    /// The discovery file, where endpoints come from one.
+    pub discovery_file: Option<String>,
+    /// Whether nothing is scraped: default sources are off, and none is declared.
+    pub disabled: bool,
+}
+
+/// `metrics-data-source`. Unknown parameters are refused.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MetricsSource {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// The page.
+    pub path: String,
+    /// Another port than the endpoint's; 0: the endpoint's.
+    pub port: u16,
+    /// Whether any certificate is accepted.
+    pub insecure_skip_verify: bool,
+    /// PEM file of the authority to verify against.
+    pub ca_cert_path: String,
+    /// PEM file of the client certificate.
+    pub client_cert_path: String,
+    /// PEM file of its key.
+    pub client_key_path: String,
+    /// Another interval than the flag's, as a Go duration; empty: the flag's.
+    pub interval: String,
+}
+
+impl Default for MetricsSource {
+    fn default() -> Self {
+        Self {
+            scheme: "http".to_owned(),
+            path: "/metrics".to_owned(),
+            port: 0,
+            insecure_skip_verify: true,
+            ca_cert_path: String::new(),
+            client_cert_path: String::new(),
+            client_key_path: String::new(),
+            interval: String::new(),
+        }
+    }
+}
+
+/// Where one engine's numbers are. A specification is `name` or `name{label=value,…}`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EngineConfig {
+    /// The engine's name, as in the label.
+    pub name: String,
+    /// Requests waiting.
+    pub queued_requests_spec: Option<MetricSpec>,
+    /// Requests running.
+    pub running_requests_spec: Option<MetricSpec>,
+    /// KV cache usage, 0 to 1.
+    pub kv_usage_spec: Option<MetricSpec>,
+    /// LoRA adapters, in labels.
+    pub lora_spec: Option<MetricSpec>,
+    /// KV cache geometry, in labels.
+    pub cache_info_spec: Option<MetricSpec>,
+    /// Its label for tokens per block.
+    pub cache_block_size_label_name: Option<String>,
+    /// Its label for the number of blocks.
+    pub cache_num_blocks_label_name: Option<String>,
+    /// Tokens per block, as a value.
+    pub cache_block_size_spec: Option<MetricSpec>,
+    /// The number of blocks, as a value.
+    pub cache_num_blocks_spec: Option<MetricSpec>,
+    /// Further attributes; read by no plugin that we have.
+    pub custom_metrics: Vec<serde_json::Value>,
+}
+
+/// A metric's name, and the labels its series must have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub struct MetricSpec {
+    /// The name.
+    pub name: String,
+    /// Labels with values.
+    pub labels: Vec<(String, String)>,
+}
+
+impl TryFrom<String> for MetricSpec {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let invalid = || format!("metric specification {text:?} is not of the form name or name{{label=value}}");
+        let (name, rest) = match text.split_once('{') {
+            None => (text.as_str(), None),
+            Some((name, rest)) => (name, Some(rest.strip_suffix('}').ok_or_else(invalid)?)),
+        };
+        let name = name.trim();
+        if name.is_empty() {
+            return Err(invalid());
+        }
+        let mut labels = Vec::new();
+        for pair in rest
+            .unwrap_or_default()
+            .split(',')
+            .filter(|pair| !pair.trim().is_empty())
+        {
+            let (label, value) = pair.split_once('=').ok_or_else(invalid)?;
+            labels.push((
+                label.trim().to_owned(),
+                value.trim().trim_matches('"').to_owned(),
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            labels,
+        })
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Extractor {
+    engine_label_key: Option<String>,
+    default_engine: Option<String>,
+    engine_configs: Vec<EngineConfig>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct FileDiscovery {
+    path: String,
+    /// Always watched: it costs nothing, and a stale list would be a surprise.
+    #[serde(rename = "watchFile")]
+    _watch_file: Option<bool>,
+}
+
+impl DataLayer {
+    /// From the declared plugins; the built-in engines otherwise.
+    pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
+        let mut layer = Self {
+            source: MetricsSource::default(),
+            default_engine: "vllm".to_owned(),
+            engine_labels: vec![
+                "llm-d.ai/engine-type".to_owned(),
+                "inference.networking.k8s.io/engine-type".to_owned(),
+            ],
+            engines: built_in(),
+            discovery_file: None,
+            disabled: false,
+        };
+        let mut declared = false;
+        for plugin in &config.plugins {
+            let parameters = Parameters {
+                name: plugin.name(),
+                value: plugin.parameters.as_ref(),
+            };
+            match plugin.plugin_type.as_str() {
+                "metrics-data-source" => {
+                    declared = true;
+                    layer.source = parameters.read()?;
+                    if !matches!(layer.source.scheme.as_str(), "http" | "https") {
+                        return Err(parameters.invalid("scheme must be http or https"));
+                    }
+                    if !layer.source.insecure_skip_verify && layer.source.ca_cert_path.is_empty() {
+                        return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
+                    }
+                    if !layer.source.client_cert_path.is_empty() || !layer.source.client_key_path.is_empty() {
+                        return Err(parameters.invalid("client certificates are not implemented yet"));
+                    }
+                }
+                "core-metrics-extractor" => {
+                    let extractor: Extractor = parameters.read()?;
+                    if let Some(label) = extractor.engine_label_key {
+                        layer.engine_labels.insert(0, label);
+                    }
+                    if let Some(engine) = extractor.default_engine {
+                        layer.default_engine = engine;
+                    }
+                    for engine in extractor.engine_configs {
+                        if engine.name.is_empty() {
+                            return Err(parameters.invalid("engineConfigs: name is required"));
+                        }
+                        layer.engines.insert(engine.name.clone(), engine);
+                    }
+                    if !layer.engines.contains_key(&layer.default_engine) {
+                        return Err(parameters.invalid(format!(
+                            "defaultEngine {:?} is not among the engines",
+                            layer.default_engine
+                        )));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(spec) = &config.data_layer {
+            layer.disabled = spec.inject_defaults == Some(false) && !declared;
+            layer.discovery_file = discovery_file(config, spec)?;
+        }
+        Ok(layer)
+    }
+}
+
+fn discovery_file(
+    config: &EndpointPickerConfig,
+    spec: &super::DataLayerSpec,
+) -> Result<Option<String>, ConfigError> {
+    let Some(discovery) = &spec.discovery else {
+        return Ok(None);
+    };
+    let reference = discovery
+        .plugin_ref
+        .as_deref()
+        .or_else(|| discovery.endpoints.as_ref().map(|endpoints| endpoints.plugin_ref.as_str()));
+    let Some(reference) = reference else {
+        return Ok(None);
+    };
+    let plugin = config
+        .plugin(reference)
+        .filter(|plugin| plugin.plugin_type == "file-discovery")
+        .ok_or_else(|| ConfigError::Reference {
+            from: "dataLayer.discovery".to_owned(),
+            reference: reference.to_owned(),
+            expected: "a declared file-discovery plugin",
+        })?;
+    let parameters = Parameters {
+        name: plugin.name(),
+        value: plugin.parameters.as_ref(),
+    };
+    let file: FileDiscovery = parameters.read()?;
+    if file.path.is_empty() {
+        return Err(parameters.invalid("path is required"));
+    }
+    Ok(Some(file.path))
+}
+
+fn spec(name: &str) -> Option<MetricSpec> {
+    Some(MetricSpec {
+        name: name.to_owned(),
+        labels: Vec::new(),
+    })
+}
+
+fn labelled(name: &str, label: &str, value: &str) -> Option<MetricSpec> {
+    Some(MetricSpec {
+        name: name.to_owned(),
+        labels: vec![(label.to_owned(), value.to_owned())],
+    })
+}
+
+fn built_in() -> BTreeMap<String, EngineConfig> {
+    let engines = [
+        EngineConfig {
+            name: "vllm".to_owned(),
+            queued_requests_spec: spec("vllm:num_requests_waiting"),
+            running_requests_spec: spec("vllm:num_requests_running"),
+            kv_usage_spec: spec("vllm:kv_cache_usage_perc"),
+            lora_spec: spec("vllm:lora_requests_info"),
+            cache_info_spec: spec("vllm:cache_config_info"),
+            ..EngineConfig::default()
+        },
+        EngineConfig {
+            name: "sglang".to_owned(),
+            queued_requests_spec: spec("sglang:num_queue_reqs"),
+            running_requests_spec: spec("sglang:num_running_reqs"),
+            kv_usage_spec: spec("sglang:token_usage"),
+            cache_info_spec: spec("sglang:cache_config_info"),
+            cache_block_size_label_name: Some("page_size".to_owned()),
+            cache_num_blocks_label_name: Some("num_pages".to_owned()),
+            ..EngineConfig::default()
+        },
+        EngineConfig {
+            name: "trtllm-serve".to_owned(),
+            queued_requests_spec: spec("trtllm_num_requests_waiting"),
+            running_requests_spec: spec("trtllm_num_requests_running"),
+            kv_usage_spec: spec("trtllm_kv_cache_utilization"),
+            cache_block_size_spec: spec("trtllm_kv_cache_tokens_per_block"),
+            cache_num_blocks_spec: spec("trtllm_kv_cache_max_blocks"),
+            ..EngineConfig::default()
+        },
+        EngineConfig {
+            name: "triton-tensorrt-llm".to_owned(),
+            queued_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "waiting"),
+            running_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "scheduled"),
+            kv_usage_spec: labelled(
+                "nv_trt_llm_kv_cache_block_metrics",
+                "kv_cache_block_type",
+                "fraction",
+            ),
+            cache_block_size_spec: labelled(
+                "nv_trt_llm_kv_cache_block_metrics",
+                "kv_cache_block_type",
+                "tokens_per",
+            ),
+            cache_num_blocks_spec: labelled(
+                "nv_trt_llm_kv_cache_block_metrics",
+                "kv_cache_block_type",
+                "max",
+            ),
+            ..EngineConfig::default()
+        },
+        EngineConfig {
+            name: "triton".to_owned(),
+            queued_requests_spec: spec("nv_inference_pending_request_count"),
+            running_requests_spec: spec("nv_inference_exec_count"),
+            ..EngineConfig::default()
+        },
+    ];
+    engines
+        .into_iter()
+        .map(|engine| (engine.name.clone(), engine))
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! What plugins see while a pick is made.
+
+use std::cell::RefCell;
+
+use rand::RngCore;
+
+use crate::{
+    endpoint::{Endpoint, Metrics, Snapshot},
+    prefix::Matches,
+    request::Request,
+    state::State,
+};
+
+/// A candidate's position in the list that the pick was given.
+pub(crate) type Candidate = usize;
+
+/// Everything that a filter, scorer or decider may read.
+pub(crate) struct Context<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) candidates: &'a [Snapshot],
+    pub(crate) state: &'a State,
+    /// One per prefix producer, over all candidates.
+    pub(crate) prefixes: &'a [Matches],
+    /// Milliseconds since some fixed moment, for what expires.
+    pub(crate) now: u64,
+    /// Filters and scorers take turns with it, so the cell is never borrowed twice.
+    pub(crate) random: RefCell<&'a mut dyn RngCore>,
+}
+
+impl Context<'_> {
+    pub(crate) fn endpoint(&self, candidate: Candidate) -> &Endpoint {
+        &self.candidates[candidate].endpoint
+    }
+
+    pub(crate) fn metrics(&self, candidate: Candidate) -> &Metrics {
+        &self.candidates[candidate].metrics
+    }
+
+    /// A number from 0 (inclusive) to 1.
+    pub(crate) fn chance(&self) -> f64 {
+        use rand::Rng as _;
+        self.random.borrow_mut().random()
+    }
+
+    pub(crate) fn shuffle<T>(&self, items: &mut [T]) {
+        use rand::seq::SliceRandom as _;
+        items.shuffle(&mut **self.random.borrow_mut());
+    }
+}

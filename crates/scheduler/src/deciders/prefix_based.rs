@@ -1,0 +1,61 @@
+//! `prefix-based-pd-decider`: requests with enough prompt that the decode endpoint has not cached.
+
+use serde::Deserialize;
+
+use crate::{
+    context::Context,
+    decision::ProfileRun,
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Decider, Plugin},
+    prefix::Settings,
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    /// 0: never.
+    non_cached_tokens: u64,
+    prompt_tokens: u64,
+}
+
+pub(crate) struct PrefixBased {
+    given: Given,
+    prefix: usize,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let prefix = builder.prefix(parameters, None, Settings::default())?;
+    Ok(Plugin::decider(PrefixBased { given, prefix }))
+}
+
+impl PrefixBased {
+    /// For the deprecated handler, whose threshold is the same thing.
+    pub(crate) fn new(non_cached_tokens: u64, prefix: usize) -> Self {
+        Self {
+            given: Given {
+                non_cached_tokens,
+                prompt_tokens: 0,
+            },
+            prefix,
+        }
+    }
+}
+
+impl Decider for PrefixBased {
+    fn decide(&self, context: &Context<'_>, decode: Option<&ProfileRun>) -> bool {
+        let least = self.given.non_cached_tokens;
+        let prompt = context.request.tokens() as u64;
+        let Some(target) = decode.and_then(|run| run.targets.first()) else {
+            return false;
+        };
+        if least == 0 || prompt < self.given.prompt_tokens {
+            return false;
+        }
+        let matches = &context.prefixes[self.prefix];
+        let cached = u64::from(matches.matched(*target)) * u64::from(matches.block_tokens());
+        prompt.saturating_sub(cached) >= least
+    }
+}

@@ -1,0 +1,108 @@
+//! The outcome of a pick.
+
+use std::sync::Arc;
+
+use crate::{
+    context::Candidate,
+    endpoint::{Metrics, Slot},
+    prefix::Matches,
+};
+
+/// What one profile made of the candidates.
+#[derive(Debug, Clone)]
+pub struct ProfileRun {
+    /// The profile's name.
+    pub name: String,
+    /// Who was picked: positions in the candidate list, best first; at least one.
+    pub targets: Vec<Candidate>,
+    /// Weighted totals of the candidates that passed the filters.
+    pub totals: Vec<(Candidate, f64)>,
+    /// Each scorer's own scores, where they were asked for.
+    pub trace: Vec<ScorerTrace>,
+}
+
+/// The scores of one scorer, before they are clamped and weighed.
+#[derive(Debug, Clone)]
+pub struct ScorerTrace {
+    /// The plugin's name.
+    pub plugin: String,
+    /// Score per candidate.
+    pub scores: Vec<(Candidate, f64)>,
+}
+
+/// What a profile handler made of its profiles' results.
+pub(crate) struct Picked {
+    /// Index of the run whose targets are the destination.
+    pub(crate) primary: usize,
+    /// The destination, where it is not simply the primary run's targets.
+    pub(crate) destination: Option<Vec<String>>,
+    pub(crate) set: Vec<(&'static str, String)>,
+    pub(crate) remove: Vec<&'static str>,
+}
+
+impl Picked {
+    /// A run's targets as they are.
+    pub(crate) fn plain(primary: usize) -> Self {
+        Self {
+            primary,
+            destination: None,
+            set: Vec::new(),
+            remove: Vec::new(),
+        }
+    }
+}
+
+/// An endpoint that will hold the prompt's prefixes.
+#[derive(Debug, Clone)]
+pub(crate) struct Learner {
+    pub(crate) slot: Slot,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// A session to remember.
+#[derive(Debug, Clone)]
+pub(crate) struct Remember {
+    pub(crate) state: usize,
+    pub(crate) id: String,
+    pub(crate) slot: Slot,
+    pub(crate) expires: u64,
+    pub(crate) now: u64,
+}
+
+/// A pick that can be committed.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The profiles that ran and found something, in that order.
+    pub runs: Vec<ProfileRun>,
+    /// Which of them decides where the request goes.
+    pub primary: usize,
+    /// The endpoints for the proxy to try, `ip:port`, best first; at least one.
+    pub destination: Vec<String>,
+    /// Request headers to set for the model server.
+    pub set_headers: Vec<(&'static str, String)>,
+    /// Request headers to remove: only we may set them.
+    pub remove_headers: Vec<&'static str>,
+    /// Response headers to set.
+    pub response_headers: Vec<(String, String)>,
+    pub(crate) remember: Vec<Remember>,
+    pub(crate) prefixes: Vec<Matches>,
+    /// First targets of the primary run and of the one named `prefill`: they will hold the prompt.
+    pub(crate) learners: Vec<Learner>,
+    /// Every run's first target: its slot, whether it prefills only, and its uncached prompt tokens.
+    pub(crate) reserve: Vec<(Slot, bool, u64)>,
+}
+
+impl Decision {
+    /// The run that decides where the request goes.
+    pub fn primary_run(&self) -> &ProfileRun {
+        &self.runs[self.primary]
+    }
+
+    /// Whether any candidate held a prefix of the prompt, and how many blocks of how many the primary target held.
+    /// `None` when nothing in the configuration looks at prefixes.
+    pub fn prefix_hit(&self) -> Option<(u32, u32)> {
+        let matches = self.prefixes.first()?;
+        let target = *self.primary_run().targets.first()?;
+        Some((matches.matched(target), matches.total()))
+    }
+}

@@ -1,0 +1,119 @@
+//! What can be wrong with a configuration, and why no endpoint was found.
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It is not YAML of the right shape.
+    #[error("the endpoint picker configuration cannot be read: {0}")]
+    Syntax(String),
+    /// Another document.
+    #[error(
+        "expected kind EndpointPickerConfig with apiVersion llm-d.ai/v1alpha1 (or \
+         inference.networking.x-k8s.io/v1alpha1), found kind {kind:?} with apiVersion {api_version:?}"
+    )]
+    Kind {
+        /// The `apiVersion` found.
+        api_version: String,
+        /// The `kind` found.
+        kind: String,
+    },
+    /// An unknown feature gate.
+    #[error("unknown feature gate {0:?}; known are flowControl and haPopulateNonLeaderDatastore")]
+    FeatureGate(String),
+    /// No such plugin.
+    #[error("unknown plugin type {plugin_type:?} of plugin {name:?}; known types are {known}")]
+    UnknownType {
+        /// The plugin's name.
+        name: String,
+        /// Its type.
+        plugin_type: String,
+        /// All types, comma separated.
+        known: String,
+    },
+    /// The reference has it; we do not.
+    #[error("plugin type {plugin_type:?} of plugin {name:?} is not implemented yet; known types are {known}")]
+    NotImplemented {
+        /// The plugin's name.
+        name: String,
+        /// Its type.
+        plugin_type: String,
+        /// All types, comma separated.
+        known: String,
+    },
+    /// An alpha plugin without the flag.
+    #[error("plugin type {plugin_type:?} of plugin {name:?} is experimental; allow it with --allow-experimental-plugins")]
+    Experimental {
+        /// The plugin's name.
+        name: String,
+        /// Its type.
+        plugin_type: String,
+    },
+    /// Two plugins of one name.
+    #[error("plugin name {0:?} is used twice")]
+    DuplicatePlugin(String),
+    /// Parameters that the plugin does not understand.
+    #[error("parameters of plugin {name:?}: {message}")]
+    Parameters {
+        /// The plugin's name.
+        name: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A reference to a plugin that is not declared, or not of the needed sort.
+    #[error("{from} refers to plugin {reference:?}, which is not {expected}")]
+    Reference {
+        /// What refers.
+        from: String,
+        /// To which name.
+        reference: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A plugin needs what no plugin provides.
+    #[error("plugin {name:?} needs {needs}, which no declared plugin provides; declare {declare:?}")]
+    MissingProducer {
+        /// The plugin's name.
+        name: String,
+        /// What it consumes.
+        needs: &'static str,
+        /// The plugin type that provides it.
+        declare: &'static str,
+    },
+    /// More than one plugin decides which profiles run.
+    #[error("there may be one profile handler, found {0:?} and {1:?}")]
+    ProfileHandlers(String, String),
+    /// Several profiles, and nothing to choose between them.
+    #[error("single-profile-handler needs exactly one scheduling profile, found {0}")]
+    SingleProfile(usize),
+    /// Two profiles of one name.
+    #[error("scheduling profile {0:?} is declared twice")]
+    DuplicateProfile(String),
+    /// A profile that a handler runs is missing.
+    #[error("plugin {handler:?} runs scheduling profile {profile:?}, which is not declared")]
+    MissingProfile {
+        /// The handler's name.
+        handler: String,
+        /// The profile's name.
+        profile: String,
+    },
+    /// Two pickers in a profile.
+    #[error("scheduling profile {0:?} has more than one picker")]
+    Pickers(String),
+}
+
+/// Why no endpoint was picked. The texts are those of the reference: they reach the client in a 429.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// There was nothing to choose from.
+    #[error("failed to find endpoint candidates for serving the request")]
+    NoCandidates,
+    /// The filters of the only profile left nothing.
+    #[error("failed to find target endpoint: failed to run scheduler profile '{0}'")]
+    Profile(String),
+    /// No profile ran.
+    #[error("failed to find target endpoint: failed to run any scheduler profile for request {0}")]
+    NoProfile(String),
+    /// Nothing can decode.
+    #[error("failed to find target endpoint: failed to find available decode workers")]
+    NoDecodeWorkers,
+}

@@ -1,0 +1,9 @@
+//! Filters: which candidates may be picked (contract 04 §5.5).
+
+pub(crate) mod by_label;
+pub(crate) mod header_testing;
+pub(crate) mod label_selector;
+pub(crate) mod prefix_affinity;
+pub(crate) mod role;
+pub(crate) mod session_affinity;
+pub(crate) mod utilization;

@@ -1,0 +1,42 @@
+//! `by-label` (deprecated): keeps endpoints whose label has one of some values.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ByLabel {
+    label: String,
+    valid_values: Vec<String>,
+    allows_no_label: bool,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let filter: ByLabel = parameters.read()?;
+    if filter.label.is_empty() {
+        return Err(parameters.invalid("label is required"));
+    }
+    if filter.valid_values.is_empty() && !filter.allows_no_label {
+        return Err(parameters.invalid("validValues is required unless allowsNoLabel is true"));
+    }
+    Ok(Plugin::filter(filter))
+}
+
+impl Filter for ByLabel {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        candidates.retain(|&candidate| {
+            context
+                .endpoint(candidate)
+                .labels
+                .get(&self.label)
+                .map_or(self.allows_no_label, |value| self.valid_values.contains(value))
+        });
+    }
+}

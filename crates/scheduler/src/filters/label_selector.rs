@@ -1,0 +1,76 @@
+//! `label-selector-filter`: keeps endpoints that a Kubernetes label selector matches.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct LabelSelector {
+    match_labels: BTreeMap<String, String>,
+    match_expressions: Vec<Requirement>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let selector: LabelSelector = parameters.read()?;
+    for requirement in &selector.match_expressions {
+        let needs_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
+        if needs_values == requirement.values.is_empty() {
+            return Err(parameters.invalid(format!(
+                "matchExpressions: key {:?}: values must {}be given with operator {:?}",
+                requirement.key,
+                if needs_values { "" } else { "not " },
+                requirement.operator
+            )));
+        }
+    }
+    Ok(Plugin::filter(selector))
+}
+
+impl LabelSelector {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(|requirement| {
+                let value = labels.get(&requirement.key);
+                match requirement.operator {
+                    Operator::In => value.is_some_and(|value| requirement.values.contains(value)),
+                    Operator::NotIn => value.is_none_or(|value| !requirement.values.contains(value)),
+                    Operator::Exists => value.is_some(),
+                    Operator::DoesNotExist => value.is_none(),
+                }
+            })
+    }
+}
+
+impl Filter for LabelSelector {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        candidates.retain(|&candidate| self.matches(&context.endpoint(candidate).labels));
+    }
+}

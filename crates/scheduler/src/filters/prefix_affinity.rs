@@ -1,0 +1,108 @@
+//! `prefix-cache-affinity-filter`: keeps the endpoints that hold most of the prompt, unless they are much busier.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    prefix::Settings,
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    affinity_threshold: f64,
+    exploration_probability: f64,
+    #[serde(rename = "maxTTFTPenaltyMs")]
+    max_ttft_penalty_ms: f64,
+    ttft_source: String,
+    peak_prefill_throughput: f64,
+    prefix_match_info_producer_name: Option<String>,
+    in_flight_load_producer_name: Option<String>,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            affinity_threshold: 0.8,
+            exploration_probability: 0.0,
+            max_ttft_penalty_ms: 18_000.0,
+            ttft_source: "prefillThroughput".to_owned(),
+            peak_prefill_throughput: 15_928.0,
+            prefix_match_info_producer_name: None,
+            in_flight_load_producer_name: None,
+        }
+    }
+}
+
+struct PrefixAffinity {
+    given: Given,
+    prefix: usize,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    if given.ttft_source != "prefillThroughput" {
+        return Err(parameters.invalid(format!(
+            "ttftSource {:?} is not implemented yet; use prefillThroughput",
+            given.ttft_source
+        )));
+    }
+    if !(given.peak_prefill_throughput > 0.0) {
+        return Err(parameters.invalid("peakPrefillThroughput must be positive"));
+    }
+    if !(0.0..=1.0).contains(&given.exploration_probability) {
+        return Err(parameters.invalid("explorationProbability must be between 0 and 1"));
+    }
+    let prefix = builder.prefix(
+        parameters,
+        given.prefix_match_info_producer_name.as_deref(),
+        Settings::default(),
+    )?;
+    builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
+    Ok(Plugin::filter(PrefixAffinity { given, prefix }))
+}
+
+impl PrefixAffinity {
+    /// How long the prompts in flight at an endpoint take at full speed.
+    fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
+        let slot = context.endpoint(candidate).slot;
+        let (_, tokens) = context.state.in_flight(slot);
+        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = tokens as f64;
+        tokens / self.given.peak_prefill_throughput * 1000.0
+    }
+}
+
+impl Filter for PrefixAffinity {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        if candidates.len() <= 1 || self.given.affinity_threshold <= 0.0 {
+            return;
+        }
+        if self.given.exploration_probability > 0.0 && context.chance() < self.given.exploration_probability {
+            return;
+        }
+        let matches = &context.prefixes[self.prefix];
+        let (sticky, others): (Vec<_>, Vec<_>) = candidates
+            .iter()
+            .partition(|&&candidate| matches.ratio(candidate) >= self.given.affinity_threshold);
+        if sticky.is_empty() {
+            return;
+        }
+        if self.given.max_ttft_penalty_ms > 0.0 && !others.is_empty() {
+            let best = |group: &[Candidate]| {
+                group
+                    .iter()
+                    .map(|&candidate| self.ttft_ms(context, candidate))
+                    .fold(f64::INFINITY, f64::min)
+            };
+            if best(&sticky) - best(&others) > self.given.max_ttft_penalty_ms {
+                return;
+            }
+        }
+        *candidates = sticky;
+    }
+}

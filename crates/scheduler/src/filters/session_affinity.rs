@@ -1,0 +1,28 @@
+//! `session-affinity-filter` (alpha): keeps the endpoint that served the session before, while it is a candidate.
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+    scorers::session_affinity::SessionAffinity,
+};
+
+struct SessionFilter(SessionAffinity);
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let affinity = SessionAffinity::read(parameters, builder)?;
+    Ok(Plugin {
+        affinity: Some(affinity.affinity()),
+        ..Plugin::filter(SessionFilter(affinity))
+    })
+}
+
+impl Filter for SessionFilter {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        if let Some(found) = self.0.find(context, candidates) {
+            *candidates = vec![found];
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `utilization-filter` (alpha): keeps endpoints below all of some limits.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Utilization {
+    conditions: Vec<Condition>,
+    fallback_on_empty: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Condition {
+    metric: Metric,
+    max_value: f64,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Metric {
+    ActiveRequests,
+    RunningRequests,
+    WaitingQueue,
+    KvCacheUtilization,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let filter: Utilization = parameters.read()?;
+    if filter.conditions.is_empty() {
+        return Err(parameters.invalid("conditions: at least one is required"));
+    }
+    Ok(Plugin::filter(filter))
+}
+
+impl Condition {
+    fn holds(&self, context: &Context<'_>, candidate: Candidate) -> bool {
+        let metrics = context.metrics(candidate);
+        let value = match self.metric {
+            Metric::ActiveRequests => {
+                let (requests, _) = context.state.in_flight(context.endpoint(candidate).slot);
+                #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
+                let requests = requests as f64;
+                requests
+            }
+            Metric::RunningRequests => metrics.running,
+            Metric::WaitingQueue => metrics.waiting,
+            Metric::KvCacheUtilization => metrics.kv_usage,
+        };
+        value <= self.max_value
+    }
+}
+
+impl Filter for Utilization {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        let kept: Vec<_> = candidates
+            .iter()
+            .copied()
+            .filter(|&candidate| self.conditions.iter().all(|condition| condition.holds(context, candidate)))
+            .collect();
+        if !kept.is_empty() || !self.fallback_on_empty {
+            *candidates = kept;
+        }
+    }
+}

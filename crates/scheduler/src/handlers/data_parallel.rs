@@ -1,0 +1,67 @@
+//! `data-parallel-profile-handler`: sends to one port of the pod, and names the rank to use in a header.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use crate::{
+    decision::Picked,
+    error::{ConfigError, ScheduleError},
+    parameters::Parameters,
+    plugin::{Plugin, ProfileHandler},
+    registry::Builder,
+    scheduler::Run,
+};
+
+const HEADER: &str = "x-data-parallel-host-port";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct DataParallel {
+    primary_port: u16,
+}
+
+impl Default for DataParallel {
+    fn default() -> Self {
+        Self { primary_port: 8000 }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let handler: DataParallel = parameters.read()?;
+    if handler.primary_port == 0 {
+        return Err(parameters.invalid("primaryPort must be positive"));
+    }
+    Ok(Plugin::handler(handler))
+}
+
+impl ProfileHandler for DataParallel {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+        let name = run.only().to_owned();
+        let Some(primary) = run.profile(&name) else {
+            return Err(ScheduleError::Profile(name));
+        };
+        let targets = &run.runs[primary].targets;
+        let destination = targets
+            .iter()
+            .map(|&target| {
+                let address = run.context.endpoint(target).address;
+                SocketAddr::new(address.ip(), self.primary_port).to_string()
+            })
+            .collect();
+        let rank = run.context.endpoint(targets[0]).host_port.clone();
+        Ok(Picked {
+            destination: Some(destination),
+            set: vec![(HEADER, rank)],
+            ..Picked::plain(primary)
+        })
+    }
+
+    fn check(&self, profiles: usize) -> Result<(), ConfigError> {
+        if profiles == 1 {
+            Ok(())
+        } else {
+            Err(ConfigError::SingleProfile(profiles))
+        }
+    }
+}

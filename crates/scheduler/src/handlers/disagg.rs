@@ -1,0 +1,177 @@
+//! `disagg-profile-handler`: decode, and prefill or encode elsewhere where a decider finds that worth it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::{
+    decision::{Picked, ProfileRun},
+    error::{ConfigError, ScheduleError},
+    parameters::Parameters,
+    plugin::{Decider, Plugin, ProfileHandler},
+    registry::Builder,
+    scheduler::Run,
+};
+
+/// Tells the sidecar of the decode pod where to prefill.
+pub(crate) const PREFILL_HEADER: &str = "x-prefiller-host-port";
+/// Tells it where to encode.
+pub(crate) const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    stage_order: Option<StageOrder>,
+    profiles: Option<Names>,
+    deciders: Option<Deciders>,
+    // The flat spelling of earlier releases.
+    decode_profile: Option<String>,
+    prefill_profile: Option<String>,
+    encode_profile: Option<String>,
+    prefill_decider_plugin_name: Option<String>,
+    encode_decider_plugin_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StageOrder {
+    #[default]
+    DecodeFirst,
+    PrefillFirst,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Names {
+    decode: Option<String>,
+    prefill: Option<String>,
+    encode: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Deciders {
+    prefill: Option<String>,
+    encode: Option<String>,
+}
+
+/// Runs the stages.
+pub(crate) struct Disagg {
+    order: StageOrder,
+    decode: String,
+    prefill: String,
+    encode: String,
+    prefill_decider: Option<Arc<dyn Decider>>,
+    encode_decider: Option<Arc<dyn Decider>>,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let flat = given.decode_profile.is_some()
+        || given.prefill_profile.is_some()
+        || given.encode_profile.is_some()
+        || given.prefill_decider_plugin_name.is_some()
+        || given.encode_decider_plugin_name.is_some();
+    if flat && (given.profiles.is_some() || given.deciders.is_some()) {
+        return Err(parameters.invalid("profiles and deciders cannot be mixed with the flat parameters"));
+    }
+    let names = given.profiles.unwrap_or(Names {
+        decode: given.decode_profile,
+        prefill: given.prefill_profile,
+        encode: given.encode_profile,
+    });
+    let deciders = given.deciders.unwrap_or(Deciders {
+        prefill: given.prefill_decider_plugin_name,
+        encode: given.encode_decider_plugin_name,
+    });
+    let order = given.stage_order.unwrap_or_default();
+    if order == StageOrder::PrefillFirst && deciders.prefill.is_some() {
+        return Err(parameters.invalid("prefill decider is not supported in prefill-first stage order"));
+    }
+    let decider = |name: &Option<String>| {
+        name.as_deref()
+            .map(|name| builder.decider(parameters.name, name))
+            .transpose()
+    };
+    Ok(Plugin::handler(Disagg {
+        order,
+        decode: names.decode.unwrap_or_else(|| "decode".to_owned()),
+        prefill: names.prefill.unwrap_or_else(|| "prefill".to_owned()),
+        encode: names.encode.unwrap_or_else(|| "encode".to_owned()),
+        prefill_decider: decider(&deciders.prefill)?,
+        encode_decider: decider(&deciders.encode)?,
+    }))
+}
+
+impl Disagg {
+    /// Decode first, then prefill where the decider says so.
+    pub(crate) fn pair(decode: String, prefill: String, decider: Arc<dyn Decider>) -> Self {
+        Self {
+            order: StageOrder::DecodeFirst,
+            decode,
+            prefill,
+            encode: "encode".to_owned(),
+            prefill_decider: Some(decider),
+            encode_decider: None,
+        }
+    }
+
+    fn stage(
+        run: &mut Run<'_, '_>,
+        decider: Option<&Arc<dyn Decider>>,
+        decode: Option<usize>,
+        profile: &str,
+    ) -> Option<usize> {
+        let decode: Option<&ProfileRun> = decode.map(|index| &run.runs[index]);
+        if !decider?.decide(run.context, decode) {
+            return None;
+        }
+        run.profile(profile)
+    }
+}
+
+impl ProfileHandler for Disagg {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+        let (primary, prefill, encode) = match self.order {
+            StageOrder::DecodeFirst => {
+                let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
+                let encode = Self::stage(run, self.encode_decider.as_ref(), Some(decode), &self.encode);
+                let prefill = Self::stage(run, self.prefill_decider.as_ref(), Some(decode), &self.prefill);
+                (decode, prefill, encode)
+            }
+            StageOrder::PrefillFirst => {
+                let encode = Self::stage(run, self.encode_decider.as_ref(), None, &self.encode);
+                let prefill = run.profile(&self.prefill);
+                let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
+                (decode, prefill, encode)
+            }
+        };
+        let mut picked = Picked::plain(primary);
+        for (header, stage) in [(PREFILL_HEADER, prefill), (ENCODE_HEADER, encode)] {
+            match stage {
+                Some(index) => {
+                    let hosts: Vec<_> = run.runs[index]
+                        .targets
+                        .iter()
+                        .map(|&target| run.context.endpoint(target).host_port.as_str())
+                        .collect();
+                    picked.set.push((header, hosts.join(",")));
+                }
+                // A client's own value would reach the sidecar. The reference leaves it there.
+                None => picked.remove.push(header),
+            }
+        }
+        Ok(picked)
+    }
+
+    fn profiles(&self) -> Vec<&str> {
+        let mut names = vec![self.decode.as_str()];
+        if self.prefill_decider.is_some() || self.order == StageOrder::PrefillFirst {
+            names.push(&self.prefill);
+        }
+        if self.encode_decider.is_some() {
+            names.push(&self.encode);
+        }
+        names
+    }
+}

@@ -1,0 +1,36 @@
+//! `header-profile-handler` (alpha): a request header names the profile.
+
+use crate::{
+    decision::Picked,
+    error::{ConfigError, ScheduleError},
+    parameters::{NoParameters, Parameters},
+    plugin::{Plugin, ProfileHandler},
+    registry::Builder,
+    scheduler::Run,
+};
+
+const HEADER: &str = "epp-profile";
+const DEFAULT: &str = "decode";
+
+struct HeaderProfile;
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    parameters.read::<NoParameters>()?;
+    Ok(Plugin::handler(HeaderProfile))
+}
+
+impl ProfileHandler for HeaderProfile {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+        let name = run
+            .context
+            .request
+            .headers
+            .header(HEADER)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(DEFAULT);
+        match run.profile(name) {
+            Some(primary) => Ok(Picked::plain(primary)),
+            None => Err(ScheduleError::NoProfile(run.context.request.id.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Requests and tokens in flight per endpoint (contract 04 §5.8).
+
+use crate::endpoint::Slot;
+
+/// Counts per endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    by_slot: Vec<Counted>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    load: Load,
+    /// How many owners the slot had: what an earlier owner held is not the present one's to give back.
+    owner: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) requests: u64,
+    pub(crate) tokens: u64,
+}
+
+/// What a committed decision holds. Give it back with [`State::release`](crate::State::release); in part already
+/// when the response begins. It is keyed by itself, not by `x-request-id`: clients repeat those.
+#[derive(Debug, Default)]
+#[must_use = "what is reserved must be released"]
+pub struct Reservation {
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    slot: Slot,
+    owner: u32,
+    prefill: bool,
+    requests: u64,
+    tokens: u64,
+}
+
+impl InFlight {
+    pub(crate) fn get(&self, slot: Slot) -> Load {
+        self.by_slot
+            .get(slot.0 as usize)
+            .map(|counted| counted.load)
+            .unwrap_or_default()
+    }
+
+    /// One request per target; `tokens` are its uncached prompt tokens.
+    pub(crate) fn reserve(&mut self, targets: impl Iterator<Item = (Slot, bool, u64)>) -> Reservation {
+        let mut held = Vec::new();
+        for (slot, prefill, tokens) in targets {
+            let index = slot.0 as usize;
+            if self.by_slot.len() <= index {
+                self.by_slot.resize(index + 1, Counted::default());
+            }
+            let counted = &mut self.by_slot[index];
+            counted.load.requests += 1;
+            counted.load.tokens += tokens;
+            held.push(Held {
+                slot,
+                owner: counted.owner,
+                prefill,
+                requests: 1,
+                tokens,
+            });
+        }
+        Reservation { held }
+    }
+
+    /// The first part of the response came: prefill is over, everywhere.
+    pub(crate) fn first_chunk(&mut self, reservation: &mut Reservation) {
+        for held in &mut reservation.held {
+            let requests = if held.prefill {
+                std::mem::take(&mut held.requests)
+            } else {
+                0
+            };
+            let tokens = std::mem::take(&mut held.tokens);
+            self.give_back(held, requests, tokens);
+        }
+    }
+
+    pub(crate) fn release(&mut self, reservation: Reservation) {
+        for held in reservation.held {
+            self.give_back(&held, held.requests, held.tokens);
+        }
+    }
+
+    fn give_back(&mut self, held: &Held, requests: u64, tokens: u64) {
+        if let Some(counted) = self.by_slot.get_mut(held.slot.0 as usize)
+            && counted.owner == held.owner
+        {
+            counted.load.requests = counted.load.requests.saturating_sub(requests);
+            counted.load.tokens = counted.load.tokens.saturating_sub(tokens);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(counted) = self.by_slot.get_mut(slot.0 as usize) {
+            counted.load = Load::default();
+            counted.owner = counted.owner.wrapping_add(1);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `max-score-picker`: the best; among equals, a random one.
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    pickers::Count,
+    plugin::{Picker, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct MaxScore(Count);
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    Ok(Plugin::picker(MaxScore(Count::read(parameters)?)))
+}
+
+impl Picker for MaxScore {
+    fn pick(&self, context: &Context<'_>, mut scored: Vec<(Candidate, f64)>) -> Vec<Candidate> {
+        context.shuffle(&mut scored);
+        scored.sort_by(|(_, left), (_, right)| right.total_cmp(left));
+        scored.truncate(self.0.max_num_of_endpoints);
+        scored.into_iter().map(|(candidate, _)| candidate).collect()
+    }
+}

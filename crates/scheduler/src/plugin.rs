@@ -1,0 +1,111 @@
+//! The roles a plugin can play.
+
+use std::sync::Arc;
+
+use crate::{
+    context::{Candidate, Context},
+    decision::{Picked, ProfileRun},
+    error::{ConfigError, ScheduleError},
+    scheduler::Run,
+};
+
+/// Drops candidates. The order of those kept may change.
+pub(crate) trait Filter: Send + Sync {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>);
+}
+
+/// Scores candidates; 1 is best, values outside 0 to 1 are clamped before they are weighed.
+pub(crate) trait Scorer: Send + Sync {
+    /// `scores` has one place per candidate, and starts at 0.
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]);
+}
+
+/// Chooses from scored candidates, best first. There is at least one.
+pub(crate) trait Picker: Send + Sync {
+    fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate>;
+}
+
+/// Decides which profiles run, and what their results mean.
+pub(crate) trait ProfileHandler: Send + Sync {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError>;
+
+    /// The names of the profiles that it runs by name, to check that they exist.
+    fn profiles(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// Checks against the number of profiles declared.
+    fn check(&self, profiles: usize) -> Result<(), ConfigError> {
+        let _ = profiles;
+        Ok(())
+    }
+}
+
+/// Decides whether a further stage (prefill, encode) runs for a request.
+pub(crate) trait Decider: Send + Sync {
+    /// `decode`: the decode stage's result, where that ran first.
+    fn decide(&self, context: &Context<'_>, decode: Option<&ProfileRun>) -> bool;
+}
+
+/// A plugin instance: the roles it plays.
+#[derive(Clone, Default)]
+pub(crate) struct Plugin {
+    pub(crate) filter: Option<Arc<dyn Filter>>,
+    pub(crate) scorer: Option<Arc<dyn Scorer>>,
+    pub(crate) picker: Option<Arc<dyn Picker>>,
+    pub(crate) handler: Option<Arc<dyn ProfileHandler>>,
+    pub(crate) decider: Option<Arc<dyn Decider>>,
+    /// The session affinity to write into responses and learn from requests.
+    pub(crate) affinity: Option<Affinity>,
+}
+
+/// What is done with sessions after a pick.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Affinity {
+    /// The endpoint's name goes into this response header.
+    Header(String),
+    /// The endpoint is remembered under the value of the first of these request headers.
+    Sessions {
+        sources: Vec<String>,
+        ttl_ms: u64,
+        profile: Option<String>,
+        state: usize,
+    },
+}
+
+impl Plugin {
+    pub(crate) fn filter(filter: impl Filter + 'static) -> Self {
+        Self {
+            filter: Some(Arc::new(filter)),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn scorer(scorer: impl Scorer + 'static) -> Self {
+        Self {
+            scorer: Some(Arc::new(scorer)),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn picker(picker: impl Picker + 'static) -> Self {
+        Self {
+            picker: Some(Arc::new(picker)),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn handler(handler: impl ProfileHandler + 'static) -> Self {
+        Self {
+            handler: Some(Arc::new(handler)),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn decider(decider: impl Decider + 'static) -> Self {
+        Self {
+            decider: Some(Arc::new(decider)),
+            ..Self::default()
+        }
+    }
+}

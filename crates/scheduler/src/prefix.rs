@@ -1,0 +1,338 @@
+//! The approximate prefix index: which endpoint has probably cached which prompt prefixes (contract 04 §5.3).
+//!
+//! A prompt is cut into blocks; each block's hash includes that of the block before, so that one hash stands for a
+//! whole prefix. What was sent to an endpoint is remembered there, least recently used first forgotten.
+//!
+//! Three differences from the reference, each because its behaviour is a defect:
+//! * capacity is in tokens: the reference compares a number of 64-token blocks with an engine's number of 16-token
+//!   blocks, and believes in four times the cache there is;
+//! * a prompt longer than the capacity is kept whole until the next one, and is then forgotten; the reference never
+//!   forgets it;
+//! * an endpoint matches as far as it holds every block from the first; the reference also counts blocks after a
+//!   gap, which an engine cannot use.
+
+use std::collections::VecDeque;
+
+use ahash::AHashMap;
+use xxhash_rust::xxh64::xxh64;
+
+use crate::{
+    endpoint::{Slot, Snapshot},
+    request::{Prompt, Request},
+};
+
+/// Smaller blocks cost more than they tell.
+const MIN_BLOCK_TOKENS: u32 = 64;
+
+/// How prompts are cut and remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) auto_tune: bool,
+    pub(crate) block_tokens: u32,
+    pub(crate) max_tokens: u32,
+    /// Used where `max_tokens` is 0.
+    pub(crate) max_blocks: u32,
+    /// Blocks per endpoint, where the endpoint does not say.
+    pub(crate) capacity: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            auto_tune: true,
+            block_tokens: 16,
+            max_tokens: 131_072,
+            max_blocks: 2_048,
+            capacity: 31_250,
+        }
+    }
+}
+
+/// A request's prefixes, and who holds how much of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Matches {
+    chains: Vec<Vec<u64>>,
+    matched: Vec<u32>,
+    total: u32,
+    block_tokens: u32,
+}
+
+impl Matches {
+    /// Blocks that a candidate holds.
+    pub(crate) fn matched(&self, candidate: usize) -> u32 {
+        self.matched.get(candidate).copied().unwrap_or_default()
+    }
+
+    /// Blocks of the request.
+    pub(crate) fn total(&self) -> u32 {
+        self.total
+    }
+
+    pub(crate) fn block_tokens(&self) -> u32 {
+        self.block_tokens
+    }
+
+    /// The share of the request that a candidate holds; 0 for an empty request.
+    pub(crate) fn ratio(&self, candidate: usize) -> f64 {
+        if self.total == 0 {
+            0.0
+        } else {
+            f64::from(self.matched(candidate)) / f64::from(self.total)
+        }
+    }
+
+    /// Whether no candidate holds anything.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.matched.iter().all(|&blocks| blocks == 0)
+    }
+}
+
+/// Who holds what.
+#[derive(Debug)]
+pub(crate) struct PrefixIndex {
+    settings: Settings,
+    holders: AHashMap<u64, SlotSet>,
+    caches: Vec<Cache>,
+}
+
+impl PrefixIndex {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            holders: AHashMap::new(),
+            caches: Vec::new(),
+        }
+    }
+
+    /// How many prefixes are remembered, over all endpoints.
+    pub(crate) fn len(&self) -> usize {
+        self.caches.iter().map(|cache| cache.stamps.len()).sum()
+    }
+
+    /// Hashes a request's prompts and looks who holds them. All endpoints must be hashed alike to be compared, so
+    /// the first candidate's block size is everyone's.
+    pub(crate) fn matches(&self, request: &Request<'_>, candidates: &[Snapshot]) -> Matches {
+        let block_tokens = self.block_tokens(candidates);
+        let root = root(request.model, request.cache_salt);
+        let limit = self.max_blocks(block_tokens);
+        let chains: Vec<Vec<u64>> = request
+            .prompts
+            .iter()
+            .map(|prompt| chain(root, prompt, block_tokens, limit))
+            .collect();
+        let mut matched = vec![0; candidates.len()];
+        let mut holding: Vec<usize> = Vec::with_capacity(candidates.len());
+        for hashes in &chains {
+            holding.clear();
+            holding.extend(0..candidates.len());
+            for hash in hashes {
+                let Some(holders) = self.holders.get(hash) else {
+                    break;
+                };
+                holding.retain(|&candidate| holders.contains(candidates[candidate].endpoint.slot));
+                if holding.is_empty() {
+                    break;
+                }
+                for &candidate in &holding {
+                    matched[candidate] += 1;
+                }
+            }
+        }
+        Matches {
+            total: chains.iter().map(|hashes| count(hashes.len())).sum(),
+            chains,
+            matched,
+            block_tokens,
+        }
+    }
+
+    /// Remembers that an endpoint was sent a request.
+    pub(crate) fn learn(&mut self, slot: Slot, matches: &Matches, metrics: &crate::Metrics) {
+        let capacity = if self.settings.auto_tune && metrics.num_blocks > 0 && metrics.block_size > 0 {
+            let tokens = u64::from(metrics.num_blocks) * u64::from(metrics.block_size);
+            usize::try_from(tokens / u64::from(matches.block_tokens.max(1))).unwrap_or(usize::MAX)
+        } else {
+            self.settings.capacity as usize
+        };
+        let index = slot.0 as usize;
+        if self.caches.len() <= index {
+            self.caches.resize_with(index + 1, Cache::default);
+        }
+        let cache = &mut self.caches[index];
+        let mut newest = 0;
+        for hashes in &matches.chains {
+            newest += hashes.len();
+            // Last block first: so the first block is the last to be forgotten, and what remains is a prefix.
+            for &hash in hashes.iter().rev() {
+                if cache.touch(hash) {
+                    self.holders.entry(hash).or_default().insert(slot);
+                }
+            }
+        }
+        while cache.stamps.len() > capacity.max(newest) {
+            let Some(hash) = cache.evict() else { break };
+            drop_holder(&mut self.holders, hash, slot);
+        }
+        cache.compact();
+    }
+
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(cache) = self.caches.get_mut(slot.0 as usize) {
+            for hash in std::mem::take(cache).stamps.into_keys() {
+                drop_holder(&mut self.holders, hash, slot);
+            }
+        }
+    }
+
+    fn block_tokens(&self, candidates: &[Snapshot]) -> u32 {
+        let scraped = candidates.first().map_or(0, |first| first.metrics.block_size);
+        if self.settings.auto_tune && scraped > 0 {
+            scraped.max(MIN_BLOCK_TOKENS)
+        } else {
+            self.settings.block_tokens.max(MIN_BLOCK_TOKENS)
+        }
+    }
+
+    fn max_blocks(&self, block_tokens: u32) -> usize {
+        match (self.settings.max_tokens, self.settings.max_blocks) {
+            (0, 0) => usize::MAX,
+            (0, blocks) => blocks as usize,
+            (tokens, _) => (tokens / block_tokens).max(1) as usize,
+        }
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+fn drop_holder(holders: &mut AHashMap<u64, SlotSet>, hash: u64, slot: Slot) {
+    if let std::collections::hash_map::Entry::Occupied(mut entry) = holders.entry(hash) {
+        entry.get_mut().remove(slot);
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+    }
+}
+
+/// The hash before the first block: the model and the tenant's salt.
+fn root(model: &str, salt: &str) -> u64 {
+    if salt.is_empty() {
+        return xxh64(model.as_bytes(), 0);
+    }
+    let mut both = Vec::with_capacity(model.len() + salt.len());
+    both.extend_from_slice(model.as_bytes());
+    both.extend_from_slice(salt.as_bytes());
+    xxh64(&both, 0)
+}
+
+/// `hᵢ = H(LE64(H(blockᵢ)) ‖ LE64(hᵢ₋₁))`; a partial last block counts.
+fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64> {
+    let block_bytes = block_tokens as usize * 4;
+    let mut previous = root;
+    prompt
+        .0
+        .chunks(block_bytes)
+        .take(limit)
+        .map(|block| {
+            let own = if block.len() % 4 == 0 {
+                xxh64(block, 0)
+            } else {
+                let mut padded = block.to_vec();
+                padded.resize(block.len().next_multiple_of(4), 0);
+                xxh64(&padded, 0)
+            };
+            let mut link = [0; 16];
+            link[..8].copy_from_slice(&own.to_le_bytes());
+            link[8..].copy_from_slice(&previous.to_le_bytes());
+            previous = xxh64(&link, 0);
+            previous
+        })
+        .collect()
+}
+
+/// One endpoint's prefixes in order of use.
+#[derive(Debug, Default)]
+struct Cache {
+    /// When each prefix was used last.
+    stamps: AHashMap<u64, u64>,
+    /// Uses in order; those that are not a prefix's last use are skipped, and swept out now and then.
+    uses: VecDeque<(u64, u64)>,
+    clock: u64,
+}
+
+impl Cache {
+    /// Whether the prefix is new here.
+    fn touch(&mut self, hash: u64) -> bool {
+        self.clock += 1;
+        self.uses.push_back((hash, self.clock));
+        self.stamps.insert(hash, self.clock).is_none()
+    }
+
+    fn evict(&mut self) -> Option<u64> {
+        while let Some((hash, stamp)) = self.uses.pop_front() {
+            if self.stamps.get(&hash) == Some(&stamp) {
+                self.stamps.remove(&hash);
+                return Some(hash);
+            }
+        }
+        None
+    }
+
+    /// Keeps the list of uses within twice the number of prefixes.
+    fn compact(&mut self) {
+        if self.uses.len() > 2 * self.stamps.len() + 64 {
+            let stamps = &self.stamps;
+            self.uses.retain(|(hash, stamp)| stamps.get(hash) == Some(stamp));
+        }
+    }
+}
+
+/// A set of slots: one word for the first 64 endpoints, more when there are more.
+#[derive(Debug, Clone, Default)]
+struct SlotSet {
+    first: u64,
+    more: Vec<u64>,
+}
+
+impl SlotSet {
+    fn contains(&self, slot: Slot) -> bool {
+        let bit = 1 << (slot.0 % 64);
+        match slot.0 as usize / 64 {
+            0 => self.first & bit != 0,
+            word => self.more.get(word - 1).is_some_and(|bits| bits & bit != 0),
+        }
+    }
+
+    fn insert(&mut self, slot: Slot) {
+        let bit = 1 << (slot.0 % 64);
+        match slot.0 as usize / 64 {
+            0 => self.first |= bit,
+            word => {
+                if self.more.len() < word {
+                    self.more.resize(word, 0);
+                }
+                self.more[word - 1] |= bit;
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let bit = 1 << (slot.0 % 64);
+        match slot.0 as usize / 64 {
+            0 => self.first &= !bit,
+            word => {
+                if let Some(bits) = self.more.get_mut(word - 1) {
+                    *bits &= !bit;
+                }
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first == 0 && self.more.iter().all(|&bits| bits == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

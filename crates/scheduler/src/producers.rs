@@ -1,0 +1,23 @@
+//! Producers: what is computed for other plugins; and plugins whose work is done elsewhere.
+
+use crate::{
+    error::ConfigError,
+    parameters::{NoParameters, Parameters},
+    plugin::Plugin,
+    registry::Builder,
+};
+
+pub(crate) mod approx_prefix;
+pub(crate) mod inflight_load;
+
+/// For what is always on and cannot be told anything.
+pub(crate) fn always_on(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    parameters.read::<NoParameters>()?;
+    Ok(Plugin::default())
+}
+
+/// For plugins of other parts of the picker, which read and check the parameters themselves.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of every plugin's constructor")]
+pub(crate) fn elsewhere(_: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    Ok(Plugin::default())
+}

@@ -1,0 +1,45 @@
+//! `approx-prefix-cache-producer`: remembers which endpoint was sent which prompt.
+
+use serde::Deserialize;
+
+use crate::{
+    error::ConfigError, parameters::Parameters, plugin::Plugin, prefix::Settings, registry::Builder,
+};
+
+/// The parameters, also understood on `prefix-cache-scorer` as before router 0.9.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Given {
+    pub(crate) auto_tune: Option<bool>,
+    pub(crate) block_size: Option<u32>,
+    pub(crate) block_size_tokens: Option<u32>,
+    pub(crate) max_prefix_tokens_to_match: Option<u32>,
+    pub(crate) max_prefix_blocks_to_match: Option<u32>,
+    pub(crate) lru_capacity_per_server: Option<u32>,
+}
+
+impl Given {
+    pub(crate) fn settings(&self) -> Settings {
+        let usual = Settings::default();
+        Settings {
+            auto_tune: self.auto_tune.unwrap_or(usual.auto_tune),
+            block_tokens: self
+                .block_size_tokens
+                .or(self.block_size)
+                .unwrap_or(usual.block_tokens),
+            max_tokens: self.max_prefix_tokens_to_match.unwrap_or(usual.max_tokens),
+            max_blocks: self.max_prefix_blocks_to_match.unwrap_or(usual.max_blocks),
+            capacity: self.lru_capacity_per_server.unwrap_or(usual.capacity),
+        }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let settings = given.settings();
+    if settings.capacity == 0 {
+        return Err(parameters.invalid("lruCapacityPerServer must be positive"));
+    }
+    builder.prefixes.push((parameters.name.to_owned(), settings));
+    Ok(Plugin::default())
+}

@@ -1,0 +1,33 @@
+//! `inflight-load-producer`: counts requests and tokens in flight. They are always counted; declaring the producer
+//! is what lets other plugins name it.
+
+use serde::Deserialize;
+
+use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    add_estimated_output_tokens: bool,
+    // Only of use with the above.
+    #[serde(rename = "outputRatio")]
+    _output_ratio: Option<f64>,
+    #[serde(rename = "maxEstimatedOutputTokens")]
+    _max_estimated_output_tokens: Option<u64>,
+    prefix_match_info_producer_name: Option<String>,
+    /// There are no other replicas to share with.
+    #[serde(rename = "syncCrossReplicaState")]
+    _sync_cross_replica_state: Option<bool>,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    if given.add_estimated_output_tokens {
+        return Err(parameters.invalid("addEstimatedOutputTokens is not implemented yet"));
+    }
+    if let Some(producer) = &given.prefix_match_info_producer_name {
+        builder.wanted_prefixes.push((parameters.name.to_owned(), producer.clone()));
+    }
+    builder.loads.push(parameters.name.to_owned());
+    Ok(Plugin::default())
+}

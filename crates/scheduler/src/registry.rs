@@ -1,0 +1,268 @@
+//! Every plugin type: one line each.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    config::EndpointPickerConfig,
+    deciders,
+    error::ConfigError,
+    filters, handlers,
+    parameters::Parameters,
+    pickers,
+    plugin::{Decider, Plugin},
+    prefix::Settings,
+    producers, scorers,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stability {
+    /// Always available.
+    Beta,
+    /// Behind `--allow-experimental-plugins`.
+    Alpha,
+}
+
+/// When a plugin is built: those that others look for come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Producer,
+    Scheduling,
+    Handler,
+}
+
+use Stability::{Alpha, Beta};
+use Stage::{Handler, Producer, Scheduling};
+
+type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
+
+const TYPES: &[(&str, Stability, Stage, Build)] = &[
+    ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
+    ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
+    ("token-producer", Beta, Producer, producers::always_on),
+    ("tokenizer", Beta, Producer, producers::always_on),
+    ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
+    ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
+    ("by-label", Beta, Scheduling, filters::by_label::build),
+    ("prefill-filter", Beta, Scheduling, filters::role::build_prefill),
+    ("decode-filter", Beta, Scheduling, filters::role::build_decode),
+    ("encode-filter", Beta, Scheduling, filters::role::build_encode),
+    ("header-based-testing-filter", Beta, Scheduling, filters::header_testing::build),
+    ("prefix-cache-affinity-filter", Beta, Scheduling, filters::prefix_affinity::build),
+    ("utilization-filter", Alpha, Scheduling, filters::utilization::build),
+    ("session-affinity-filter", Alpha, Scheduling, filters::session_affinity::build),
+    ("queue-scorer", Beta, Scheduling, scorers::queue::build_waiting),
+    ("running-requests-size-scorer", Beta, Scheduling, scorers::queue::build_running),
+    ("kv-cache-utilization-scorer", Beta, Scheduling, scorers::kv_cache::build),
+    ("lora-affinity-scorer", Beta, Scheduling, scorers::lora_affinity::build),
+    ("load-aware-scorer", Beta, Scheduling, scorers::load_aware::build),
+    ("active-request-scorer", Beta, Scheduling, scorers::active_request::build),
+    ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
+    ("prefix-cache-scorer", Beta, Scheduling, scorers::prefix_cache::build),
+    ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
+    ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
+    ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
+    ("header-label-affinity-scorer", Alpha, Scheduling, scorers::header_label::build),
+    ("max-score-picker", Beta, Scheduling, pickers::max_score::build),
+    ("random-picker", Beta, Scheduling, pickers::random::build),
+    ("weighted-random-picker", Beta, Scheduling, pickers::weighted_random::build),
+    ("always-disagg-pd-decider", Beta, Scheduling, deciders::always::build),
+    ("prefix-based-pd-decider", Beta, Scheduling, deciders::prefix_based::build),
+    ("always-disagg-multimodal-decider", Beta, Scheduling, deciders::multimodal::build),
+    ("single-profile-handler", Beta, Handler, handlers::single::build),
+    ("disagg-profile-handler", Beta, Handler, handlers::disagg::build),
+    ("pd-profile-handler", Beta, Handler, handlers::pd::build),
+    ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
+    ("header-profile-handler", Alpha, Handler, handlers::header_profile::build),
+    // Their work is done elsewhere (the profile handler, the metrics scraper, the request parser), always.
+    ("disagg-headers-handler", Beta, Producer, producers::always_on),
+    ("prefill-header-handler", Beta, Producer, producers::always_on),
+    ("metrics-data-source", Beta, Producer, producers::elsewhere),
+    ("core-metrics-extractor", Beta, Producer, producers::elsewhere),
+    ("file-discovery", Beta, Producer, producers::elsewhere),
+    ("openai-parser", Beta, Producer, producers::always_on),
+    ("anthropic-parser", Beta, Producer, producers::always_on),
+    ("vllmhttp-parser", Beta, Producer, producers::always_on),
+    ("passthrough-parser", Beta, Producer, producers::always_on),
+    // The defaults of flow control, which the reference registers by itself.
+    ("utilization-detector", Beta, Producer, producers::elsewhere),
+    ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),
+    ("fcfs-ordering-policy", Beta, Producer, producers::elsewhere),
+    ("global-strict-fairness-policy", Beta, Producer, producers::elsewhere),
+];
+
+/// Types of the reference that we do not have, so that the message can say so.
+const NOT_YET: &[&str] = &[
+    "slo-headroom-tier-filter", "endpoint-attribute-filter", "topology-affinity-filter",
+    "multicluster-session-affinity-filter", "latency-scorer", "mm-embeddings-cache-scorer",
+    "precise-prefix-cache-scorer", "endpoint-attribute-scorer", "topology-affinity-scorer",
+    "multicluster-queue-scorer", "multicluster-kv-cache-utilization-scorer", "multicluster-prefix-cache-scorer",
+    "precise-prefix-cache-producer", "predicted-latency-producer", "session-id-producer",
+    "mm-embeddings-cache-producer", "burst-prefix-cache-producer", "p2p-source-producer",
+    "multicluster-approx-prefix-cache-producer", "latency-slo-admitter", "probabilistic-admitter",
+    "request-attribute-reporter", "destination-endpoint-served-verifier", "agent-identity",
+    "disaggregatedset-rollout-screener", "disaggregatedset-rollout-pod-extractor", "round-robin-fairness-policy",
+    "program-aware-fairness", "edf-ordering-policy", "slo-deadline-ordering-policy", "concurrency-detector",
+    "priority-holdback-policy", "soft-reflective-ceiling-policy", "sheddable-eviction-filter",
+    "priority-then-time-eviction-order-policy", "vllmgrpc-parser", "vertexai-parser", "models-data-source",
+    "models-data-extractor", "k8s-notification-source", "endpoint-notification-source", "dcgm-data-source",
+    "dcgm-extractor", "topology-extractor", "multicluster-metrics-data-source", "multicluster-metrics-extractor",
+    "multicluster-file-discovery", "cross-replica-publisher", "local-syncer",
+];
+
+/// All plugin types that can be declared, sorted.
+pub fn known_types() -> Vec<&'static str> {
+    let mut types: Vec<_> = TYPES.iter().map(|(name, ..)| *name).collect();
+    types.sort_unstable();
+    types
+}
+
+/// What plugins ask for while they are built.
+#[derive(Default)]
+pub(crate) struct Builder {
+    pub(crate) prefixes: Vec<(String, Settings)>,
+    /// Capacity of the order of use, and the prefix producer that says what is cold.
+    pub(crate) idle: Vec<(usize, usize)>,
+    pub(crate) sessions: usize,
+    /// Names of the declared load producers.
+    pub(crate) loads: Vec<String>,
+    /// Prefix producers that producers refer to: checked when all are known.
+    pub(crate) wanted_prefixes: Vec<(String, String)>,
+    deciders: BTreeMap<String, Arc<dyn Decider>>,
+}
+
+/// The name under which the default prefix producer is found.
+const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
+/// The name of the default load producer.
+const DEFAULT_LOAD: &str = "inflight-load-producer";
+
+impl Builder {
+    /// The index of the prefix producer that a plugin reads: the named one, else the default one, which is made
+    /// from these settings when none is declared.
+    pub(crate) fn prefix(
+        &mut self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+        default: Settings,
+    ) -> Result<usize, ConfigError> {
+        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_PREFIX);
+        if let Some(index) = self.prefixes.iter().position(|(name, _)| name == wanted) {
+            return Ok(index);
+        }
+        if wanted != DEFAULT_PREFIX {
+            return Err(ConfigError::Reference {
+                from: format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
+                reference: wanted.to_owned(),
+                expected: "a declared approx-prefix-cache-producer",
+            });
+        }
+        // A declared producer under another name serves those that name none.
+        if !self.prefixes.is_empty() {
+            return Ok(0);
+        }
+        self.prefixes.push((DEFAULT_PREFIX.to_owned(), default));
+        Ok(0)
+    }
+
+    /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.
+    pub(crate) fn load_producer(
+        &self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+    ) -> Result<(), ConfigError> {
+        match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
+            Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::Reference {
+                from: format!("inFlightLoadProducerName of plugin {:?}", parameters.name),
+                reference: name.to_owned(),
+                expected: "a declared inflight-load-producer",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A decider by name.
+    pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
+        self.deciders
+            .get(name)
+            .cloned()
+            .ok_or_else(|| ConfigError::Reference {
+                from: format!("plugin {handler:?}"),
+                reference: name.to_owned(),
+                expected: "a declared decider",
+            })
+    }
+}
+
+/// Builds every declared plugin.
+pub(crate) fn instantiate(
+    config: &EndpointPickerConfig,
+    allow_experimental: bool,
+) -> Result<(Vec<(String, Plugin)>, Builder), ConfigError> {
+    let mut planned = Vec::new();
+    for spec in &config.plugins {
+        let name = spec.name();
+        if planned.iter().any(|(_, other, _, _): &(_, &str, _, _)| *other == name) {
+            return Err(ConfigError::DuplicatePlugin(name.to_owned()));
+        }
+        let Some(&(_, stability, stage, build)) =
+            TYPES.iter().find(|(known, ..)| *known == spec.plugin_type)
+        else {
+            return Err(unknown(name, &spec.plugin_type));
+        };
+        if stability == Alpha && !allow_experimental {
+            return Err(ConfigError::Experimental {
+                name: name.to_owned(),
+                plugin_type: spec.plugin_type.clone(),
+            });
+        }
+        planned.push((stage, name, spec, build));
+    }
+    let mut order: Vec<usize> = (0..planned.len()).collect();
+    order.sort_by_key(|&index| planned[index].0);
+    let mut builder = Builder::default();
+    let mut built = vec![None; planned.len()];
+    for index in order {
+        let (_, name, spec, build) = &planned[index];
+        let parameters = Parameters {
+            name,
+            value: spec.parameters.as_ref(),
+        };
+        let plugin = build(&parameters, &mut builder)?;
+        if let Some(decider) = &plugin.decider {
+            builder.deciders.insert((*name).to_owned(), Arc::clone(decider));
+        }
+        built[index] = Some(plugin);
+    }
+    for (from, reference) in &builder.wanted_prefixes {
+        if reference != DEFAULT_PREFIX && !builder.prefixes.iter().any(|(name, _)| name == reference) {
+            return Err(ConfigError::Reference {
+                from: format!("prefixMatchInfoProducerName of plugin {from:?}"),
+                reference: reference.clone(),
+                expected: "a declared approx-prefix-cache-producer",
+            });
+        }
+    }
+    let named = planned
+        .iter()
+        .zip(built)
+        .filter_map(|((_, name, ..), plugin)| Some(((*name).to_owned(), plugin?)))
+        .collect();
+    Ok((named, builder))
+}
+
+fn unknown(name: &str, plugin_type: &str) -> ConfigError {
+    let known = known_types().join(", ");
+    let (name, plugin_type) = (name.to_owned(), plugin_type.to_owned());
+    if NOT_YET.contains(&plugin_type.as_str()) {
+        ConfigError::NotImplemented {
+            name,
+            plugin_type,
+            known,
+        }
+    } else {
+        ConfigError::UnknownType {
+            name,
+            plugin_type,
+            known,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the scheduler needs to know about a request.
+
+/// Reads request headers by lower-case name.
+pub trait HeaderLookup {
+    /// The first value of this header, if it is text.
+    fn header(&self, name: &str) -> Option<&str>;
+}
+
+/// A request without headers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHeaders;
+
+impl HeaderLookup for NoHeaders {
+    fn header(&self, _: &str) -> Option<&str> {
+        None
+    }
+}
+
+/// One prompt as the little-endian bytes of its 32-bit tokens. Text becomes pseudo-tokens of four bytes each
+/// (contract 04 §5.2), so it is its own UTF-8 bytes; the last token may be short and counts as if padded with zeros.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prompt(pub Vec<u8>);
+
+impl Prompt {
+    /// How many tokens these are.
+    pub fn tokens(&self) -> usize {
+        self.0.len().div_ceil(4)
+    }
+}
+
+/// A parsed inference request.
+pub struct Request<'a> {
+    /// For messages about it.
+    pub id: &'a str,
+    /// The model asked of the server, after any rewrite.
+    pub model: &'a str,
+    /// Separates prefix caches of different tenants; empty when not given.
+    pub cache_salt: &'a str,
+    /// Its prompts: one for chat, several for a list of completions.
+    pub prompts: &'a [Prompt],
+    /// Whether it has images, audio or video.
+    pub multimodal: bool,
+    /// Its headers.
+    pub headers: &'a dyn HeaderLookup,
+}
+
+impl Request<'_> {
+    /// Tokens of all prompts, estimated.
+    pub fn tokens(&self) -> usize {
+        self.prompts.iter().map(Prompt::tokens).sum()
+    }
+}
+
+impl std::fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("id", &self.id)
+            .field("model", &self.model)
+            .field("tokens", &self.tokens())
+            .finish_non_exhaustive()
+    }
+}

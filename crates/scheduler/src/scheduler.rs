@@ -1,0 +1,451 @@
+//! The scheduler: profiles built from a configuration, and how a pick runs through them.
+
+use std::{cell::RefCell, sync::Arc};
+
+use rand::RngCore;
+
+use crate::{
+    config::{EndpointPickerConfig, ProfilePlugin},
+    context::{Candidate, Context},
+    decision::{Decision, Learner, ProfileRun, Remember, ScorerTrace},
+    endpoint::Snapshot,
+    error::{ConfigError, ScheduleError},
+    handlers,
+    inflight::Reservation,
+    pickers::max_score::MaxScore,
+    plugin::{Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
+    prefix::Settings,
+    registry,
+    request::Request,
+    state::State,
+};
+
+/// How to build a scheduler.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Whether alpha plugins may be declared.
+    pub allow_experimental: bool,
+    /// Whether decisions carry each scorer's own scores.
+    pub trace: bool,
+}
+
+/// Picks endpoints as a configuration says.
+pub struct Scheduler {
+    options: Options,
+    profiles: Vec<Profile>,
+    handler: Arc<dyn ProfileHandler>,
+    affinities: Vec<Affinity>,
+    prefixes: Vec<Settings>,
+    idle: Vec<(usize, usize)>,
+    sessions: usize,
+}
+
+struct Profile {
+    name: String,
+    filters: Vec<Arc<dyn Filter>>,
+    scorers: Vec<WeightedScorer>,
+    picker: Arc<dyn Picker>,
+}
+
+struct WeightedScorer {
+    name: String,
+    weight: f64,
+    scorer: Arc<dyn Scorer>,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let profiles: Vec<_> = self.profiles.iter().map(|profile| &profile.name).collect();
+        f.debug_struct("Scheduler")
+            .field("options", &self.options)
+            .field("profiles", &profiles)
+            .finish_non_exhaustive()
+    }
+}
+
+// === building ===
+
+/// What upstream runs without a configuration.
+const DEFAULT: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: prefix-cache-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: queue-scorer, weight: 2}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+";
+
+impl Scheduler {
+    /// Builds the plugins and profiles, with the defaults of contract 04 §4.1 for what is left out.
+    pub fn new(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
+        if config.plugins.is_empty() && config.scheduling_profiles.is_empty() {
+            return Self::build(&EndpointPickerConfig::parse(DEFAULT)?, options);
+        }
+        Self::build(config, options)
+    }
+
+    fn build(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
+        let (plugins, builder) = registry::instantiate(config, options.allow_experimental)?;
+        let profiles = profiles(config, &plugins)?;
+        let handler = handler(&plugins, &profiles)?;
+        Ok(Self {
+            options,
+            profiles,
+            handler,
+            affinities: plugins
+                .iter()
+                .filter_map(|(_, plugin)| plugin.affinity.clone())
+                .collect(),
+            prefixes: builder
+                .prefixes
+                .into_iter()
+                .map(|(_, settings)| settings)
+                .collect(),
+            idle: builder.idle,
+            sessions: builder.sessions,
+        })
+    }
+
+    /// An empty memory for this scheduler.
+    pub fn state(&self) -> State {
+        let idle: Vec<usize> = self.idle.iter().map(|&(capacity, _)| capacity).collect();
+        State::new(&self.prefixes, &idle, self.sessions)
+    }
+}
+
+fn profiles(
+    config: &EndpointPickerConfig,
+    plugins: &[(String, Plugin)],
+) -> Result<Vec<Profile>, ConfigError> {
+    if config.scheduling_profiles.is_empty() {
+        let all: Vec<ProfilePlugin> = plugins
+            .iter()
+            .filter(|(_, plugin)| {
+                plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some()
+            })
+            .map(|(name, _)| ProfilePlugin {
+                plugin_ref: name.clone(),
+                weight: None,
+            })
+            .collect();
+        return Ok(vec![profile("default", &all, plugins)?]);
+    }
+    let mut profiles: Vec<Profile> = Vec::new();
+    for spec in &config.scheduling_profiles {
+        if profiles.iter().any(|known| known.name == spec.name) {
+            return Err(ConfigError::DuplicateProfile(spec.name.clone()));
+        }
+        profiles.push(profile(&spec.name, &spec.plugins, plugins)?);
+    }
+    Ok(profiles)
+}
+
+fn profile(
+    name: &str,
+    uses: &[ProfilePlugin],
+    plugins: &[(String, Plugin)],
+) -> Result<Profile, ConfigError> {
+    let mut profile = Profile {
+        name: name.to_owned(),
+        filters: Vec::new(),
+        scorers: Vec::new(),
+        picker: Arc::new(MaxScore::default()),
+    };
+    let mut picker = None;
+    for used in uses {
+        let plugin = plugins
+            .iter()
+            .find(|(known, _)| *known == used.plugin_ref)
+            .map(|(_, plugin)| plugin)
+            .filter(|plugin| plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some())
+            .ok_or_else(|| ConfigError::Reference {
+                from: format!("scheduling profile {name:?}"),
+                reference: used.plugin_ref.clone(),
+                expected: "a declared filter, scorer or picker",
+            })?;
+        profile.filters.extend(plugin.filter.clone());
+        if let Some(scorer) = &plugin.scorer {
+            profile.scorers.push(WeightedScorer {
+                name: used.plugin_ref.clone(),
+                weight: used.weight.unwrap_or(1.0),
+                scorer: Arc::clone(scorer),
+            });
+        }
+        if let Some(found) = &plugin.picker
+            && picker.replace(Arc::clone(found)).is_some()
+        {
+            return Err(ConfigError::Pickers(name.to_owned()));
+        }
+    }
+    // A picker that is declared but used by no profile serves those that have none.
+    let declared = || plugins.iter().find_map(|(_, plugin)| plugin.picker.clone());
+    if let Some(picker) = picker.or_else(declared) {
+        profile.picker = picker;
+    }
+    Ok(profile)
+}
+
+fn handler(
+    plugins: &[(String, Plugin)],
+    profiles: &[Profile],
+) -> Result<Arc<dyn ProfileHandler>, ConfigError> {
+    let mut handlers = plugins
+        .iter()
+        .filter_map(|(name, plugin)| Some((name, plugin.handler.as_ref()?)));
+    let first = handlers.next();
+    if let (Some((first, _)), Some((second, _))) = (first, handlers.next()) {
+        return Err(ConfigError::ProfileHandlers(first.clone(), second.clone()));
+    }
+    let (name, handler) = first.map_or_else(
+        || ("single-profile-handler".to_owned(), handlers::single::new()),
+        |(name, handler)| (name.clone(), Arc::clone(handler)),
+    );
+    handler.check(profiles.len())?;
+    for wanted in handler.profiles() {
+        if !profiles.iter().any(|profile| profile.name == wanted) {
+            return Err(ConfigError::MissingProfile {
+                handler: name,
+                profile: wanted.to_owned(),
+            });
+        }
+    }
+    Ok(handler)
+}
+
+// === picking ===
+
+impl Scheduler {
+    /// Picks an endpoint for a request. Nothing is remembered until the decision is committed. `now` is in
+    /// milliseconds since any fixed moment.
+    pub fn schedule(
+        &self,
+        state: &State,
+        request: &Request<'_>,
+        candidates: &[Snapshot],
+        now: u64,
+        random: &mut dyn RngCore,
+    ) -> Result<Decision, ScheduleError> {
+        if candidates.is_empty() {
+            return Err(ScheduleError::NoCandidates);
+        }
+        let prefixes: Vec<_> = state
+            .prefixes
+            .iter()
+            .map(|index| index.matches(request, candidates))
+            .collect();
+        let context = Context {
+            request,
+            candidates,
+            state,
+            prefixes: &prefixes,
+            now,
+            random: RefCell::new(random),
+        };
+        let mut run = Run {
+            scheduler: self,
+            context: &context,
+            runs: Vec::new(),
+        };
+        let picked = self.handler.run(&mut run)?;
+        let runs = run.runs;
+        let primary = &runs[picked.primary];
+        let destination = picked.destination.unwrap_or_else(|| {
+            primary
+                .targets
+                .iter()
+                .map(|&target| candidates[target].endpoint.host_port.clone())
+                .collect()
+        });
+        let (response_headers, remember) = self.affinities(&context, &runs, picked.primary);
+        let learners = runs
+            .iter()
+            .enumerate()
+            .filter(|(index, run)| *index == picked.primary || run.name == PREFILL)
+            .map(|(_, run)| {
+                let target = &candidates[run.targets[0]];
+                Learner {
+                    slot: target.endpoint.slot,
+                    metrics: Arc::clone(&target.metrics),
+                }
+            })
+            .collect();
+        let tokens = request.tokens() as u64;
+        let reserve = runs
+            .iter()
+            .map(|run| {
+                let target = run.targets[0];
+                let cached = prefixes.first().map_or(0, |matches| {
+                    u64::from(matches.matched(target)) * u64::from(matches.block_tokens())
+                });
+                (
+                    candidates[target].endpoint.slot,
+                    run.name == PREFILL,
+                    tokens.saturating_sub(cached),
+                )
+            })
+            .collect();
+        Ok(Decision {
+            primary: picked.primary,
+            destination,
+            set_headers: picked.set,
+            remove_headers: picked.remove,
+            response_headers,
+            runs,
+            remember,
+            prefixes,
+            learners,
+            reserve,
+        })
+    }
+
+    fn affinities(
+        &self,
+        context: &Context<'_>,
+        runs: &[ProfileRun],
+        primary: usize,
+    ) -> (Vec<(String, String)>, Vec<Remember>) {
+        use base64::Engine as _;
+        let mut headers = Vec::new();
+        let mut remember = Vec::new();
+        for affinity in &self.affinities {
+            match affinity {
+                Affinity::Header(name) => {
+                    let target = context.endpoint(runs[primary].targets[0]);
+                    let token = base64::engine::general_purpose::STANDARD.encode(target.full_name());
+                    headers.push((name.clone(), token));
+                }
+                Affinity::Sessions {
+                    sources,
+                    ttl_ms,
+                    profile,
+                    state,
+                } => {
+                    let run = match profile {
+                        None => Some(&runs[primary]),
+                        Some(name) => runs.iter().find(|run| run.name == *name),
+                    };
+                    let id = sources.iter().find_map(|source| context.request.headers.header(source));
+                    if let (Some(run), Some(id)) = (run, id) {
+                        remember.push(Remember {
+                            state: *state,
+                            id: id.to_owned(),
+                            slot: context.endpoint(run.targets[0]).slot,
+                            expires: context.now.saturating_add(*ttl_ms),
+                            now: context.now,
+                        });
+                    }
+                }
+            }
+        }
+        (headers, remember)
+    }
+
+    /// Records a decision: prefixes, order of use, sessions, load in flight.
+    pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
+        for learner in &decision.learners {
+            for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+                index.learn(learner.slot, matches, &learner.metrics);
+            }
+            for (order, &(_, prefix)) in state.idle.iter_mut().zip(&self.idle) {
+                if decision.prefixes[prefix].is_cold() {
+                    order.touch(learner.slot);
+                }
+            }
+        }
+        for session in &decision.remember {
+            state.sessions[session.state].remember(
+                session.id.clone(),
+                session.slot,
+                session.expires,
+                session.now,
+            );
+        }
+        state.in_flight.reserve(decision.reserve.iter().copied())
+    }
+}
+
+impl State {
+    /// The first part of the response arrived: prefill is over.
+    pub fn first_chunk(&mut self, reservation: &mut Reservation) {
+        self.in_flight.first_chunk(reservation);
+    }
+
+    /// The response is complete, or nobody waits for it any more.
+    pub fn release(&mut self, reservation: Reservation) {
+        self.in_flight.release(reservation);
+    }
+}
+
+/// The profile whose target computes the prompt for another to continue.
+pub(crate) const PREFILL: &str = "prefill";
+
+/// A pick in progress: what a profile handler drives.
+pub(crate) struct Run<'r, 'c> {
+    scheduler: &'r Scheduler,
+    pub(crate) context: &'r Context<'c>,
+    pub(crate) runs: Vec<ProfileRun>,
+}
+
+impl Run<'_, '_> {
+    /// Runs the profile of this name. `None`: there is none, or its filters left nothing.
+    pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
+        let scheduler = self.scheduler;
+        let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
+        self.run(profile)
+    }
+
+    /// The name of the only profile.
+    pub(crate) fn only(&self) -> &str {
+        &self.scheduler.profiles[0].name
+    }
+
+    fn run(&mut self, profile: &Profile) -> Option<usize> {
+        let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
+        for filter in &profile.filters {
+            filter.filter(self.context, &mut candidates);
+            if candidates.is_empty() {
+                return None;
+            }
+        }
+        // Those without recent metrics rank last, so they count only where there are no others.
+        let fresh = |candidate: &Candidate| self.context.candidates[*candidate].fresh;
+        if candidates.iter().any(fresh) {
+            candidates.retain(fresh);
+        }
+        let mut totals = vec![0.0; candidates.len()];
+        let mut scores = vec![0.0; candidates.len()];
+        let mut trace = Vec::new();
+        for weighted in &profile.scorers {
+            scores.fill(0.0);
+            weighted.scorer.score(self.context, &candidates, &mut scores);
+            for (total, score) in totals.iter_mut().zip(&scores) {
+                // `max` and `min` rather than `clamp`: not a number becomes 0.
+                *total += score.max(0.0).min(1.0) * weighted.weight;
+            }
+            if self.scheduler.options.trace {
+                trace.push(ScorerTrace {
+                    plugin: weighted.name.clone(),
+                    scores: candidates.iter().copied().zip(scores.iter().copied()).collect(),
+                });
+            }
+        }
+        let totals: Vec<_> = candidates.into_iter().zip(totals).collect();
+        let targets = profile.picker.pick(self.context, totals.clone());
+        if targets.is_empty() {
+            return None;
+        }
+        self.runs.push(ProfileRun {
+            name: profile.name.clone(),
+            targets,
+            totals,
+            trace,
+        });
+        Some(self.runs.len() - 1)
+    }
+}

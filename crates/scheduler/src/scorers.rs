@@ -1,0 +1,13 @@
+//! Scorers: how good a candidate is, from 0 to 1 (contract 04 §5.4).
+
+pub(crate) mod active_request;
+pub(crate) mod context_length;
+pub(crate) mod header_label;
+pub(crate) mod kv_cache;
+pub(crate) mod load_aware;
+pub(crate) mod lora_affinity;
+pub(crate) mod no_hit_lru;
+pub(crate) mod prefix_cache;
+pub(crate) mod queue;
+pub(crate) mod session_affinity;
+pub(crate) mod token_load;

@@ -1,0 +1,58 @@
+//! `active-request-scorer`: the fewer requests we have in flight there, the better.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ActiveRequest {
+    idle_threshold: u64,
+    max_busy_score: f64,
+    in_flight_load_producer_name: Option<String>,
+    /// Accepted as upstream does: counts end with their requests, not after a time.
+    #[serde(rename = "requestTimeout")]
+    _request_timeout: Option<String>,
+}
+
+impl Default for ActiveRequest {
+    fn default() -> Self {
+        Self {
+            idle_threshold: 0,
+            max_busy_score: 1.0,
+            in_flight_load_producer_name: None,
+            _request_timeout: None,
+        }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let scorer: ActiveRequest = parameters.read()?;
+    if !(0.0..=1.0).contains(&scorer.max_busy_score) {
+        return Err(parameters.invalid("maxBusyScore must be between 0 and 1"));
+    }
+    builder.load_producer(parameters, scorer.in_flight_load_producer_name.as_deref())?;
+    Ok(Plugin::scorer(scorer))
+}
+
+impl Scorer for ActiveRequest {
+    #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let count = |candidate: &Candidate| context.state.in_flight(context.endpoint(*candidate).slot).0;
+        let most = candidates.iter().map(count).max().unwrap_or_default();
+        for (score, candidate) in scores.iter_mut().zip(candidates) {
+            let active = count(candidate);
+            *score = if active <= self.idle_threshold {
+                1.0
+            } else {
+                (most - active) as f64 / most as f64 * self.max_busy_score
+            };
+        }
+    }
+}

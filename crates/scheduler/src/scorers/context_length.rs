@@ -1,0 +1,109 @@
+//! `context-length-aware`: prefers endpoints whose labelled range of prompt lengths suits the request, narrowly.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin, Scorer},
+    registry::Builder,
+};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ContextLength {
+    label: String,
+    enable_filtering: bool,
+}
+
+impl Default for ContextLength {
+    fn default() -> Self {
+        Self {
+            label: "llm-d.ai/context-length-range".to_owned(),
+            enable_filtering: false,
+        }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let plugin: ContextLength = parameters.read()?;
+    if plugin.enable_filtering {
+        return Ok(Plugin {
+            scorer: Plugin::scorer(plugin.clone()).scorer,
+            ..Plugin::filter(plugin)
+        });
+    }
+    Ok(Plugin::scorer(plugin))
+}
+
+/// What the label of an endpoint says.
+enum Range {
+    Unlabelled,
+    Unreadable,
+    Tokens(f64, f64),
+}
+
+impl ContextLength {
+    fn range(&self, context: &Context<'_>, candidate: Candidate) -> Range {
+        let Some(text) = context.endpoint(candidate).labels.get(&self.label) else {
+            return Range::Unlabelled;
+        };
+        let bounds = text
+            .split_once('-')
+            .and_then(|(least, most)| Some((least.trim().parse().ok()?, most.trim().parse().ok()?)));
+        match bounds {
+            Some((least, most)) if (0.0..=most).contains(&least) => Range::Tokens(least, most),
+            _ => Range::Unreadable,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+fn length(context: &Context<'_>) -> f64 {
+    context.request.tokens() as f64
+}
+
+impl Scorer for ContextLength {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let length = length(context);
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            *score = match self.range(context, candidate) {
+                Range::Unlabelled => 0.5,
+                Range::Unreadable => 0.0,
+                Range::Tokens(least, most) => fit(length, least, most),
+            };
+        }
+    }
+}
+
+fn fit(length: f64, least: f64, most: f64) -> f64 {
+    if length < least {
+        return outside(least - length);
+    }
+    if length > most {
+        return outside(length - most);
+    }
+    let width = most - least;
+    if width <= 0.0 {
+        return 1.0;
+    }
+    let narrow = 1.0 / (1.0 + width / 10_000.0);
+    let headroom = (most - length) / width;
+    0.3 + 0.7 * (0.7 * narrow + 0.3 * headroom)
+}
+
+fn outside(distance: f64) -> f64 {
+    0.3 / (1.0 + distance / 1000.0)
+}
+
+impl Filter for ContextLength {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        let length = length(context);
+        candidates.retain(|&candidate| match self.range(context, candidate) {
+            Range::Unlabelled => true,
+            Range::Unreadable => false,
+            Range::Tokens(least, most) => (least..=most).contains(&length),
+        });
+    }
+}

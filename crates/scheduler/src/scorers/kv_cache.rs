@@ -1,0 +1,24 @@
+//! `kv-cache-utilization-scorer`: the share of the KV cache that is free.
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::{NoParameters, Parameters},
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+struct KvCache;
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    parameters.read::<NoParameters>()?;
+    Ok(Plugin::scorer(KvCache))
+}
+
+impl Scorer for KvCache {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            *score = 1.0 - context.metrics(candidate).kv_usage;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `load-aware-scorer`: from 0.5 with no queue to 0 at a threshold.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LoadAware {
+    threshold: f64,
+}
+
+impl Default for LoadAware {
+    fn default() -> Self {
+        Self { threshold: 128.0 }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let scorer: LoadAware = parameters.read()?;
+    if !(scorer.threshold > 0.0) {
+        return Err(parameters.invalid("threshold must be positive"));
+    }
+    Ok(Plugin::scorer(scorer))
+}
+
+impl Scorer for LoadAware {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            let waiting = context.metrics(candidate).waiting;
+            *score = 0.5 * (1.0 - waiting.min(self.threshold) / self.threshold);
+        }
+    }
+}

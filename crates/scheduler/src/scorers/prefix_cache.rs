@@ -1,0 +1,89 @@
+//! `prefix-cache-scorer`: the share of the prompt that is probably cached there, optionally with its length.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    producers::approx_prefix::Given as Producer,
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    prefix_match_info_producer_name: Option<String>,
+    match_length_weight: f64,
+    match_length_scale_tokens: f64,
+    // Before router 0.9 this plugin was its own producer; configurations of that time name its parameters here.
+    auto_tune: Option<bool>,
+    block_size: Option<u32>,
+    block_size_tokens: Option<u32>,
+    max_prefix_tokens_to_match: Option<u32>,
+    max_prefix_blocks_to_match: Option<u32>,
+    lru_capacity_per_server: Option<u32>,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            prefix_match_info_producer_name: None,
+            match_length_weight: 0.0,
+            match_length_scale_tokens: 8192.0,
+            auto_tune: None,
+            block_size: None,
+            block_size_tokens: None,
+            max_prefix_tokens_to_match: None,
+            max_prefix_blocks_to_match: None,
+            lru_capacity_per_server: None,
+        }
+    }
+}
+
+struct PrefixCache {
+    prefix: usize,
+    length_weight: f64,
+    length_scale: f64,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    if !(0.0..=1.0).contains(&given.match_length_weight) {
+        return Err(parameters.invalid("matchLengthWeight must be between 0 and 1"));
+    }
+    if !(given.match_length_scale_tokens > 0.0) {
+        return Err(parameters.invalid("matchLengthScaleTokens must be positive"));
+    }
+    let producer = Producer {
+        auto_tune: given.auto_tune,
+        block_size: given.block_size,
+        block_size_tokens: given.block_size_tokens,
+        max_prefix_tokens_to_match: given.max_prefix_tokens_to_match,
+        max_prefix_blocks_to_match: given.max_prefix_blocks_to_match,
+        lru_capacity_per_server: given.lru_capacity_per_server,
+    };
+    let prefix = builder.prefix(
+        parameters,
+        given.prefix_match_info_producer_name.as_deref(),
+        producer.settings(),
+    )?;
+    Ok(Plugin::scorer(PrefixCache {
+        prefix,
+        length_weight: given.match_length_weight,
+        length_scale: given.match_length_scale_tokens,
+    }))
+}
+
+impl Scorer for PrefixCache {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let matches = &context.prefixes[self.prefix];
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            let tokens = f64::from(matches.matched(candidate)) * f64::from(matches.block_tokens());
+            let length = (tokens / self.length_scale).min(1.0);
+            *score = self.length_weight * length * length
+                + (1.0 - self.length_weight) * matches.ratio(candidate);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `queue-scorer` and `running-requests-size-scorer`: the shorter, the better, relative to the other candidates.
+
+use crate::{
+    context::{Candidate, Context},
+    endpoint::Metrics,
+    error::ConfigError,
+    parameters::{NoParameters, Parameters},
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+struct Relative(fn(&Metrics) -> f64);
+
+pub(crate) fn build_waiting(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    parameters.read::<NoParameters>()?;
+    Ok(Plugin::scorer(Relative(|metrics| metrics.waiting)))
+}
+
+pub(crate) fn build_running(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    parameters.read::<NoParameters>()?;
+    Ok(Plugin::scorer(Relative(|metrics| metrics.running)))
+}
+
+impl Scorer for Relative {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let value = |candidate: &Candidate| (self.0)(context.metrics(*candidate));
+        let most = candidates.iter().map(value).fold(f64::NEG_INFINITY, f64::max);
+        let least = candidates.iter().map(value).fold(f64::INFINITY, f64::min);
+        for (score, candidate) in scores.iter_mut().zip(candidates) {
+            *score = if most > least {
+                (most - value(candidate)) / (most - least)
+            } else {
+                1.0
+            };
+        }
+    }
+}

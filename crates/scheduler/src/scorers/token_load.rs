@@ -1,0 +1,59 @@
+//! `token-load-scorer`: the fewer prompt tokens are being worked on there, this request's included, the better.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TokenLoad {
+    queue_threshold_tokens: f64,
+    in_flight_load_producer_name: Option<String>,
+}
+
+impl Default for TokenLoad {
+    fn default() -> Self {
+        Self {
+            queue_threshold_tokens: 4_194_304.0,
+            in_flight_load_producer_name: None,
+        }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let scorer: TokenLoad = parameters.read()?;
+    if !(scorer.queue_threshold_tokens > 0.0) {
+        return Err(parameters.invalid("queueThresholdTokens must be positive"));
+    }
+    // As upstream: this one does not make its producer by itself (contract 06 A).
+    if builder.loads.is_empty() {
+        return Err(ConfigError::MissingProducer {
+            name: parameters.name.to_owned(),
+            needs: "the tokens in flight",
+            declare: "inflight-load-producer",
+        });
+    }
+    builder.load_producer(parameters, scorer.in_flight_load_producer_name.as_deref())?;
+    Ok(Plugin::scorer(scorer))
+}
+
+impl Scorer for TokenLoad {
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let prompt = context.request.tokens() as u64;
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            let cached = context.prefixes.first().map_or(0, |matches| {
+                u64::from(matches.matched(candidate)) * u64::from(matches.block_tokens())
+            });
+            let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);
+            let load = (in_flight + prompt.saturating_sub(cached)) as f64;
+            *score = 1.0 - load.min(self.queue_threshold_tokens) / self.queue_threshold_tokens;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What requests leave behind. Owned by the caller; changed only by commits and releases.
+
+use ahash::AHashMap;
+
+use crate::{
+    endpoint::Slot,
+    inflight::InFlight,
+    prefix::{PrefixIndex, Settings},
+};
+
+/// The memory of a scheduler. Made by [`Scheduler::state`](crate::Scheduler::state).
+#[derive(Debug)]
+pub struct State {
+    pub(crate) prefixes: Vec<PrefixIndex>,
+    pub(crate) idle: Vec<IdleOrder>,
+    pub(crate) sessions: Vec<Sessions>,
+    pub(crate) in_flight: InFlight,
+}
+
+impl State {
+    pub(crate) fn new(prefixes: &[Settings], idle: &[usize], sessions: usize) -> Self {
+        Self {
+            prefixes: prefixes.iter().cloned().map(PrefixIndex::new).collect(),
+            idle: idle.iter().map(|&capacity| IdleOrder::new(capacity)).collect(),
+            sessions: (0..sessions).map(|_| Sessions::default()).collect(),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    /// An endpoint is gone: nothing of it remains, so its slot can be given to another.
+    pub fn forget(&mut self, slot: Slot) {
+        for prefixes in &mut self.prefixes {
+            prefixes.forget(slot);
+        }
+        for idle in &mut self.idle {
+            idle.order.retain(|&used| used != slot);
+        }
+        for sessions in &mut self.sessions {
+            sessions.by_id.retain(|_, session| session.slot != slot);
+        }
+        self.in_flight.forget(slot);
+    }
+
+    /// Prompt prefixes remembered, over all endpoints.
+    pub fn prefix_blocks(&self) -> usize {
+        self.prefixes.iter().map(PrefixIndex::len).sum()
+    }
+
+    /// Requests in flight and uncached prompt tokens being worked on at an endpoint.
+    pub fn in_flight(&self, slot: Slot) -> (u64, u64) {
+        let load = self.in_flight.get(slot);
+        (load.requests, load.tokens)
+    }
+}
+
+/// Which endpoints took cold requests, in order of use.
+#[derive(Debug)]
+pub(crate) struct IdleOrder {
+    capacity: usize,
+    /// Longest ago first.
+    pub(crate) order: Vec<Slot>,
+}
+
+impl IdleOrder {
+    fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            order: Vec::new(),
+        }
+    }
+
+    pub(crate) fn touch(&mut self, slot: Slot) {
+        self.order.retain(|&used| used != slot);
+        self.order.push(slot);
+        if self.order.len() > self.capacity {
+            self.order.remove(0);
+        }
+    }
+}
+
+/// Where sessions went.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    pub(crate) by_id: AHashMap<String, Session>,
+    swept: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Session {
+    pub(crate) slot: Slot,
+    pub(crate) expires: u64,
+}
+
+/// How often expired sessions are swept out, in milliseconds.
+const SWEEP_MS: u64 = 10_000;
+
+impl Sessions {
+    pub(crate) fn get(&self, id: &str, now: u64) -> Option<Slot> {
+        self.by_id
+            .get(id)
+            .filter(|session| session.expires > now)
+            .map(|session| session.slot)
+    }
+
+    pub(crate) fn remember(&mut self, id: String, slot: Slot, expires: u64, now: u64) {
+        if now.saturating_sub(self.swept) > SWEEP_MS {
+            self.by_id.retain(|_, session| session.expires > now);
+            self.swept = now;
+        }
+        self.by_id.insert(id, Session { slot, expires });
+    }
+}
