@@ -1,1 +1,39 @@
-//! Effective spec and snapshot to the children that must exist and the status to report.
+//! Composed spec and snapshot to the children that must exist, those that must go, and the status to report.
+//!
+//! Everything here is a pure function over plain data: no clock, no network, no randomness (design.md §1). The path is
+//! [`children()`] → (the shell issues certificates, writes what [differs](Compare::differs), removes what is superfluous)
+//! → [`status()`], which takes only [`Children<Applied>`], so that conditions come from what the server returned.
+//!
+//! One module per child kind and per condition, named for what it decides: `workload/` the model server, `scheduler/` the
+//! endpoint picker, `router/` the route and what Gateways say, `status/` the conditions, `compare/` when to write.
+
+mod children;
+mod compare;
+mod context;
+mod draft;
+mod event;
+mod kinds;
+mod labels;
+pub mod names;
+mod owner;
+mod plan;
+mod problem;
+mod prune;
+mod router;
+mod scheduler;
+mod scope;
+mod server_defaults;
+mod snapshot;
+mod status;
+mod workload;
+
+pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
+pub use compare::Compare;
+pub use event::{EventType, PlannedEvent};
+pub use kinds::Child;
+pub use plan::{Plan, children, finalization};
+pub use problem::{Phase, PlanError, Problem};
+pub use scheduler::{TransformError, VersionError};
+pub use snapshot::{Capabilities, Objects, Snapshot};
+pub use status::{Outcome, status};
+pub use workload::{CertificateRequest, StorageError};

@@ -1,0 +1,46 @@
+//! Deployments.
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, DeploymentSpec},
+    core::v1::PodSpec,
+};
+
+use super::{Compare, carry_over_metadata, contained, metadata_differs, same};
+use crate::server_defaults;
+
+impl Compare for Deployment {
+    /// Pod specs compare exactly, so that what is removed from a template is removed from pods. The pod template's
+    /// metadata compares one way: `kubectl rollout restart` leaves its mark there.
+    fn differs(&self, live: &Self) -> bool {
+        let mut desired = self.spec.clone().unwrap_or_default();
+        server_defaults::deployment(&mut desired);
+        let none = DeploymentSpec::default();
+        let present = live.spec.as_ref().unwrap_or(&none);
+        let template = |spec: &DeploymentSpec| spec.template.metadata.clone().unwrap_or_default();
+        let (wanted, found) = (template(&desired), template(present));
+        metadata_differs(&self.metadata, &live.metadata)
+            || !contained(wanted.labels.as_ref(), found.labels.as_ref())
+            || !contained(wanted.annotations.as_ref(), found.annotations.as_ref())
+            || desired.replicas != present.replicas
+            || !same(&desired.selector, &present.selector)
+            || !same(&desired.strategy, &present.strategy)
+            || !same_pod(desired.template.spec.as_ref(), present.template.spec.as_ref())
+    }
+
+    fn carry_over(&mut self, live: &Self) {
+        carry_over_metadata(&mut self.metadata, &live.metadata);
+        let (Some(desired), Some(present)) = (&mut self.spec, &live.spec) else { return };
+        desired.paused = desired.paused.or(present.paused);
+        desired.min_ready_seconds = desired.min_ready_seconds.or(present.min_ready_seconds);
+        desired.revision_history_limit = desired.revision_history_limit.or(present.revision_history_limit);
+        desired.progress_deadline_seconds = desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
+    }
+}
+
+fn same_pod(desired: Option<&PodSpec>, live: Option<&PodSpec>) -> bool {
+    match (desired, live) {
+        // Equal field by field in the ordinary case, where no tree has to be made.
+        (Some(desired), Some(live)) => desired == live || same(desired, live),
+        _ => desired == live,
+    }
+}

@@ -1,0 +1,60 @@
+//! Quantities in different notations: `1000m` is `1`, `1024Mi` is `1Gi`.
+
+/// Keys whose value is a quantity, wherever they stand; those of resource lists are names of resources.
+const KEYS: [&str; 7] = ["cpu", "memory", "ephemeral-storage", "storage", "sizeLimit", "divisor", "pods"];
+
+/// Whether two texts under `key` are the same amount.
+pub(super) fn same(a: &str, b: &str, key: &str) -> bool {
+    let may_be_quantity = KEYS.contains(&key) || key.contains('/') || key.starts_with("hugepages-");
+    may_be_quantity && parse(a).is_some_and(|amount| parse(b) == Some(amount))
+}
+
+/// The amount in billionths.
+fn parse(text: &str) -> Option<i128> {
+    const SUFFIXES: [(&str, i128, i128); 16] = [
+        ("Ki", 1 << 10, 1),
+        ("Mi", 1 << 20, 1),
+        ("Gi", 1 << 30, 1),
+        ("Ti", 1 << 40, 1),
+        ("Pi", 1 << 50, 1),
+        ("Ei", 1 << 60, 1),
+        ("n", 1, 1_000_000_000),
+        ("u", 1, 1_000_000),
+        ("m", 1, 1_000),
+        ("k", 1_000, 1),
+        ("M", 1_000_000, 1),
+        ("G", 1_000_000_000, 1),
+        ("T", 1_000_000_000_000, 1),
+        ("P", 1_000_000_000_000_000, 1),
+        ("E", 1_000_000_000_000_000_000, 1),
+        ("", 1, 1),
+    ];
+    let (number, times, over) = SUFFIXES.iter().find_map(|(suffix, times, over)| {
+        let number = text.strip_suffix(suffix)?;
+        Some((number, times, over))
+    })?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let unsigned = whole.strip_prefix(['+', '-']).unwrap_or(whole);
+    if !digits(unsigned) || !digits(fraction) || (unsigned.is_empty() && fraction.is_empty()) || fraction.len() > 9 {
+        return None;
+    }
+    let scaled: i128 = format!("{unsigned}{fraction:0<9}").parse().ok()?;
+    let amount = scaled.checked_mul(*times)? / over;
+    Some(if whole.starts_with('-') { -amount } else { amount })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same;
+
+    #[test]
+    fn notations_of_one_amount_are_the_same() {
+        assert!(same("1000m", "1", "cpu"));
+        assert!(same("1024Mi", "1Gi", "memory"));
+        assert!(same("0.5", "500m", "nvidia.com/gpu"));
+        assert!(!same("1", "2", "cpu"));
+        assert!(!same("1000m", "1", "image"));
+        assert!(!same("x", "y", "cpu"));
+    }
+}

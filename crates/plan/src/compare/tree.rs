@@ -1,0 +1,41 @@
+//! Comparing objects as the API sees them: nothing, null and empty are one; quantities compare by value.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::quantity;
+
+/// Whether two values mean the same to the API server.
+pub(crate) fn same<T: Serialize>(a: &T, b: &T) -> bool {
+    match (serde_json::to_value(a), serde_json::to_value(b)) {
+        (Ok(a), Ok(b)) => equal(&a, &b, ""),
+        _ => false,
+    }
+}
+
+fn equal(a: &Value, b: &Value, key: &str) -> bool {
+    match (a, b) {
+        (Value::Object(left), Value::Object(right)) => {
+            left.iter().all(|(key, value)| equal(value, right.get(key).unwrap_or(&Value::Null), key))
+                && right.iter().all(|(key, value)| left.contains_key(key) || is_empty(value))
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(a, b)| equal(a, b, key))
+        }
+        (Value::String(left), Value::String(right)) => left == right || quantity::same(left, right, key),
+        (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
+        _ => a == b || (is_empty(a) && is_empty(b)),
+    }
+}
+
+/// What the API server leaves out, or could.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.values().all(is_empty),
+    }
+}

@@ -1,0 +1,61 @@
+//! One service on its way through planning.
+
+use longboat_api::{annotations, v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, SchedulerSpec}};
+
+use crate::{problem::PlanError, snapshot::Snapshot};
+
+/// The service, its composed spec, and the world, as every module below gets them.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) service: &'a LLMInferenceService,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+    /// The composed spec; the service's own where a stopped service does not compose.
+    pub(crate) spec: &'a LLMInferenceServiceSpec,
+    pub(crate) snapshot: &'a Snapshot,
+}
+
+// === impl Context ===
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        service: &'a LLMInferenceService,
+        spec: &'a LLMInferenceServiceSpec,
+        snapshot: &'a Snapshot,
+    ) -> Result<Self, PlanError> {
+        let metadata = &service.metadata;
+        Ok(Self {
+            service,
+            name: metadata.name.as_deref().ok_or(PlanError::NotStored("name"))?,
+            namespace: metadata.namespace.as_deref().ok_or(PlanError::NotStored("namespace"))?,
+            uid: metadata.uid.as_deref().ok_or(PlanError::NotStored("uid"))?,
+            spec,
+            snapshot,
+        })
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        annotations::is_stopped(self.service.metadata.annotations.as_ref())
+    }
+
+    pub(crate) fn tls(&self) -> bool {
+        self.snapshot.platform.ingress.enable_tls
+    }
+
+    /// The name clients ask for.
+    pub(crate) fn model_name(&self) -> &'a str {
+        self.spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(self.name)
+    }
+
+    pub(crate) fn scheduler(&self) -> Option<&'a SchedulerSpec> {
+        self.spec.router.as_ref()?.scheduler.as_ref()
+    }
+
+    /// The scheduler, where we are the ones to run it: it has a template and no pool of its own.
+    pub(crate) fn managed_scheduler(&self) -> Option<&'a SchedulerSpec> {
+        self.scheduler().filter(|scheduler| {
+            !self.stopped() && scheduler.template.is_some() && scheduler.external_pool().is_none()
+        })
+    }
+}

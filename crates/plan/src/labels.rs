@@ -1,0 +1,22 @@
+//! The label sets of children (contract/03 §0.1).
+
+use std::collections::BTreeMap;
+
+use longboat_api::labels::{COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE};
+
+/// Labels, annotations, selectors.
+pub(crate) type Map = BTreeMap<String, String>;
+
+/// What every child of a service with that component has.
+pub(crate) fn of(component: &str, service: &str) -> Map {
+    map([(COMPONENT, component), (NAME, service), (PART_OF, PART_OF_VALUE)])
+}
+
+/// The pods that serve, whatever the topology.
+pub(crate) fn workload_selector(service: &str) -> Map {
+    map([(NAME, service), (PART_OF, PART_OF_VALUE), (KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD)])
+}
+
+pub(crate) fn map<const N: usize>(pairs: [(&str, &str); N]) -> Map {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}

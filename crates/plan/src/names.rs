@@ -1,0 +1,58 @@
+//! The names of children (contract/03 §12).
+
+use longboat_api::{child_name, names::suffix};
+
+/// The Deployment of the model server.
+pub fn workload(service: &str) -> String {
+    child_name(service, suffix::MAIN)
+}
+
+/// The Service in front of the pods that serve.
+pub fn workload_service(service: &str) -> String {
+    child_name(service, suffix::WORKLOAD_SERVICE)
+}
+
+/// The secret with the certificate of model server and scheduler.
+pub fn tls_secret(service: &str) -> String {
+    child_name(service, suffix::CERTIFICATES)
+}
+
+/// The managed HTTPRoute.
+pub fn route(service: &str) -> String {
+    child_name(service, suffix::ROUTE)
+}
+
+/// The Deployment of the endpoint picker.
+pub fn scheduler(service: &str) -> String {
+    child_name(service, suffix::SCHEDULER)
+}
+
+/// The managed InferencePool, of either group.
+pub fn pool(service: &str) -> String {
+    child_name(service, suffix::INFERENCE_POOL)
+}
+
+/// The Service of the endpoint picker, unless the pool names another.
+pub fn scheduler_service(service: &str) -> String {
+    child_name(service, suffix::EPP_SERVICE)
+}
+
+/// The managed service account of the endpoint picker.
+pub fn scheduler_account(service: &str) -> String {
+    child_name(service, suffix::EPP_SERVICE_ACCOUNT)
+}
+
+/// The role of the endpoint picker.
+pub fn scheduler_role(service: &str) -> String {
+    child_name(service, "-epp-role")
+}
+
+/// The binding of that role.
+pub fn scheduler_role_binding(service: &str) -> String {
+    child_name(service, "-epp-rb")
+}
+
+/// The cluster-wide binding that lets the endpoint picker check tokens.
+pub fn scheduler_auth_binding(namespace: &str, service: &str) -> String {
+    child_name(namespace, &format!("-{service}-epp-auth-rb"))
+}

@@ -1,0 +1,65 @@
+//! From the composed spec and what was observed to what must exist.
+
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+
+use crate::{
+    children::{Children, ObjectRef, Planned},
+    context::Context,
+    draft::Draft,
+    event::PlannedEvent,
+    kinds,
+    problem::{PlanError, Problem},
+    router,
+    snapshot::Snapshot,
+    workload::{self, CertificateRequest},
+};
+
+/// What must be done so that a service is as its spec says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The children that must exist.
+    pub children: Children<Planned>,
+    /// Certificates to issue, and to [fill](CertificateRequest::fill) into planned secrets, before those are written.
+    pub certificates: Vec<CertificateRequest>,
+    /// Live children that must go, in the order in which they go.
+    pub remove: Vec<ObjectRef>,
+    /// What to tell the user once.
+    pub events: Vec<PlannedEvent>,
+    /// What planning stopped at. What comes after it is neither in `children` nor in `remove`: it stays as it is.
+    pub problem: Option<Problem>,
+}
+
+/// Plans the children of a service from its composed spec; of a stopped one, that there are none.
+///
+/// The same input gives the same plan, and a plan that was applied plans itself again.
+///
+/// # Errors
+/// When the service was never stored. Everything that a user can get wrong is a [`Problem`] of the plan instead, because
+/// what does not depend on it is planned all the same.
+pub fn children(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &Snapshot,
+) -> Result<Plan, PlanError> {
+    let context = Context::new(service, spec, snapshot)?;
+    let mut draft = Draft::default();
+    let problem = if context.stopped() {
+        None
+    } else {
+        workload::plan(&context, &mut draft).and_then(|()| router::plan(&context, &mut draft)).err()
+    };
+    let Draft { children, certificates, events } = draft;
+    let remove = kinds::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
+    Ok(Plan { children, certificates, remove, events, problem })
+}
+
+/// What must go before the finalizer of a deleted service can: children without an owner, which nothing else collects.
+///
+/// # Errors
+/// When the service was never stored.
+pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Vec<ObjectRef>, PlanError> {
+    let context = Context::new(service, &service.spec, snapshot)?;
+    let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
+    remove.retain(|object| object.namespace.is_empty());
+    Ok(remove)
+}

@@ -1,0 +1,87 @@
+//! What keeps a service from being planned or applied whole, and the condition that says so.
+
+use thiserror::Error;
+
+use crate::children::{ChildKind, ObjectRef};
+
+/// The part of a service that a problem belongs to. What comes after it is left as it is, neither written nor removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Certificates, workloads, the workload Service.
+    Workload,
+    /// References, scheduler, route.
+    Router,
+}
+
+/// Why planning or applying stopped short (contract/02 §11.1, contract/03 §2).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// Where it happened.
+    pub phase: Phase,
+    /// The condition that turns False.
+    pub condition: &'static str,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its message.
+    pub message: String,
+}
+
+/// A service that cannot be planned at all.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// Children are named after it and owned by it.
+    #[error("the service has no {0}: only stored services can be planned")]
+    NotStored(&'static str),
+}
+
+// === impl Problem ===
+
+impl Problem {
+    pub(crate) fn workload(condition: &'static str, reason: &'static str, message: impl ToString) -> Self {
+        Self { phase: Phase::Workload, condition, reason, message: message.to_string() }
+    }
+
+    pub(crate) fn router(condition: &'static str, reason: &'static str, message: impl ToString) -> Self {
+        Self { phase: Phase::Router, condition, reason, message: message.to_string() }
+    }
+
+    pub(crate) fn certificates(message: impl ToString) -> Self {
+        Self::workload("MainWorkloadReady", "ReconcileCertsError", message)
+    }
+
+    pub(crate) fn single_node(message: impl ToString) -> Self {
+        Self::workload("MainWorkloadReady", "ReconcileSingleNodeWorkloadError", message)
+    }
+
+    pub(crate) fn workload_service(message: impl ToString) -> Self {
+        Self::workload("MainWorkloadReady", "ReconcileWorkloadServiceError", message)
+    }
+
+    pub(crate) fn scheduler(message: impl std::fmt::Display) -> Self {
+        let message = format!("Failed to reconcile scheduler: {message}");
+        Self::router("SchedulerWorkloadReady", "SchedulerReconcileError", message)
+    }
+
+    pub(crate) fn route(message: impl std::fmt::Display) -> Self {
+        let message = format!("Failed to reconcile HTTPRoute: {message}");
+        Self::router("HTTPRoutesReady", "HTTPRouteReconcileError", message)
+    }
+
+    /// A feature that this release does not have. Better an honest condition than a service without it.
+    pub(crate) fn not_implemented(phase: Phase, condition: &'static str, field: &str) -> Self {
+        let message = format!("{field} is not implemented yet: remove it to run the service without");
+        Self { phase, condition, reason: "NotImplemented", message }
+    }
+
+    /// What a failed write or removal of a child means. `component` is the child's `app.kubernetes.io/component` label.
+    pub fn of_child(child: &ObjectRef, component: Option<&str>, message: impl std::fmt::Display) -> Self {
+        match (component, child.kind) {
+            (Some("llminferenceservice-router-scheduler"), _) => Self::scheduler(message),
+            (Some("llminferenceservice-router"), _) | (_, ChildKind::HTTPRoute) => Self::route(message),
+            (_, ChildKind::Secret | ChildKind::ConfigMap) => Self::certificates(message),
+            (_, ChildKind::Service) => Self::workload_service(message),
+            _ => Self::single_node(message),
+        }
+    }
+}

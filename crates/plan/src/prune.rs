@@ -1,0 +1,46 @@
+//! Which live children are no longer wanted.
+
+use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
+
+use crate::{
+    children::{ChildKind, Children, ObjectRef},
+    context::Context,
+    kinds::Child,
+    names, owner,
+    problem::Phase,
+};
+
+/// Adds the live objects of one kind that belong to the service and are not planned.
+///
+/// Belonging is our label and our uid: an object that merely has a name we would use is somebody else's, and stays. What
+/// comes after a problem is spared: it is not known whether it is wanted.
+pub(crate) fn superfluous_of<K: Child, S>(
+    context: &Context,
+    planned: &Children<S>,
+    spared: Option<Phase>,
+    found: &mut Vec<ObjectRef>,
+) {
+    // Cluster-scoped children have no owner; they are told apart by their name.
+    let cluster_scoped = K::CHILD_KIND == ChildKind::ClusterRoleBinding;
+    let namespace = if cluster_scoped { "" } else { context.namespace };
+    let auth_binding = cluster_scoped.then(|| names::scheduler_auth_binding(context.namespace, context.name));
+    for live in K::observed(context.snapshot).in_namespace(namespace) {
+        let metadata = live.metadata();
+        let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let ours = match &auth_binding {
+            Some(name) => metadata.name.as_ref() == Some(name) && label(NAME) == Some(context.name),
+            None => owner::controls(context.uid, metadata),
+        };
+        if !ours || label(PART_OF) != Some(PART_OF_VALUE) || metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let phase = match label(COMPONENT) {
+            Some(component::ROUTER | component::SCHEDULER | component::TOKENIZER) => Phase::Router,
+            _ => Phase::Workload,
+        };
+        let wanted = K::of(planned).iter().any(|child| child.metadata().name == metadata.name);
+        if !wanted && spared.is_none_or(|problem| phase < problem) {
+            found.push(live.reference());
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What Gateways say about a route (contract/03 §7.7).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use longboat_api::foreign::{
+    httproute::{HTTPRoute, RouteParentStatus},
+    reference::ParentReference,
+};
+
+const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+/// Whether two references name the same parent, with what is left out filled in.
+pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: &str) -> bool {
+    fn key<'a>(parent: &'a ParentReference, namespace: &'a str) -> [&'a str; 5] {
+        [
+            parent.group.as_deref().unwrap_or(GATEWAY_GROUP),
+            parent.kind.as_deref().unwrap_or("Gateway"),
+            parent.namespace.as_deref().unwrap_or(namespace),
+            &parent.name,
+            parent.section_name.as_deref().unwrap_or_default(),
+        ]
+    }
+    key(a, namespace) == key(b, namespace) && a.port == b.port
+}
+
+/// Why the route does not work yet, or none: each of its parents must have accepted it and resolved its back ends, at
+/// the route's generation; a parent it no longer names must not object either.
+pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
+    let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
+    let generation = route.metadata.generation.unwrap_or_default();
+    let statuses: Vec<&RouteParentStatus> = route.status.iter().flat_map(|status| &status.parents).collect();
+    if route.spec.parent_refs.is_empty() {
+        return Some("it names no Gateway".into());
+    }
+    for parent in &route.spec.parent_refs {
+        let reported = statuses.iter().any(|status| {
+            same_parent(parent, &status.parent_ref, namespace) && find(&status.conditions, "Accepted").is_some()
+        });
+        if !reported {
+            return Some(format!("waiting for Gateway {} to accept it", display(parent, namespace)));
+        }
+    }
+    // Entries without Accepted come from policy controllers, which have no say here.
+    for status in statuses {
+        let Some(accepted) = find(&status.conditions, "Accepted") else { continue };
+        let gateway = display(&status.parent_ref, namespace);
+        let Some(resolved) = find(&status.conditions, "ResolvedRefs") else {
+            return Some(format!("Gateway {gateway} does not say whether its back ends resolve (ConditionMissing)"));
+        };
+        for condition in [accepted, resolved] {
+            if condition.status != "True" {
+                let Condition { status, reason, message, .. } = condition;
+                return Some(format!("\"{status}\" (reason \"{reason}\", message \"{message}\")"));
+            }
+            let seen = condition.observed_generation.unwrap_or_default();
+            if seen != 0 && seen < generation {
+                return Some(format!(
+                    "waiting for Gateway {gateway} to look at generation {generation} (it has seen {seen})"
+                ));
+            }
+        }
+    }
+    None
+}
+
+fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn display(parent: &ParentReference, namespace: &str) -> String {
+    format!("{}/{}", parent.namespace.as_deref().unwrap_or(namespace), parent.name)
+}

@@ -1,0 +1,68 @@
+//! The Gateways of a service's routes: which, whether they work, where they listen (contract/03 §7.1, §7.2).
+
+use std::collections::BTreeMap;
+
+use longboat_api::foreign::{
+    gateway::{Gateway, Listener},
+    httproute::HTTPRoute,
+    reference::ParentReference,
+};
+
+use crate::context::Context;
+
+/// The Gateways that routes attach to, by namespace and name. Missing ones are left out.
+pub(crate) fn of_routes<'a>(context: &Context<'a>, routes: &[&HTTPRoute]) -> BTreeMap<(String, String), &'a Gateway> {
+    let parents = routes.iter().flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)));
+    parents
+        .filter_map(|(route, parent)| {
+            let namespace = namespace_of(parent, route, context.namespace);
+            let gateway = context.snapshot.gateways.get(namespace, &parent.name)?;
+            Some(((namespace.to_owned(), parent.name.clone()), gateway))
+        })
+        .collect()
+}
+
+/// The namespace of a route's parent, that of the route unless it says otherwise.
+pub(super) fn namespace_of<'a>(parent: &'a ParentReference, route: &'a HTTPRoute, default: &'a str) -> &'a str {
+    parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).unwrap_or(default)
+}
+
+/// Whether the data plane runs what the Gateway says.
+pub(crate) fn is_programmed(gateway: &Gateway) -> bool {
+    let conditions = gateway.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| condition.type_ == "Programmed" && condition.status == "True")
+}
+
+/// The scheme that clients of a listener speak; none for listeners that do not carry HTTP.
+pub(super) fn scheme(listener: &Listener) -> Option<&'static str> {
+    match listener.protocol.as_str() {
+        "HTTP" => Some("http"),
+        "HTTPS" | "TLS" => Some("https"),
+        _ => None,
+    }
+}
+
+/// The listeners that a route uses: the one it names, or all that carry HTTP, the preferred scheme first, then https.
+pub(super) fn listeners<'a>(
+    gateway: &'a Gateway,
+    section: Option<&str>,
+    preferred_scheme: &str,
+) -> Result<Vec<(&'a Listener, &'static str)>, String> {
+    let name = || {
+        let metadata = &gateway.metadata;
+        format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    };
+    let all = &gateway.spec.listeners;
+    if let Some(section) = section {
+        return match all.iter().find(|listener| listener.name == section) {
+            Some(listener) => Ok(vec![(listener, scheme(listener).unwrap_or("http"))]),
+            None => Err(format!("listener \"{section}\" not found in gateway {}", name())),
+        };
+    }
+    let mut found: Vec<_> = all.iter().filter_map(|listener| Some((listener, scheme(listener)?))).collect();
+    if found.is_empty() {
+        return Err(format!("no HTTP-capable listener found in gateway {}", name()));
+    }
+    found.sort_by_key(|(_, scheme)| (*scheme != preferred_scheme, *scheme != "https"));
+    Ok(found)
+}

@@ -1,0 +1,43 @@
+//! Routing by the model that a header names (contract/03 §4.3).
+
+use longboat_api::{annotations::MODEL_BASED_ROUTING, foreign::httproute::HTTPRouteSpec};
+use longboat_compose::platform::ModelBasedRoutingMode;
+
+use crate::context::Context;
+
+/// Takes the matches on the header out of a route where routing by model name is off.
+pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) {
+    if enabled(context) {
+        return;
+    }
+    let header = &context.snapshot.platform.ingress.model_based_routing_header_name;
+    for rule in &mut spec.rules {
+        rule.matches.retain(|found| !found.headers.iter().any(|candidate| candidate.name == *header));
+    }
+    // A rule without matches matches everything.
+    spec.rules.retain(|rule| !rule.matches.is_empty());
+}
+
+fn enabled(context: &Context) -> bool {
+    let ingress = &context.snapshot.platform.ingress;
+    let marked = context.spec.workload.annotations.get(MODEL_BASED_ROUTING).is_some_and(|value| value == "true");
+    if ingress.model_based_routing_header_name.is_empty() || !marked {
+        return false;
+    }
+    match ingress.model_based_routing_mode {
+        ModelBasedRoutingMode::Disabled => false,
+        ModelBasedRoutingMode::Forced => true,
+        ModelBasedRoutingMode::Enabled => !vetoed(context),
+    }
+}
+
+/// Whether a Gateway that the service names opts out.
+fn vetoed(context: &Context) -> bool {
+    let refs = context.spec.router.iter().filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
+    refs.into_iter().any(|reference| {
+        let namespace = if reference.namespace.is_empty() { context.namespace } else { &reference.namespace };
+        let gateway = context.snapshot.gateways.get(namespace, &reference.name);
+        let annotations = gateway.and_then(|gateway| gateway.metadata.annotations.as_ref());
+        annotations.and_then(|all| all.get(MODEL_BASED_ROUTING)).is_some_and(|value| value == "false")
+    })
+}

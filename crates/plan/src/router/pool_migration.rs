@@ -1,0 +1,62 @@
+//! From which group the route takes its pool (contract/03 §4.4).
+//!
+//! Gateways learned `inference.networking.k8s.io` one after the other. A route starts on the older group, and moves once
+//! its gateway says that it does not know that group. It never moves back: an annotation remembers.
+
+use longboat_api::{
+    annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
+    foreign::httproute::{HTTPRoute, HTTPRouteSpec},
+};
+
+use super::acceptance::same_parent;
+
+const POOL: &str = "InferencePool";
+const GROUP: &str = "inference.networking.k8s.io";
+const OLD_GROUP: &str = "inference.networking.x-k8s.io";
+
+/// Whether the route is to use the newer group.
+pub(super) fn is_due(live: Option<&HTTPRoute>) -> bool {
+    let Some(live) = live else { return false };
+    let mark = live.metadata.annotations.as_ref().and_then(|all| all.get(INFERENCE_POOL_MIGRATED));
+    if mark.is_some_and(|value| value == INFERENCE_POOL_MIGRATED_V1) {
+        return true;
+    }
+    match supports_backends(live) {
+        Some(true) => uses_group(live, GROUP),
+        Some(false) => uses_group(live, OLD_GROUP),
+        None => false,
+    }
+}
+
+/// Sets the group of the back ends that are the service's own pool.
+pub(super) fn apply(spec: &mut HTTPRouteSpec, pool: &str, migrated: bool) {
+    let group = if migrated { GROUP } else { OLD_GROUP };
+    for backend in spec.rules.iter_mut().flat_map(|rule| &mut rule.backend_refs).map(|reference| &mut reference.backend) {
+        if backend.kind.as_deref() == Some(POOL) && backend.name == pool {
+            backend.group = Some(group.to_owned());
+        }
+    }
+}
+
+fn uses_group(route: &HTTPRoute, group: &str) -> bool {
+    let backends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).map(|reference| &reference.backend);
+    backends.into_iter().any(|backend| backend.group.as_deref() == Some(group) && backend.kind.as_deref() == Some(POOL))
+}
+
+/// What the gateways of the route say of its back ends: known kinds, unknown kinds, or nothing.
+fn supports_backends(route: &HTTPRoute) -> Option<bool> {
+    let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
+    let parents = &route.spec.parent_refs;
+    let statuses = route.status.iter().flat_map(|status| &status.parents);
+    let ours = statuses
+        .filter(|status| parents.is_empty() || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, namespace)));
+    let mut rejected = false;
+    for resolved in ours.flat_map(|status| &status.conditions).filter(|condition| condition.type_ == "ResolvedRefs") {
+        if resolved.status == "False" && resolved.reason == "InvalidKind" {
+            rejected = true;
+        } else {
+            return Some(true);
+        }
+    }
+    rejected.then_some(false)
+}

@@ -1,0 +1,83 @@
+//! Whether what the router refers to exists (contract/03 §5).
+
+use longboat_api::{
+    conditions::types::{GATEWAYS_READY, HTTP_ROUTES_READY},
+    foreign::{httproute::HTTPRoute, reference::ParentReference},
+    reasons::condition::REFS_INVALID,
+};
+
+use super::route;
+use crate::{context::Context, problem::Problem};
+
+/// Refuses missing Gateways and routes, each in a sentence. In order: the Gateways that the service names, the routes
+/// that it names, the Gateways of the managed route, those of the named routes.
+pub(super) fn check(context: &Context) -> Result<(), Problem> {
+    let Some(router) = &context.spec.router else { return Ok(()) };
+    let gateway_refs = router.gateway.as_ref().map_or(&[][..], |gateway| &gateway.refs);
+    let route_refs = router.route.as_ref().map_or(&[][..], |route| route.refs());
+    let managed = route::managed_spec(context);
+
+    let needed = !gateway_refs.is_empty() || !route_refs.is_empty() || managed.is_some();
+    if needed && !context.snapshot.capabilities.gateway_api {
+        return Err(Problem::route(
+            "the cluster does not serve gateway.networking.k8s.io/v1: install the Gateway API, or remove spec.router.route \
+             and spec.router.gateway",
+        ));
+    }
+
+    let missing: Vec<String> = gateway_refs
+        .iter()
+        .map(|gateway| {
+            let namespace = Some(gateway.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            (namespace.unwrap_or(context.namespace), gateway.name.as_str())
+        })
+        .filter(|(namespace, name)| context.snapshot.gateways.get(namespace, name).is_none())
+        .map(|(namespace, name)| format!("Gateway {namespace}/{name} does not exist"))
+        .collect();
+    refuse(GATEWAYS_READY, "", &missing)?;
+
+    let namespace = context.namespace;
+    let routes = &context.snapshot.http_routes;
+    let missing: Vec<String> = route_refs
+        .iter()
+        .filter(|route| routes.get(namespace, &route.name).is_none())
+        .map(|route| format!("HTTPRoute {namespace}/{} does not exist", route.name))
+        .collect();
+    refuse(HTTP_ROUTES_READY, "", &missing)?;
+
+    if let Some(spec) = managed {
+        let missing: Vec<String> = missing_gateways(context, &spec.parent_refs)
+            .map(|gateway| format!("Managed HTTPRoute references non-existent Gateway {gateway}"))
+            .collect();
+        refuse(HTTP_ROUTES_READY, "", &missing)?;
+    }
+
+    let named = route_refs.iter().filter_map(|route| routes.get(namespace, &route.name));
+    let objections: Vec<String> = named.flat_map(|route| objections(context, route)).collect();
+    refuse(HTTP_ROUTES_READY, "HTTPRoute target validation failed: ", &objections)
+}
+
+fn objections(context: &Context, route: &HTTPRoute) -> Vec<String> {
+    let name = format!("HTTPRoute {}/{}", context.namespace, route.metadata.name.as_deref().unwrap_or_default());
+    if route.spec.parent_refs.is_empty() {
+        return vec![format!("{name} has no parent gateway references")];
+    }
+    missing_gateways(context, &route.spec.parent_refs)
+        .map(|gateway| format!("{name} references non-existent Gateway {gateway}"))
+        .collect()
+}
+
+fn missing_gateways<'a>(context: &'a Context, parents: &'a [ParentReference]) -> impl Iterator<Item = String> + 'a {
+    parents
+        .iter()
+        .map(|parent| (parent.namespace.as_deref().unwrap_or(context.namespace), parent.name.as_str()))
+        .filter(|(namespace, name)| context.snapshot.gateways.get(namespace, name).is_none())
+        .map(|(namespace, name)| format!("{namespace}/{name}"))
+}
+
+fn refuse(condition: &'static str, prefix: &str, sentences: &[String]) -> Result<(), Problem> {
+    if sentences.is_empty() {
+        return Ok(());
+    }
+    Err(Problem::router(condition, REFS_INVALID, format!("{prefix}{}", sentences.join("; "))))
+}

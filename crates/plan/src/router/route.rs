@@ -1,0 +1,46 @@
+//! The managed HTTPRoute (contract/03 §4).
+
+use longboat_api::{
+    annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
+    foreign::httproute::{HTTPRoute, HTTPRouteSpec},
+    labels::component,
+};
+
+use super::{model_routing, pool_migration};
+use crate::{context::Context, labels, names, owner};
+
+/// The composed spec of the route that is ours to write: none where the user brings routes, or wants none.
+pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpec> {
+    let route = context.spec.router.as_ref()?.route.as_ref()?;
+    if context.stopped() || !route.refs().is_empty() {
+        return None;
+    }
+    route.http.as_ref()?.spec.as_ref()
+}
+
+/// The route as it should be: composed spec, routing by model name where that is on, pools in the group that the
+/// gateway understands.
+pub(super) fn plan(context: &Context) -> Option<HTTPRoute> {
+    let mut spec = managed_spec(context)?.clone();
+    model_routing::apply(context, &mut spec);
+    let name = names::route(context.name);
+    let mut metadata = owner::child(context, name.clone(), labels::of(component::ROUTER, context.name));
+    let managed_pool = context.scheduler().is_some_and(|scheduler| scheduler.external_pool().is_none());
+    if managed_pool {
+        let live = context.snapshot.http_routes.get(context.namespace, &name);
+        let migrated = pool_migration::is_due(live);
+        pool_migration::apply(&mut spec, &names::pool(context.name), migrated);
+        if migrated {
+            let mark = [(INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1)];
+            metadata.annotations = Some(labels::map(mark));
+        }
+    }
+    Some(HTTPRoute { metadata, spec, status: None })
+}
+
+/// The routes in play: those that the user names, as observed, or else the managed one as given.
+pub(crate) fn in_play<'a>(context: &Context<'a>, managed: Option<&'a HTTPRoute>) -> Vec<&'a HTTPRoute> {
+    let refs = context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(|route| route.refs());
+    let named = refs.filter_map(|route| context.snapshot.http_routes.get(context.namespace, &route.name));
+    named.chain(managed).collect()
+}

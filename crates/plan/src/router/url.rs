@@ -1,0 +1,232 @@
+//! Under which URLs a service answers, discovered from its routes and their Gateways (contract/03 §7.3–§7.5).
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use longboat_api::foreign::{
+    gateway::Gateway,
+    httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
+};
+
+use super::gateway;
+use crate::context::Context;
+
+/// What stands for the star of a wildcard listener.
+const WILDCARD: &str = "inference";
+const GATEWAY_NAME_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
+
+/// A URL and the Gateway behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Discovered {
+    pub(crate) scheme: &'static str,
+    pub(crate) host: String,
+    pub(crate) path: String,
+    pub(crate) url: String,
+    pub(crate) gateway_namespace: String,
+    pub(crate) gateway: String,
+}
+
+/// All URLs of the routes, sorted.
+///
+/// # Errors
+/// Where a route names a Gateway or a listener that does not exist.
+pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<Discovered>, String> {
+    let mut found = Vec::new();
+    for route in routes {
+        of_route(context, route, &mut found).map_err(|error| {
+            let metadata = &route.metadata;
+            let namespace = metadata.namespace.as_deref().unwrap_or(context.namespace);
+            format!("failed to discover URL for route {namespace}/{}: {error}", metadata.name.as_deref().unwrap_or_default())
+        })?;
+    }
+    found.sort_by(|a, b| a.url.cmp(&b.url));
+    Ok(found)
+}
+
+fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -> Result<(), String> {
+    let ingress = &context.snapshot.platform.ingress;
+    let paths = paths(route, &ingress.model_based_routing_header_name);
+    for parent in &route.spec.parent_refs {
+        let namespace = gateway::namespace_of(parent, route, context.namespace);
+        let gateway = context
+            .snapshot
+            .gateways
+            .get(namespace, &parent.name)
+            .ok_or_else(|| format!("failed to get Gateway {namespace}/{}: it does not exist", parent.name))?;
+        let listeners = gateway::listeners(gateway, parent.section_name.as_deref(), &ingress.url_scheme)
+            .map_err(|error| format!("failed to select listeners for gateway {namespace}/{}: {error}", parent.name))?;
+
+        let mut places: Vec<(&'static str, String, i32)> = Vec::new();
+        for (listener, scheme) in &listeners {
+            for host in external_hosts(route, gateway, listener.hostname.as_deref()) {
+                places.push((*scheme, host, listener.port));
+            }
+        }
+        if let Some((service, ports)) = backing_service(context, namespace, &parent.name) {
+            let host = format!("{service}.{namespace}.svc.{}", context.snapshot.cluster_domain);
+            let declared = listeners.iter().filter(|(listener, _)| ports.is_empty() || ports.contains(&listener.port));
+            places.extend(declared.map(|(listener, scheme)| (*scheme, host.clone(), listener.port)));
+        }
+
+        let mut seen = BTreeSet::new();
+        for path in &paths {
+            for (scheme, host, port) in &places {
+                let url = format!("{scheme}://{}{path}", authority(scheme, host, *port));
+                if seen.insert(url.clone()) {
+                    found.push(Discovered {
+                        scheme,
+                        host: host.clone(),
+                        path: path.clone(),
+                        url,
+                        gateway_namespace: namespace.to_owned(),
+                        gateway: parent.name.clone(),
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Host names of the route, else of the listener, else the addresses of the Gateway; none while it has no address.
+fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&str>) -> Vec<String> {
+    let addresses: Vec<&str> =
+        gateway.status.iter().flat_map(|status| &status.addresses).map(|address| address.value.as_str()).collect();
+    if addresses.is_empty() {
+        return Vec::new();
+    }
+    let mut hosts: Vec<String> =
+        route.spec.hostnames.iter().filter(|host| !host.is_empty() && *host != "*").cloned().collect();
+    if hosts.is_empty() {
+        hosts.extend(listener_host.filter(|host| !host.is_empty()).map(|host| match host.strip_prefix("*.") {
+            Some(domain) => format!("{WILDCARD}.{domain}"),
+            None => host.to_owned(),
+        }));
+    }
+    if hosts.is_empty() {
+        hosts.extend(addresses.into_iter().filter(|address| !address.is_empty()).map(str::to_owned));
+    }
+    hosts.sort();
+    hosts
+}
+
+/// The Service that a gateway implementation made for a Gateway, by its label or by its name, and the ports it has.
+fn backing_service(context: &Context, namespace: &str, gateway: &str) -> Option<(String, Vec<i32>)> {
+    let services = &context.snapshot.services;
+    let labelled = services.in_namespace(namespace).find(|service| {
+        let labels = service.metadata.labels.as_ref();
+        labels.and_then(|all| all.get(GATEWAY_NAME_LABEL)).is_some_and(|value| value == gateway)
+    });
+    let service = labelled.or_else(|| services.get(namespace, gateway))?;
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port).collect();
+    Some((service.metadata.name.clone()?, ports))
+}
+
+fn authority(scheme: &str, host: &str, port: i32) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    match (scheme, port) {
+        ("http", 80) | ("https", 443) => host,
+        _ => format!("{host}:{port}"),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Below a path of the service's own.
+    Path,
+    /// Below the path that all services of one model name share.
+    Publisher,
+    /// By the header that names the model.
+    ModelRouting,
+}
+
+/// At most one path for each way of addressing the service, the shallowest first.
+fn paths(route: &HTTPRoute, header: &str) -> Vec<String> {
+    let mut chosen: Vec<String> = [Purpose::Path, Purpose::Publisher, Purpose::ModelRouting]
+        .into_iter()
+        .filter_map(|purpose| {
+            let candidates = |to_service: bool| {
+                let rules = route.spec.rules.iter().filter(move |rule| has_service_backend(rule) == to_service);
+                let matches = rules.flat_map(|rule| &rule.matches);
+                let paths = matches.filter(|found| classify(found, header) == Some(purpose)).map(path_of);
+                paths.min_by_key(|path| depth(path))
+            };
+            // What reaches the Service reaches every endpoint of the server, not only the inference ones.
+            candidates(true).or_else(|| candidates(false)).map(str::to_owned)
+        })
+        .collect();
+    chosen.sort_by(|a, b| depth(a).cmp(&depth(b)));
+    chosen.dedup();
+    if chosen.is_empty() {
+        chosen.push("/".into());
+    }
+    chosen
+}
+
+fn depth(path: &str) -> (usize, usize) {
+    (path.matches('/').count(), path.len())
+}
+
+fn path_of(found: &HTTPRouteMatch) -> &str {
+    found.path.as_ref().and_then(|path| path.value.as_deref()).unwrap_or("/")
+}
+
+fn classify(found: &HTTPRouteMatch, header: &str) -> Option<Purpose> {
+    if found.headers.is_empty() {
+        return Some(if path_of(found).starts_with("/publishers/") { Purpose::Publisher } else { Purpose::Path });
+    }
+    let by_model = found.headers.iter().any(|candidate| candidate.name.eq_ignore_ascii_case(header));
+    by_model.then_some(Purpose::ModelRouting)
+}
+
+fn has_service_backend(rule: &HTTPRouteRule) -> bool {
+    rule.backend_refs.iter().any(|reference| reference.backend.kind.as_deref().unwrap_or("Service") == "Service")
+}
+
+// === impl Discovered ===
+
+impl Discovered {
+    /// Whether only the cluster, or the private network, can use it.
+    pub(crate) fn is_internal(&self, cluster_domain: &str) -> bool {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return match address {
+                IpAddr::V4(v4) => v4.is_private(),
+                IpAddr::V6(v6) => v6.is_unique_local(),
+            };
+        }
+        let host = self.host.to_ascii_lowercase();
+        let suffixes = [cluster_domain, ".local", ".localhost", ".internal"];
+        host == "localhost" || suffixes.iter().any(|suffix| host.ends_with(&suffix.to_ascii_lowercase()))
+    }
+
+    /// Whether requests there say in their header which model they want.
+    pub(crate) fn is_model_routing(&self) -> bool {
+        self.path.is_empty() || self.path == "/"
+    }
+
+    /// What kind of address it is, as `status.addresses[].name` says it.
+    pub(crate) fn kind(&self, cluster_domain: &str) -> String {
+        let place = if self.host.to_ascii_lowercase().ends_with(&cluster_domain.to_ascii_lowercase()) {
+            "gateway-internal"
+        } else if self.is_internal(cluster_domain) {
+            "internal"
+        } else {
+            "gateway-external"
+        };
+        let suffix = if self.is_model_routing() { "-model-routing" } else { "" };
+        format!("{place}{suffix}")
+    }
+}
+
+/// The URL to tell people: outside of the cluster where there is one, below the service's own path where there is one.
+pub(crate) fn preferred<'a>(context: &Context, found: &'a [Discovered]) -> Option<&'a Discovered> {
+    let own_path = format!("/{}/{}", context.namespace, context.name);
+    let domain = &context.snapshot.cluster_domain;
+    let mut external = found.iter().filter(|entry| !entry.is_internal(domain)).peekable();
+    if external.peek().is_some() {
+        let external: Vec<_> = external.collect();
+        return external.iter().find(|entry| entry.path.starts_with(&own_path)).or(external.first()).copied();
+    }
+    let scheme = &context.snapshot.platform.ingress.url_scheme;
+    let below_path = || found.iter().filter(|entry| entry.path.starts_with(&own_path));
+    below_path().find(|entry| entry.scheme == scheme).or_else(|| below_path().next()).or(found.first())
+}

@@ -1,0 +1,67 @@
+//! The Deployment of the picker (contract/03 §9.4).
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
+        core::v1::{PodSpec, PodTemplateSpec},
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+
+use super::{config, flags, transform, version};
+use crate::{context::Context, labels, names, owner};
+
+const MAIN: &str = "main";
+const LEADER_ELECTION: &str = "ha-enable-leader-election";
+
+/// The template with its configuration, brought to the picker's version.
+pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Deployment, transform::TransformError> {
+    let name = names::scheduler(context.name);
+    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let mut pod = scheduler.template.clone().unwrap_or_default();
+    if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
+        if scheduler.replicas.is_some_and(|replicas| replicas > 1) {
+            let args = main.args.get_or_insert_default();
+            if !flags::has(args, LEADER_ELECTION) {
+                args.push(format!("--{LEADER_ELECTION}"));
+            }
+        }
+        let live_args = live.and_then(|spec| main_args(spec.template.spec.as_ref()?));
+        config::attach(main, config::inline_text(scheduler), live_args);
+    }
+    let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
+    transform::apply(&mut pod, declared)?;
+
+    let own_labels = labels::of(component::SCHEDULER, context.name);
+    let mut pod_labels = own_labels.clone();
+    pod_labels.extend(scheduler.labels.clone());
+    let template = ObjectMeta {
+        labels: Some(pod_labels.clone()),
+        annotations: Some(scheduler.annotations.clone()).filter(|all| !all.is_empty()),
+        ..ObjectMeta::default()
+    };
+    // See workload/deployment.rs: what selects is fixed at creation, and may hold more than we would put there.
+    let mut selector = own_labels.clone();
+    if let Some(present) = live.and_then(|spec| spec.selector.match_labels.as_ref()) {
+        if present.iter().all(|(key, value)| pod_labels.get(key) == Some(value)) {
+            selector.clone_from(present);
+        }
+    }
+    Ok(Deployment {
+        metadata: owner::child(context, name, pod_labels),
+        spec: Some(DeploymentSpec {
+            replicas: scheduler.replicas.or_else(|| live?.replicas),
+            selector: LabelSelector { match_labels: Some(selector), match_expressions: None },
+            // Two pickers at once would each see half of the load.
+            strategy: Some(DeploymentStrategy { type_: Some("Recreate".into()), rolling_update: None }),
+            template: PodTemplateSpec { metadata: Some(template), spec: Some(pod) },
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    })
+}
+
+fn main_args(pod: &PodSpec) -> Option<&[String]> {
+    pod.containers.iter().find(|container| container.name == MAIN)?.args.as_deref()
+}

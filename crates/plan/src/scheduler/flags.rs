@@ -1,0 +1,72 @@
+//! Command-line flags in container arguments: finding, taking out.
+
+/// The spellings under which the picker takes its configuration as text.
+const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
+/// The spellings under which it takes the path of a file.
+const CONFIG_FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
+
+/// The first configuration flag with its value as the next argument, as text or as file.
+pub(super) fn config_pair(args: &[String]) -> Option<[String; 2]> {
+    args.windows(2)
+        .find(|pair| CONFIG_TEXT.contains(&pair[0].as_str()) || CONFIG_FILE.contains(&pair[0].as_str()))
+        .map(|pair| [pair[0].clone(), pair[1].clone()])
+}
+
+/// The position of the configuration text among `args`.
+pub(super) fn config_text_position(args: &[String]) -> Option<usize> {
+    args.windows(2).position(|pair| CONFIG_TEXT.contains(&pair[0].as_str())).map(|at| at + 1)
+}
+
+/// Whether a flag stands among `args`, bare or with `=`.
+pub(super) fn has(args: &[String], name: &str) -> bool {
+    args.iter().any(|arg| matches(arg, name).is_some())
+}
+
+/// Takes every occurrence of a flag out of `args`. The last value given wins; `Some("")` is a bare flag.
+///
+/// A value is what follows `=`, or the next argument unless that is a flag itself.
+pub(super) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
+    let mut value = None;
+    let mut kept = Vec::with_capacity(args.len());
+    let mut rest = std::mem::take(args).into_iter().peekable();
+    while let Some(arg) = rest.next() {
+        match matches(&arg, name) {
+            None => kept.push(arg),
+            Some(Some(inline)) => value = Some(inline.to_owned()),
+            Some(None) => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
+        }
+    }
+    *args = kept;
+    value
+}
+
+/// `None`: another argument. `Some(None)`: the bare flag. `Some(Some(v))`: `flag=v`.
+fn matches<'a>(arg: &'a str, name: &str) -> Option<Option<&'a str>> {
+    let rest = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'))?.strip_prefix(name)?;
+    if rest.is_empty() { Some(None) } else { rest.strip_prefix('=').map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{config_pair, take};
+
+    fn args(list: &[&str]) -> Vec<String> {
+        list.iter().map(|arg| (*arg).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_flag_is_taken_with_its_value_in_either_form() {
+        let mut list = args(&["--path", "/m", "--port=9", "--bare", "--last"]);
+        assert_eq!(take(&mut list, "path").as_deref(), Some("/m"));
+        assert_eq!(take(&mut list, "port").as_deref(), Some("9"));
+        assert_eq!(take(&mut list, "bare").as_deref(), Some(""));
+        assert_eq!(take(&mut list, "absent"), None);
+        assert_eq!(list, args(&["--last"]));
+    }
+
+    #[test]
+    fn a_configuration_needs_its_value_as_the_next_argument() {
+        assert_eq!(config_pair(&args(&["--config-text=x"])), None);
+        assert_eq!(config_pair(&args(&["-v", "--config-file", "/x"])), Some(["--config-file".into(), "/x".into()]));
+    }
+}

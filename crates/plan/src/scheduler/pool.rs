@@ -1,0 +1,56 @@
+//! The pool of endpoints, in both groups that gateways understand (contract/03 §9.7).
+
+use longboat_api::{
+    foreign::{
+        inferencepool::{InferencePool, InferencePoolSpec},
+        inferencepool_x::{self, Extension},
+    },
+    labels::component,
+    v1alpha2::SchedulerSpec,
+};
+
+use crate::{context::Context, draft::Draft, labels, names, owner};
+
+/// Plans the pool in each group that the cluster serves; in none is a problem.
+pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Draft) -> Result<(), String> {
+    let capabilities = context.snapshot.capabilities;
+    let Some(spec) = scheduler.pool.as_ref().and_then(|pool| pool.spec.as_ref()) else {
+        return Err("spec.router.scheduler.pool.spec is empty after composition: no preset provides it".into());
+    };
+    if !capabilities.inference_pool && !capabilities.inference_pool_x {
+        return Err(format!(
+            "failed to get v1.InferencePool {}/{}: the cluster serves no InferencePool API: install the Gateway API \
+             inference extension, or remove spec.router.scheduler",
+            context.namespace,
+            names::pool(context.name)
+        ));
+    }
+    let metadata =
+        owner::child(context, names::pool(context.name), labels::of(component::SCHEDULER, context.name));
+    if capabilities.inference_pool_x {
+        let older = to_older(spec)?;
+        draft.add(context, inferencepool_x::InferencePool { metadata: metadata.clone(), spec: older, status: None })?;
+    }
+    if capabilities.inference_pool {
+        draft.add(context, InferencePool { metadata, spec: spec.clone(), status: None })?;
+    }
+    Ok(())
+}
+
+/// The same pool in the older API, which knows one port.
+fn to_older(spec: &InferencePoolSpec) -> Result<inferencepool_x::InferencePoolSpec, String> {
+    let port = spec.target_ports.first().ok_or("spec.router.scheduler.pool.spec.targetPorts is empty: a pool needs a port")?;
+    let picker = &spec.endpoint_picker_ref;
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Ok(inferencepool_x::InferencePoolSpec {
+        selector: spec.selector.match_labels.clone(),
+        target_port_number: port.number,
+        extension_ref: Extension {
+            group: picker.group.clone(),
+            kind: given(&picker.kind),
+            name: picker.name.clone(),
+            port_number: picker.port.as_ref().map(|port| port.number),
+            failure_mode: given(&picker.failure_mode),
+        },
+    })
+}

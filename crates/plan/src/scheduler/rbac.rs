@@ -1,0 +1,82 @@
+//! What the picker may do (contract/03 §9.2).
+
+use k8s_openapi::{
+    api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use longboat_api::labels::component;
+
+use crate::{context::Context, labels, names, owner};
+
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+const POOL_GROUP: &str = "inference.networking.k8s.io";
+const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
+
+/// Reads of what it routes by, and leases for leader election.
+pub(super) fn role(context: &Context) -> Role {
+    let read = ["get", "list", "watch"];
+    Role {
+        metadata: metadata(context, names::scheduler_role(context.name)),
+        rules: Some(vec![
+            rule(&[""], &["pods"], &read),
+            rule(&[POOL_GROUP, OLD_POOL_GROUP], &["inferencepools", "inferenceobjectives", "inferencemodels"], &read),
+            rule(&[OLD_POOL_GROUP], &["inferencemodelrewrites", "inferencepoolimports"], &read),
+            rule(&["llm-d.ai"], &["inferenceobjectives", "inferencemodelrewrites"], &read),
+            rule(&["discovery.k8s.io"], &["endpointslices"], &read),
+            rule(
+                &["coordination.k8s.io"],
+                &["leases"],
+                &["get", "list", "watch", "create", "update", "patch", "delete"],
+            ),
+        ]),
+    }
+}
+
+/// Gives the account that role.
+pub(super) fn role_binding(context: &Context, account: &str) -> RoleBinding {
+    RoleBinding {
+        metadata: metadata(context, names::scheduler_role_binding(context.name)),
+        role_ref: role_ref("Role", &names::scheduler_role(context.name)),
+        subjects: Some(vec![subject(context, account)]),
+    }
+}
+
+/// Lets the picker check the tokens of who scrapes its metrics. Cluster-scoped: no owner, removed by the finalizer.
+pub(super) fn auth_binding(context: &Context, account: &str) -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: ObjectMeta {
+            name: Some(names::scheduler_auth_binding(context.namespace, context.name)),
+            labels: Some(labels::of(component::SCHEDULER, context.name)),
+            ..ObjectMeta::default()
+        },
+        role_ref: role_ref("ClusterRole", "system:auth-delegator"),
+        subjects: Some(vec![subject(context, account)]),
+    }
+}
+
+fn metadata(context: &Context, name: String) -> ObjectMeta {
+    owner::child(context, name, labels::of(component::SCHEDULER, context.name))
+}
+
+fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(owned(groups)),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: RBAC_GROUP.into(), kind: kind.into(), name: name.into() }
+}
+
+fn subject(context: &Context, account: &str) -> Subject {
+    Subject {
+        api_group: None,
+        kind: "ServiceAccount".into(),
+        name: account.into(),
+        namespace: Some(context.namespace.into()),
+    }
+}

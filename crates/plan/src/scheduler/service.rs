@@ -1,0 +1,69 @@
+//! The Service of the picker, which gateways call (contract/03 §9.7).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+
+use crate::{context::Context, labels, names, owner};
+
+/// The ports that are published, where a container has one of that name.
+const PORTS: [&str; 4] = ["grpc", "grpc-health", "metrics", "zmq"];
+
+/// Publishes the named ports of the picker's containers, sorted by name.
+pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Service {
+    let containers = scheduler.template.iter().flat_map(|pod| &pod.containers);
+    let named: BTreeMap<&str, ServicePort> = containers
+        .flat_map(|container| container.ports.iter().flatten())
+        .filter_map(|port| {
+            let name = port.name.as_deref().filter(|name| PORTS.contains(name))?;
+            let published = ServicePort {
+                name: Some(name.to_owned()),
+                port: port.container_port,
+                protocol: port.protocol.clone(),
+                target_port: Some(IntOrString::String(name.to_owned())),
+                ..ServicePort::default()
+            };
+            Some((name, published))
+        })
+        .collect();
+    let own_labels = labels::of(component::SCHEDULER, context.name);
+    Service {
+        metadata: owner::child(context, name(context), own_labels.clone()),
+        spec: Some(ServiceSpec {
+            selector: Some(own_labels),
+            ports: Some(named.into_values().collect()),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Its name: what the managed pool calls its picker, or ours.
+pub(crate) fn name(context: &Context) -> String {
+    let in_pool = || {
+        let scheduler = context.scheduler().filter(|scheduler| scheduler.external_pool().is_none())?;
+        let name = &scheduler.pool.as_ref()?.spec.as_ref()?.endpoint_picker_ref.name;
+        Some(name.clone()).filter(|name| !name.is_empty())
+    };
+    in_pool().unwrap_or_else(|| names::scheduler_service(context.name))
+}
+
+/// The picker's name in the certificate, which it shares with the model server: of the managed pool, or of the user's.
+pub(crate) fn dns_name(context: &Context) -> Option<String> {
+    let scheduler = context.scheduler()?;
+    match scheduler.external_pool() {
+        Some(pool) => {
+            let pool = context.snapshot.inference_pools.get(context.namespace, pool)?;
+            Some(pool.spec.endpoint_picker_ref.name.clone())
+        }
+        None => {
+            scheduler.pool.as_ref()?.spec.as_ref()?;
+            Some(name(context))
+        }
+    }
+    .filter(|name| !name.is_empty())
+}

@@ -1,0 +1,63 @@
+//! The account that the picker runs with.
+
+use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+
+use crate::{context::Context, labels, names, owner};
+
+/// Whose account it is.
+pub(super) enum Account {
+    /// Ours to write.
+    Managed(Box<ServiceAccount>),
+    /// The user's.
+    Existing(String),
+}
+
+// === impl Account ===
+
+impl Account {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Managed(account) => account.metadata.name.as_deref().unwrap_or_default(),
+            Self::Existing(name) => name,
+        }
+    }
+}
+
+/// The managed account, unless the template names another one, which must exist.
+///
+/// Pull secrets come from the account of the model server, or from `default`: whoever can pull one image of the service
+/// should be able to pull the other.
+pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Account, String> {
+    let accounts = &context.snapshot.service_accounts;
+    let managed = names::scheduler_account(context.name);
+    let template = scheduler.template.as_ref();
+    let named = template.and_then(|pod| pod.service_account_name.as_deref()).filter(|name| !name.is_empty());
+    if let Some(name) = named.filter(|name| *name != managed) {
+        return match accounts.get(context.namespace, name) {
+            Some(_) => Ok(Account::Existing(name.to_owned())),
+            None => Err(format!(
+                "failed to fetch existing scheduler service account {}/{name}: ServiceAccount \"{name}\" not found",
+                context.namespace
+            )),
+        };
+    }
+    let of_workload = context.spec.workload.template.as_ref().and_then(|pod| pod.service_account_name.as_deref());
+    let (source, annotations) = match of_workload.filter(|name| !name.is_empty()) {
+        Some(name) => {
+            let source = accounts.get(context.namespace, name);
+            (source, source.and_then(|account| account.metadata.annotations.clone()))
+        }
+        None => (accounts.get(context.namespace, "default"), None),
+    };
+    let metadata = ObjectMeta {
+        annotations,
+        ..owner::child(context, managed, labels::of(component::SCHEDULER, context.name))
+    };
+    Ok(Account::Managed(Box::new(ServiceAccount {
+        metadata,
+        secrets: source.and_then(|account| account.secrets.clone()),
+        image_pull_secrets: source.and_then(|account| account.image_pull_secrets.clone()),
+        ..ServiceAccount::default()
+    })))
+}

@@ -1,0 +1,371 @@
+//! Brings an older picker configuration to what the picker's version understands (contract/03 §9.6).
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use super::{
+    flags,
+    version::{Version, VersionError},
+    yaml,
+};
+
+/// Why a picker's pod cannot be brought up to its version.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TransformError {
+    /// The version annotation does not parse.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// Flags that became configuration, on a picker whose configuration we cannot edit.
+    #[error(
+        "flags {flags} are no longer supported by the scheduler version: move them into the configuration, which must be \
+         inline text to be rewritten"
+    )]
+    FlagsWithoutConfig {
+        /// The flags, sorted and comma-separated.
+        flags: String,
+    },
+    /// A boolean flag with a value that is none.
+    #[error("invalid boolean value \"{value}\" for --{flag}")]
+    NotABoolean {
+        /// The flag's name.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+    },
+}
+
+/// Metric flags that 0.7 dropped, with the key of the engine configuration that took over.
+const METRIC_FLAGS: [(&str, &str); 5] = [
+    ("total-queued-requests-metric", "queuedRequestsSpec"),
+    ("total-running-requests-metric", "runningRequestsSpec"),
+    ("kv-cache-usage-percentage-metric", "kvUsageSpec"),
+    ("lora-info-metric", "loraSpec"),
+    ("cache-info-metric", "cacheInfoSpec"),
+];
+
+const SKIP_VERIFY: &str = "model-server-metrics-https-insecure-skip-verify";
+
+/// Scraping flags that 0.10 dropped.
+const SCRAPE_FLAGS: [&str; 4] = [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-port", "model-server-metrics-scheme"];
+
+/// Rewrites flags and configuration text of a picker's pod for the version its template declares.
+///
+/// Text that is no mapping with a `kind` is left as it is: it is not a configuration we know.
+///
+/// # Errors
+/// When the version does not parse, or flags have to move into a configuration that is not inline text.
+pub(super) fn apply(pod: &mut PodSpec, version: &str) -> Result<(), TransformError> {
+    let version = Version::parse(version)?;
+    if version < Version::new(0, 7, 0) {
+        return Ok(());
+    }
+    let found = find_config(pod);
+    if found.is_none() {
+        refuse_flags_without_config(pod, version)?;
+        return Ok(());
+    }
+    let Some((container, arg, mut config)) = found else { return Ok(()) };
+    if !config.contains_key("kind") {
+        return Ok(());
+    }
+
+    rename_plugin(&mut config, "prefill-header-handler", "disagg-headers-handler");
+    rename_plugin(&mut config, "pd-profile-handler", "disagg-profile-handler");
+    restructure_disagg_handlers(&mut config);
+    for plugin in plugins(&mut config) {
+        drop_parameter(plugin, "hashBlockSize");
+    }
+    move_metric_flags(pod, &mut config);
+    if version >= Version::new(0, 8, 0) {
+        rename_plugin(&mut config, "model-server-protocol-metrics", "core-metrics-extractor");
+    }
+    if version >= Version::new(0, 9, 0) {
+        to_0_9(pod, &mut config);
+    }
+    if version >= Version::new(0, 10, 0) {
+        move_scrape_flags(pod, &mut config)?;
+    }
+
+    // Flags may have been taken out before the text, and the tokenizer container may be gone: look the place up again.
+    let text = yaml::to_yaml(&Value::Object(config));
+    let place = pod.containers.iter_mut().find(|candidate| candidate.name == container).and_then(|container| {
+        let args = container.args.as_mut()?;
+        let at = flags::config_text_position(args).unwrap_or(arg);
+        args.get_mut(at)
+    });
+    if let Some(place) = place {
+        *place = text;
+    }
+    Ok(())
+}
+
+/// The container with configuration text, the text's position, and the parsed text.
+fn find_config(pod: &PodSpec) -> Option<(String, usize, Map<String, Value>)> {
+    pod.containers.iter().find_map(|container| {
+        let args = container.args.as_deref()?;
+        let at = flags::config_text_position(args)?;
+        match serde_saphyr::from_str::<Value>(&args[at]) {
+            Ok(Value::Object(map)) => Some((container.name.clone(), at, map)),
+            _ => Some((container.name.clone(), at, Map::new())),
+        }
+    })
+}
+
+fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), TransformError> {
+    let mut names: Vec<&str> = METRIC_FLAGS.iter().map(|(name, _)| *name).collect();
+    if version >= Version::new(0, 10, 0) {
+        names.extend(SCRAPE_FLAGS);
+    }
+    names.retain(|name| {
+        pod.containers.iter().any(|container| {
+            [&container.command, &container.args].into_iter().flatten().any(|words| flags::has(words, name))
+        })
+    });
+    if names.is_empty() {
+        return Ok(());
+    }
+    names.sort_unstable();
+    Err(TransformError::FlagsWithoutConfig {
+        flags: names.iter().map(|name| format!("--{name}")).collect::<Vec<_>>().join(", "),
+    })
+}
+
+fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+    config.get_mut("plugins").and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn has_plugin(config: &Map<String, Value>, names: &[&str]) -> bool {
+    config.get("plugins").and_then(Value::as_array).into_iter().flatten().any(|plugin| {
+        ["type", "name"].iter().any(|key| plugin.get(key).and_then(Value::as_str).is_some_and(|value| names.contains(&value)))
+    })
+}
+
+fn is_type(plugin: &Map<String, Value>, name: &str) -> bool {
+    plugin.get("type").and_then(Value::as_str) == Some(name)
+}
+
+fn push_plugin(config: &mut Map<String, Value>, plugin: Value) {
+    if let Some(list) = config.entry("plugins").or_insert_with(|| json!([])).as_array_mut() {
+        list.push(plugin);
+    }
+}
+
+/// Renames a plugin type, its name where that repeats the type, and the references of the profiles to it.
+fn rename_plugin(config: &mut Map<String, Value>, from: &str, to: &str) {
+    let mut renamed_name = false;
+    let mut found = false;
+    for plugin in plugins(config) {
+        if is_type(plugin, from) {
+            found = true;
+            plugin.insert("type".into(), to.into());
+            match plugin.get("name").and_then(Value::as_str) {
+                None => renamed_name = true,
+                Some(name) if name == from => {
+                    plugin.insert("name".into(), to.into());
+                    renamed_name = true;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if found && renamed_name {
+        rename_references(config, from, to);
+    }
+}
+
+fn rename_references(config: &mut Map<String, Value>, from: &str, to: &str) {
+    let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
+    for reference in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()).flatten() {
+        if reference.get("pluginRef").and_then(Value::as_str) == Some(from) {
+            reference["pluginRef"] = to.into();
+        }
+    }
+}
+
+fn drop_parameter(plugin: &mut Map<String, Value>, name: &str) {
+    if let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut) {
+        parameters.remove(name);
+        if parameters.is_empty() {
+            plugin.remove("parameters");
+        }
+    }
+}
+
+/// The prefill decision moved from a threshold of the handler into a decider plugin of its own.
+fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
+    let mut missing: Vec<Value> = Vec::new();
+    for plugin in plugins(config) {
+        if !is_type(plugin, "disagg-profile-handler") {
+            continue;
+        }
+        let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut) else { continue };
+        let threshold = parameters.remove("threshold").and_then(|value| value.as_f64());
+        let decider = match parameters.remove("deciderPluginName").as_ref().and_then(Value::as_str) {
+            Some(name) => name.to_owned(),
+            None => match threshold {
+                None => continue,
+                Some(threshold) if threshold <= 0.0 => {
+                    missing.push(json!({"type": "always-disagg-pd-decider"}));
+                    "always-disagg-pd-decider".to_owned()
+                }
+                Some(threshold) => {
+                    // Four characters make about one token: the threshold was in characters.
+                    let tokens = json!((threshold / 4.0).ceil().max(1.0)).as_f64().map_or(json!(1), whole_number);
+                    missing.push(json!({"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": tokens}}));
+                    "prefix-based-pd-decider".to_owned()
+                }
+            },
+        };
+        parameters.insert("deciders".into(), json!({"prefill": decider}));
+    }
+    missing.retain(|plugin| !plugin["type"].as_str().is_some_and(|name| has_plugin(config, &[name])));
+    if missing.is_empty() {
+        return;
+    }
+    if let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) {
+        let first_handler = list
+            .iter()
+            .position(|plugin| plugin.get("type").and_then(Value::as_str) == Some("disagg-profile-handler"))
+            .unwrap_or(list.len());
+        list.splice(first_handler..first_handler, missing);
+    }
+}
+
+/// A whole number without the fraction that a float would be printed with.
+fn whole_number(value: f64) -> Value {
+    format!("{value:.0}").parse::<i64>().map_or(json!(value), Value::from)
+}
+
+fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
+    let mut engine = Map::new();
+    for (flag, key) in METRIC_FLAGS {
+        let values = pod.containers.iter_mut().filter_map(|container| flags::take(container.args.as_mut()?, flag));
+        if let Some(value) = values.last() {
+            engine.insert(key.into(), value.into());
+        }
+    }
+    let names = ["model-server-protocol-metrics", "core-metrics-extractor"];
+    if engine.is_empty() || has_plugin(config, &names) {
+        return;
+    }
+    engine.insert("name".into(), "vllm".into());
+    push_plugin(
+        config,
+        json!({
+            "name": names[0],
+            "type": names[0],
+            "parameters": {
+                "engineLabelKey": "inference.networking.k8s.io/engine-type",
+                "defaultEngine": "vllm",
+                "engineConfigs": [engine],
+            },
+        }),
+    );
+}
+
+fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
+    for plugin in plugins(config) {
+        if !is_type(plugin, "prefix-cache-scorer") {
+            continue;
+        }
+        if let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut) {
+            parameters.retain(|key, _| key == "prefixMatchInfoProducerName");
+            if parameters.is_empty() {
+                plugin.remove("parameters");
+            }
+        }
+    }
+    if !has_plugin(config, &["precise-prefix-cache-scorer"]) {
+        pod.containers.retain(|container| container.name != "tokenizer");
+    }
+    if config.get("apiVersion").and_then(Value::as_str) == Some("inference.networking.x-k8s.io/v1alpha1") {
+        config.insert("apiVersion".into(), "llm-d.ai/v1alpha1".into());
+    }
+}
+
+fn move_scrape_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) -> Result<(), TransformError> {
+    let mut parameters = Map::new();
+    for flag in SCRAPE_FLAGS {
+        let mut value = None;
+        for container in &mut pod.containers {
+            let Container { command, args, .. } = container;
+            for words in [command, args].into_iter().flatten() {
+                value = flags::take(words, flag).or(value);
+            }
+        }
+        let Some(value) = value else { continue };
+        match flag {
+            "model-server-metrics-scheme" => drop(parameters.insert("scheme".into(), value.into())),
+            "model-server-metrics-path" => drop(parameters.insert("path".into(), value.into())),
+            SKIP_VERIFY => drop(parameters.insert("insecureSkipVerify".into(), boolean(SKIP_VERIFY, value)?.into())),
+            // The port: metrics are scraped where the pool points since 0.10.
+            _ => {}
+        }
+    }
+    if !parameters.is_empty() && !has_plugin(config, &["metrics-data-source"]) {
+        push_plugin(config, json!({"type": "metrics-data-source", "parameters": parameters}));
+    }
+    Ok(())
+}
+
+fn boolean(flag: &'static str, value: String) -> Result<bool, TransformError> {
+    match value.as_str() {
+        "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(TransformError::NotABoolean { flag, value }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+    use super::{TransformError, apply};
+
+    fn pod(args: &[&str]) -> PodSpec {
+        PodSpec {
+            containers: vec![Container {
+                name: "main".into(),
+                args: Some(args.iter().map(|arg| (*arg).to_owned()).collect()),
+                ..Container::default()
+            }],
+            ..PodSpec::default()
+        }
+    }
+
+    fn text_after(args: &[&str], version: &str) -> String {
+        let mut pod = pod(args);
+        apply(&mut pod, version).unwrap();
+        pod.containers[0].args.clone().unwrap().pop().unwrap()
+    }
+
+    #[test]
+    fn a_threshold_becomes_a_decider_in_front_of_its_handler() {
+        let config = "kind: EndpointPickerConfig\nplugins:\n- type: pd-profile-handler\n  parameters:\n    threshold: 10\n    \
+                      hashBlockSize: 5\n";
+        assert_eq!(
+            text_after(&["--config-text", config], "0.7.0"),
+            "kind: EndpointPickerConfig\nplugins:\n- parameters:\n    nonCachedTokens: 3\n  type: \
+             prefix-based-pd-decider\n- parameters:\n    deciders:\n      prefill: prefix-based-pd-decider\n  type: \
+             disagg-profile-handler\n"
+        );
+    }
+
+    #[test]
+    fn text_without_a_kind_and_old_versions_are_left_alone() {
+        assert_eq!(text_after(&["--config-text", "{a: 1}"], "0.10.0"), "{a: 1}");
+        assert_eq!(text_after(&["--config-text", "{kind: x}"], "0.6.0"), "{kind: x}");
+        assert_eq!(text_after(&["--config-text", "{kind: x}"], "0.7.0"), "kind: x\n");
+    }
+
+    #[test]
+    fn scraping_flags_become_a_plugin_or_an_error_where_there_is_no_text() {
+        assert_eq!(
+            text_after(&["--model-server-metrics-scheme=https", "--config-text", "{kind: x}"], "0.10.0"),
+            "kind: x\nplugins:\n- parameters:\n    scheme: https\n  type: metrics-data-source\n"
+        );
+        let mut without = pod(&["--model-server-metrics-scheme=https", "--config-file", "/c"]);
+        assert!(matches!(apply(&mut without, "0.10.0"), Err(TransformError::FlagsWithoutConfig { .. })));
+    }
+}

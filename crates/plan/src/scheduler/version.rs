@@ -1,0 +1,52 @@
+//! The picker's version, as its pod template declares it.
+
+use thiserror::Error;
+
+/// The annotation on the pod template that tells which release of the picker the image is.
+pub(super) const ANNOTATION: &str = "app.kubernetes.io/version";
+
+/// Major, minor and patch of a picker release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version(u64, u64, u64);
+
+/// A version annotation that is not `X.Y.Z`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("failed to parse version \"{0}\": expected X.Y.Z, for example 0.10.0")]
+pub struct VersionError(String);
+
+impl Version {
+    /// A release by its numbers.
+    pub(super) const fn new(major: u64, minor: u64, patch: u64) -> Self {
+        Self(major, minor, patch)
+    }
+
+    /// Reads an annotation; absent or empty counts as older than everything.
+    ///
+    /// # Errors
+    /// When the text is not three numbers, with or without a pre-release; a leading `v` is an error too.
+    pub(super) fn parse(text: &str) -> Result<Self, VersionError> {
+        if text.is_empty() {
+            return Ok(Self(0, 0, 0));
+        }
+        let release = text.split(['-', '+']).next().unwrap_or_default();
+        let numbers: Result<Vec<u64>, _> = release.split('.').map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok([major, minor, patch]) => Ok(Self(*major, *minor, *patch)),
+            _ => Err(VersionError(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+
+    #[test]
+    fn three_numbers_are_a_version_and_a_leading_v_is_not() {
+        assert_eq!(Version::parse("0.10.0"), Ok(Version::new(0, 10, 0)));
+        assert_eq!(Version::parse("1.2.3-rc1"), Ok(Version::new(1, 2, 3)));
+        assert_eq!(Version::parse(""), Ok(Version::new(0, 0, 0)));
+        assert!(Version::parse("v0.10.0").is_err());
+        assert!(Version::new(0, 9, 0) < Version::new(0, 10, 0));
+    }
+}

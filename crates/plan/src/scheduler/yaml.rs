@@ -1,0 +1,437 @@
+//! Writes the picker's configuration as YAML, byte for byte as the reference writes it.
+//!
+//! The text is an argument of the picker's container, and pod specs are compared exactly: another layout of the same
+//! configuration would restart every picker once when a cluster is taken over (contract/06 B12). Hence the details:
+//! block style, keys in natural order (`s2` before `s10`), sequences not indented below their key, plain scalars folded
+//! after column 80, strings that would read as another type double-quoted, others single-quoted only where needed.
+
+use std::{cmp::Ordering, fmt::Write as _};
+
+use serde_json::{Map, Number, Value};
+
+/// A line is folded at the first single space after this column.
+const FOLD_AFTER: usize = 80;
+
+/// Renders a JSON value as a YAML document that ends with a newline.
+pub(super) fn to_yaml(value: &Value) -> String {
+    let mut writer = Writer { out: String::new(), column: 0 };
+    match value {
+        Value::Object(map) if !map.is_empty() => writer.mapping(map, 0),
+        Value::Array(items) if !items.is_empty() => writer.sequence(items, 0),
+        other => {
+            writer.scalar(other, 0);
+            writer.newline();
+        }
+    }
+    writer.out
+}
+
+struct Writer {
+    out: String,
+    /// Characters since the last line break.
+    column: usize,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    fn put(&mut self, character: char) {
+        self.out.push(character);
+        self.column += 1;
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.column += text.chars().count();
+    }
+
+    fn newline(&mut self) {
+        self.out.push('\n');
+        self.column = 0;
+    }
+
+    fn break_to(&mut self, indent: usize) {
+        self.newline();
+        self.text(&" ".repeat(indent));
+    }
+
+    fn mapping(&mut self, map: &Map<String, Value>, indent: usize) {
+        let mut keys: Vec<&String> = map.keys().collect();
+        keys.sort_by(|a, b| natural(a, b));
+        for (position, key) in keys.into_iter().enumerate() {
+            if position > 0 {
+                self.text(&" ".repeat(indent));
+            }
+            self.string(key, indent, Place::Key);
+            self.put(':');
+            self.value(&map[key], indent);
+        }
+    }
+
+    /// What stands after a colon. The line is finished on return.
+    fn value(&mut self, value: &Value, indent: usize) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                self.break_to(indent + 2);
+                self.mapping(map, indent + 2);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                self.break_to(indent);
+                self.sequence(items, indent);
+            }
+            other => {
+                self.put(' ');
+                self.scalar(other, indent + 2);
+                self.newline();
+            }
+        }
+    }
+
+    fn sequence(&mut self, items: &[Value], indent: usize) {
+        for (position, item) in items.iter().enumerate() {
+            if position > 0 {
+                self.text(&" ".repeat(indent));
+            }
+            self.text("- ");
+            match item {
+                Value::Object(map) if !map.is_empty() => self.mapping(map, indent + 2),
+                Value::Array(items) if !items.is_empty() => self.sequence(items, indent + 2),
+                other => {
+                    self.scalar(other, indent + 2);
+                    self.newline();
+                }
+            }
+        }
+    }
+
+    fn scalar(&mut self, value: &Value, indent: usize) {
+        match value {
+            Value::Null => self.text("null"),
+            Value::Bool(true) => self.text("true"),
+            Value::Bool(false) => self.text("false"),
+            Value::Number(number) => self.text(&format_number(number)),
+            Value::String(text) => self.string(text, indent, Place::Value),
+            Value::Array(_) => self.text("[]"),
+            Value::Object(_) => self.text("{}"),
+        }
+    }
+
+    fn string(&mut self, text: &str, indent: usize, place: Place) {
+        let shape = Shape::of(text);
+        if text.contains('\n') {
+            if place == Place::Value && shape.block {
+                self.literal(text, indent);
+            } else {
+                self.double_quoted(text, indent, place);
+            }
+        } else if reads_as_another_type(text) {
+            self.double_quoted(text, indent, place);
+        } else if shape.plain {
+            self.folded(text, indent, place, "");
+        } else if shape.single {
+            self.put('\'');
+            self.folded(text, indent, place, "'");
+            self.put('\'');
+        } else {
+            self.double_quoted(text, indent, place);
+        }
+    }
+
+    /// Plain text, or the inside of single quotes, in which a quote is doubled.
+    fn folded(&mut self, text: &str, indent: usize, place: Place, quote: &str) {
+        let characters: Vec<char> = text.chars().collect();
+        let mut after_space = false;
+        for (position, &character) in characters.iter().enumerate() {
+            if character == ' ' {
+                let next_is_space = characters.get(position + 1) == Some(&' ');
+                let inside = quote.is_empty() || (position > 0 && position + 1 < characters.len());
+                if place == Place::Value && !after_space && self.column > FOLD_AFTER && !next_is_space && inside {
+                    self.break_to(indent);
+                } else {
+                    self.put(' ');
+                }
+                after_space = true;
+            } else {
+                if character == '\'' {
+                    self.text(quote);
+                }
+                self.put(character);
+                after_space = false;
+            }
+        }
+    }
+
+    fn double_quoted(&mut self, text: &str, indent: usize, place: Place) {
+        self.put('"');
+        let characters: Vec<char> = text.chars().collect();
+        let mut after_space = false;
+        for (position, &character) in characters.iter().enumerate() {
+            if character == ' ' {
+                let inside = position > 0 && position + 1 < characters.len();
+                if place == Place::Value && !after_space && self.column > FOLD_AFTER && inside {
+                    self.break_to(indent);
+                    if characters.get(position + 1) == Some(&' ') {
+                        self.put('\\');
+                    }
+                } else {
+                    self.put(' ');
+                }
+                after_space = true;
+                continue;
+            }
+            after_space = false;
+            match character {
+                '"' => self.text("\\\""),
+                '\\' => self.text("\\\\"),
+                '\n' => self.text("\\n"),
+                '\t' => self.text("\\t"),
+                '\r' => self.text("\\r"),
+                '\0' => self.text("\\0"),
+                '\u{7}' => self.text("\\a"),
+                '\u{8}' => self.text("\\b"),
+                '\u{b}' => self.text("\\v"),
+                '\u{c}' => self.text("\\f"),
+                '\u{1b}' => self.text("\\e"),
+                '\u{85}' => self.text("\\N"),
+                '\u{a0}' => self.text("\\_"),
+                '\u{2028}' => self.text("\\L"),
+                '\u{2029}' => self.text("\\P"),
+                other if is_printable(other) => self.put(other),
+                other => {
+                    let code = u32::from(other);
+                    let escaped = match code {
+                        0..=0xff => format!("\\x{code:02X}"),
+                        0x100..=0xffff => format!("\\u{code:04X}"),
+                        _ => format!("\\U{code:08X}"),
+                    };
+                    self.text(&escaped);
+                }
+            }
+        }
+        self.put('"');
+    }
+
+    /// `|`, with the marks for leading blanks and for the line breaks at the end.
+    fn literal(&mut self, text: &str, indent: usize) {
+        self.put('|');
+        if text.starts_with([' ', '\n']) {
+            self.put('2');
+        }
+        if !text.ends_with('\n') {
+            self.put('-');
+        } else if text.ends_with("\n\n") || text == "\n" {
+            self.put('+');
+        }
+        let body = text.strip_suffix('\n').unwrap_or(text);
+        for line in body.split('\n') {
+            self.newline();
+            if !line.is_empty() {
+                self.text(&" ".repeat(indent));
+                self.text(line);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Key,
+    Value,
+}
+
+/// Which ways of writing a string are open to it in block context.
+struct Shape {
+    plain: bool,
+    single: bool,
+    block: bool,
+}
+
+impl Shape {
+    fn of(text: &str) -> Self {
+        let characters: Vec<char> = text.chars().collect();
+        let blank = |position: usize| characters.get(position).is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
+        let mut shape = Self { plain: true, single: true, block: true };
+        if characters.is_empty() {
+            return Self { plain: false, single: true, block: false };
+        }
+        if text.starts_with("---") || text.starts_with("...") {
+            shape.plain = false;
+        }
+        for (position, &character) in characters.iter().enumerate() {
+            let before_blank = blank(position + 1);
+            let indicator = match character {
+                '#' => position == 0 || blank(position - 1),
+                ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => position == 0,
+                '?' | '-' => position == 0 && before_blank,
+                ':' => before_blank,
+                _ => false,
+            };
+            if indicator || character == '\n' {
+                shape.plain = false;
+            }
+            if character != '\n' && !is_printable(character) {
+                shape = Self { plain: false, single: false, block: false };
+                return shape;
+            }
+            if character == ' ' && characters.get(position + 1) == Some(&'\n') {
+                return Self { plain: false, single: false, block: false };
+            }
+            if character == '\n' && characters.get(position + 1) == Some(&' ') {
+                shape.plain = false;
+                shape.single = false;
+            }
+        }
+        if text.starts_with([' ', '\n']) || text.ends_with([' ', '\n']) {
+            shape.plain = false;
+        }
+        if text.ends_with(' ') {
+            shape.block = false;
+        }
+        shape
+    }
+}
+
+fn is_printable(character: char) -> bool {
+    matches!(character,
+        ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
+        || character == '\u{85}'
+}
+
+fn reads_as_another_type(text: &str) -> bool {
+    const WORDS: [&str; 39] = [
+        "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "y", "Y", "yes", "Yes", "YES",
+        "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF", ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF",
+        "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
+    ];
+    WORDS.contains(&text) || text == "<<" || is_number(text) || is_date(text) || is_base60(text)
+}
+
+fn is_number(text: &str) -> bool {
+    let text = text.replace('_', "");
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(&text);
+    for (prefixes, radix) in [(["0x", "0X"], 16), (["0o", "0O"], 8), (["0b", "0B"], 2)] {
+        if let Some(rest) = prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix)) {
+            return !rest.is_empty() && rest.chars().all(|c| c.is_digit(radix));
+        }
+    }
+    let (mantissa, exponent) = match digits.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (digits, None),
+    };
+    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let mantissa_fits = match mantissa.split_once('.') {
+        Some((whole, fraction)) => all_digits(whole) && all_digits(fraction) && !(whole.is_empty() && fraction.is_empty()),
+        None => !mantissa.is_empty() && all_digits(mantissa),
+    };
+    let exponent_fits = exponent.is_none_or(|exponent| {
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        !exponent.is_empty() && all_digits(exponent)
+    });
+    mantissa_fits && exponent_fits
+}
+
+/// `2026-1-2`, alone or followed by a time.
+fn is_date(text: &str) -> bool {
+    let mut parts = text.splitn(3, '-');
+    let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return false };
+    let digits = |part: &str, most: usize| !part.is_empty() && part.len() <= most && part.bytes().all(|b| b.is_ascii_digit());
+    let (day, time) = match rest.find(['T', 't', ' ']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    year.len() == 4
+        && digits(year, 4)
+        && digits(month, 2)
+        && digits(day, 2)
+        && time.is_none_or(|time| time.split(':').count() == 3 && time.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `1:30`, which older YAML reads as sixties.
+fn is_base60(text: &str) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let mut parts = digits.split(':');
+    let first = parts.next().unwrap_or_default();
+    let rest: Vec<&str> = parts.collect();
+    !rest.is_empty()
+        && first.starts_with(|c: char| c.is_ascii_digit())
+        && first.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+        && rest.iter().enumerate().all(|(position, part)| {
+            let whole = if position + 1 == rest.len() { part.split('.').next().unwrap_or_default() } else { part };
+            !whole.is_empty() && whole.len() <= 2 && whole.bytes().all(|b| b.is_ascii_digit()) && whole < "60"
+        })
+}
+
+fn format_number(number: &Number) -> String {
+    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
+    let exponential = format!("{float:e}");
+    let Some((mantissa, exponent)) = exponential.split_once('e') else { return number.to_string() };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..6).contains(&exponent) {
+        return format!("{float}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    let mut out = String::from(mantissa);
+    let _ = write!(out, "e{sign}{:02}", exponent.abs());
+    out
+}
+
+/// Runs of digits compare as numbers, letters after everything else.
+fn natural(a: &str, b: &str) -> Ordering {
+    let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    for position in 0..left.len().min(right.len()) {
+        let (l, r) = (left[position], right[position]);
+        if l == r {
+            continue;
+        }
+        match (l.is_alphabetic(), r.is_alphabetic()) {
+            (true, true) => return l.cmp(&r),
+            (true, false) => return Ordering::Greater,
+            (false, true) => return Ordering::Less,
+            (false, false) => {}
+        }
+        // A digit that differs deep inside a number: both numbers share the digits before it.
+        let shared_nonzero = (l == '0' || r == '0')
+            && left[..position].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0');
+        let number = |characters: &[char]| {
+            let run: Vec<char> = characters[position..].iter().copied().take_while(char::is_ascii_digit).collect();
+            let value = run.iter().fold(u128::from(shared_nonzero), |sum, digit| {
+                sum.saturating_mul(10).saturating_add(u128::from(digit.to_digit(10).unwrap_or_default()))
+            });
+            (value, run.len())
+        };
+        return number(&left).cmp(&number(&right)).then(l.cmp(&r));
+    }
+    left.len().cmp(&right.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::to_yaml;
+
+    #[test]
+    fn keys_sort_as_people_count_and_look_alikes_are_quoted() {
+        let text = to_yaml(&json!({
+            "s10": "0x1f", "s2": "1.0", "n": 1.5, "big": 1_234_567.5, "empty": "", "list": [], "map": {}, "dash": "-",
+            "colon": "a: b", "lines": "one\ntwo\n", "day": "2026-01-01", "time": "1:30", "plain": "v0.10.0", "y": "y",
+        }));
+        assert_eq!(
+            text,
+            "big: 1.2345675e+06\ncolon: 'a: b'\ndash: '-'\nday: \"2026-01-01\"\nempty: \"\"\nlines: |\n  one\n  two\nlist: \
+             []\nmap: {}\nn: 1.5\nplain: v0.10.0\ns2: \"1.0\"\ns10: \"0x1f\"\ntime: \"1:30\"\n\"y\": \"y\"\n"
+        );
+    }
+
+    #[test]
+    fn sequences_stand_at_the_column_of_their_key_and_nest() {
+        let text = to_yaml(&json!({"plugins": [{"type": "a", "parameters": {"x": [1, 2]}}, {"type": "b"}]}));
+        assert_eq!(text, "plugins:\n- parameters:\n    x:\n    - 1\n    - 2\n  type: a\n- type: b\n");
+    }
+
+    #[test]
+    fn a_long_plain_scalar_folds_at_the_first_space_past_column_eighty() {
+        let text = to_yaml(&json!({"long": format!("{} {} {}", "a".repeat(60), "b".repeat(30), "c".repeat(5))}));
+        assert_eq!(text, format!("long: {} {}\n  {}\n", "a".repeat(60), "b".repeat(30), "c".repeat(5)));
+    }
+}

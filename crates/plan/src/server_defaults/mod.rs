@@ -1,0 +1,42 @@
+//! What the API server fills into the objects that we write.
+
+mod foreign;
+mod pod;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{DeploymentSpec, RollingUpdateDeployment},
+        core::v1::ServiceSpec,
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+pub(crate) use foreign::{http_route, inference_pool, inference_pool_x};
+
+/// `apps/v1` Deployments, with their pods.
+pub(crate) fn deployment(spec: &mut DeploymentSpec) {
+    spec.replicas.get_or_insert(1);
+    spec.revision_history_limit.get_or_insert(10);
+    spec.progress_deadline_seconds.get_or_insert(600);
+    let strategy = spec.strategy.get_or_insert_default();
+    let type_ = strategy.type_.get_or_insert_with(|| "RollingUpdate".into());
+    if type_ == "RollingUpdate" {
+        let rolling = strategy.rolling_update.get_or_insert_with(RollingUpdateDeployment::default);
+        let quarter = || IntOrString::String("25%".into());
+        rolling.max_surge.get_or_insert_with(quarter);
+        rolling.max_unavailable.get_or_insert_with(quarter);
+    }
+    pod::defaults(spec.template.spec.get_or_insert_default());
+}
+
+/// `v1` Services, but for addresses.
+pub(crate) fn service(spec: &mut ServiceSpec) {
+    spec.type_.get_or_insert_with(|| "ClusterIP".into());
+    spec.session_affinity.get_or_insert_with(|| "None".into());
+    spec.internal_traffic_policy.get_or_insert_with(|| "Cluster".into());
+    for port in spec.ports.iter_mut().flatten() {
+        port.protocol.get_or_insert_with(|| "TCP".into());
+        let number = port.port;
+        port.target_port.get_or_insert(IntOrString::Int(number));
+    }
+}

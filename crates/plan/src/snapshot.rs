@@ -1,0 +1,167 @@
+//! What was observed: the plain data that planning reads instead of a cluster.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    Metadata,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
+};
+use longboat_api::foreign::{
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x,
+};
+use longboat_compose::platform::Platform;
+
+/// Everything that planning one service looks at beside the service itself and its composed spec.
+///
+/// Objects are shared with the caches they come from. "Namespace" below is that of the service. More objects than
+/// asked for do no harm.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When the snapshot was taken: certificates expire by it.
+    pub now: Timestamp,
+    /// Which optional APIs the cluster serves, and its version.
+    pub capabilities: Capabilities,
+    /// The parsed `inferenceservice-config`.
+    pub platform: Arc<Platform>,
+    /// Where the platform is installed: presets, `inferenceservice-config`, the default Gateway.
+    pub system_namespace: String,
+    /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
+    pub cluster_domain: String,
+    /// The live children of the service, and objects of the names that its children would get.
+    pub deployments: Objects<Deployment>,
+    /// Services of the namespace, and those in the namespaces of the Gateways, which may be backing them.
+    pub services: Objects<Service>,
+    /// Service accounts of the namespace, `default` among them.
+    pub service_accounts: Objects<ServiceAccount>,
+    /// The TLS secret of the service, and the secrets that hold its storage credentials.
+    pub secrets: Objects<Secret>,
+    /// The CA bundle of the platform in the system namespace, and its copy in the namespace.
+    pub config_maps: Objects<ConfigMap>,
+    /// Pods of the service, for the addresses in its certificate.
+    pub pods: Objects<Pod>,
+    /// Roles of the namespace that belong to the service.
+    pub roles: Objects<Role>,
+    /// Role bindings of the namespace that belong to the service.
+    pub role_bindings: Objects<RoleBinding>,
+    /// The cluster role binding of the service's scheduler.
+    pub cluster_role_bindings: Objects<ClusterRoleBinding>,
+    /// HTTPRoutes of the namespace: the managed one, and those that the service references.
+    pub http_routes: Objects<HTTPRoute>,
+    /// InferencePools of the namespace.
+    pub inference_pools: Objects<InferencePool>,
+    /// InferencePools of the older group in the namespace.
+    pub inference_pools_x: Objects<inferencepool_x::InferencePool>,
+    /// Gateways, of all namespaces.
+    pub gateways: Objects<Gateway>,
+    /// Gateway classes.
+    pub gateway_classes: Objects<GatewayClass>,
+}
+
+/// Which optional APIs are served. What is missing degrades the feature that needs it, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `gateway.networking.k8s.io/v1`: Gateway, GatewayClass, HTTPRoute.
+    pub gateway_api: bool,
+    /// `inference.networking.k8s.io/v1`.
+    pub inference_pool: bool,
+    /// `inference.networking.x-k8s.io/v1alpha2`.
+    pub inference_pool_x: bool,
+    /// Major and minor of the API server, where known.
+    pub kubernetes: Option<(u32, u32)>,
+}
+
+/// Objects of one kind by namespace and name; cluster-scoped ones under the empty namespace.
+#[derive(Clone, Debug)]
+pub struct Objects<K>(BTreeMap<String, BTreeMap<String, Arc<K>>>);
+
+impl Snapshot {
+    /// A snapshot of a cluster that serves every optional API and holds nothing.
+    pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: impl Into<String>) -> Self {
+        Self {
+            now,
+            capabilities: Capabilities {
+                gateway_api: true,
+                inference_pool: true,
+                inference_pool_x: true,
+                kubernetes: None,
+            },
+            platform,
+            system_namespace: system_namespace.into(),
+            cluster_domain: "cluster.local".into(),
+            deployments: Objects::default(),
+            services: Objects::default(),
+            service_accounts: Objects::default(),
+            secrets: Objects::default(),
+            config_maps: Objects::default(),
+            pods: Objects::default(),
+            roles: Objects::default(),
+            role_bindings: Objects::default(),
+            cluster_role_bindings: Objects::default(),
+            http_routes: Objects::default(),
+            inference_pools: Objects::default(),
+            inference_pools_x: Objects::default(),
+            gateways: Objects::default(),
+            gateway_classes: Objects::default(),
+        }
+    }
+}
+
+// === impl Objects ===
+
+impl<K> Default for Objects<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
+    /// The object of that name, if it was observed.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
+        self.0.get(namespace)?.get(name).map(AsRef::as_ref)
+    }
+
+    /// Adds an object, replacing one of the same name.
+    pub fn insert(&mut self, object: Arc<K>) {
+        let metadata = object.metadata();
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let name = metadata.name.clone().unwrap_or_default();
+        self.0.entry(namespace).or_default().insert(name, object);
+    }
+
+    /// Takes an object out.
+    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.0.get_mut(namespace)?.remove(name)
+    }
+
+    /// The objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
+        self.0.get(namespace).into_iter().flat_map(BTreeMap::values).map(AsRef::as_ref)
+    }
+
+    /// All objects, by namespace and name.
+    pub fn iter(&self) -> impl Iterator<Item = &K> {
+        self.0.values().flat_map(BTreeMap::values).map(AsRef::as_ref)
+    }
+}
+
+impl<K: Metadata<Ty = ObjectMeta>> FromIterator<Arc<K>> for Objects<K> {
+    fn from_iter<T: IntoIterator<Item = Arc<K>>>(objects: T) -> Self {
+        let mut all = Self::default();
+        all.extend(objects);
+        all
+    }
+}
+
+impl<K: Metadata<Ty = ObjectMeta>> Extend<Arc<K>> for Objects<K> {
+    fn extend<T: IntoIterator<Item = Arc<K>>>(&mut self, objects: T) {
+        for object in objects {
+            self.insert(object);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `status.url` and `status.addresses` (contract/03 §7.5).
+
+use longboat_api::{
+    foreign::httproute::HTTPRoute,
+    v1alpha2::{Address, LLMInferenceServiceStatus, ModelReference, ObjectReference, ServiceAddress},
+};
+
+use super::World;
+use crate::{
+    context::Context,
+    names,
+    router::url::{self, Discovered},
+};
+
+/// Writes where the service answers. Without a route that is the workload Service, and the URL stays what it was.
+pub(super) fn report(world: &World, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) -> Result<(), String> {
+    let context = &world.context;
+    let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
+    if !has_route {
+        let scheme = if context.tls() { "https" } else { "http" };
+        let service = names::workload_service(context.name);
+        let url = format!("{scheme}://{service}.{}.svc.{}", context.namespace, context.snapshot.cluster_domain);
+        let address = Address { url: Some(url), ..Address::default() };
+        status.addresses = vec![ServiceAddress { address, ..ServiceAddress::default() }];
+        return Ok(());
+    }
+    let found = url::discover(context, routes)?;
+    status.url = url::preferred(context, &found).map(|entry| entry.url.clone());
+    status.addresses = found.iter().map(|entry| address(context, entry)).collect();
+    Ok(())
+}
+
+fn address(context: &Context, entry: &Discovered) -> ServiceAddress {
+    ServiceAddress {
+        address: Address {
+            name: Some(entry.kind(&context.snapshot.cluster_domain)),
+            url: Some(entry.url.clone()),
+            ..Address::default()
+        },
+        origin: Some(ObjectReference {
+            group: "gateway.networking.k8s.io".into(),
+            kind: "Gateway".into(),
+            name: entry.gateway.clone(),
+            namespace: Some(entry.gateway_namespace.clone()),
+        }),
+        models: models(context, entry.is_model_routing()),
+    }
+}
+
+/// Where the header chooses the model only the full name is unambiguous; elsewhere the server knows both.
+fn models(context: &Context, full_name_only: bool) -> Vec<ModelReference> {
+    let name = context.model_name();
+    let full = format!("publishers/{}/models/{name}", context.namespace);
+    let short = (!full_name_only).then(|| name.to_owned());
+    std::iter::once(full).chain(short).map(|name| ModelReference { name }).collect()
+}

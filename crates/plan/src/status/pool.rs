@@ -1,0 +1,142 @@
+//! Whether Gateways accept the pool (contract/03 §7.7).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use longboat_api::{
+    conditions::{Conditions, types},
+    foreign::{gateway::Gateway, inferencepool::InferencePool, inferencepool_x},
+    reasons::condition::{INFERENCE_POOL_FETCH_ERROR, INFERENCE_POOL_NOT_READY, WAITING_FOR_GATEWAY},
+    v1alpha2::{LLMInferenceServiceStatus, ObjectReference, SchedulerStatus},
+};
+
+use super::World;
+use crate::{names, scheduler};
+
+type Gateways<'a> = BTreeMap<(String, String), &'a Gateway>;
+
+/// What one pool's gateways say, whichever API it is of.
+struct Pool<'a> {
+    metadata: &'a ObjectMeta,
+    parents: Vec<(String, &'a str, &'a [Condition])>,
+}
+
+/// Reports the pool, managed or named by the user; false where the named one is missing.
+pub(super) fn report(
+    world: &World,
+    gateways: &Gateways,
+    status: &mut LLMInferenceServiceStatus,
+    conditions: &mut Conditions,
+) -> bool {
+    let context = &world.context;
+    let Some(scheduler) = context.scheduler() else {
+        conditions.clear(types::INFERENCE_POOL_READY);
+        if let Some(router) = &mut status.router {
+            router.scheduler = None;
+        }
+        return true;
+    };
+    let name = match scheduler.external_pool() {
+        Some(name) => name.to_owned(),
+        None => names::pool(context.name),
+    };
+    let verdict = if scheduler.external_pool().is_some() {
+        let Some(pool) = context.snapshot.inference_pools.get(context.namespace, &name) else {
+            let message = format!(
+                "failed to fetch referenced Inference Pool {}/{name}: InferencePool.inference.networking.k8s.io \"{name}\" \
+                 not found",
+                context.namespace
+            );
+            conditions.mark_false(types::INFERENCE_POOL_READY, INFERENCE_POOL_FETCH_ERROR, &message);
+            return false;
+        };
+        Pool::new(pool).objection(gateways)
+    } else {
+        managed(world, &name, gateways)
+    };
+    match verdict {
+        None => conditions.mark_true(types::INFERENCE_POOL_READY),
+        Some((reason, message)) => conditions.mark_false(types::INFERENCE_POOL_READY, reason, &message),
+    }
+    if let Some(router) = &mut status.router {
+        let reference = |group: &str, kind: &str, name: String| {
+            Some(ObjectReference { group: group.into(), kind: kind.into(), name, namespace: None })
+        };
+        router.scheduler = Some(SchedulerStatus {
+            inference_pool: reference("inference.networking.k8s.io", "InferencePool", name),
+            service: reference("", "Service", scheduler::service::name(context)),
+        });
+    }
+    true
+}
+
+/// The managed pool is ready in either API; where it is in neither, the newer one tells why.
+fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
+    let newer = world.applied.inference_pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name)).map(Pool::new);
+    let older = world.applied.inference_pools_x.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
+    let mut first = None;
+    for pool in newer.into_iter().chain(older.map(Pool::older)) {
+        let objection = pool.objection(gateways)?;
+        first = first.or(Some(objection));
+    }
+    first.or_else(|| {
+        let message =
+            format!("Inference Pool {}/{name} not found (checked v1 and v1alpha2)", world.context.namespace);
+        Some((INFERENCE_POOL_FETCH_ERROR, message))
+    })
+}
+
+// === impl Pool ===
+
+impl<'a> Pool<'a> {
+    fn new(pool: &'a InferencePool) -> Self {
+        let parents = pool.status.iter().flat_map(|status| &status.parents).map(|parent| {
+            (parent.parent_ref.namespace.clone(), parent.parent_ref.name.as_str(), parent.conditions.as_slice())
+        });
+        Self { metadata: &pool.metadata, parents: parents.collect() }
+    }
+
+    fn older(pool: &'a inferencepool_x::InferencePool) -> Self {
+        let parents = pool.status.iter().flat_map(|status| &status.parent).map(|parent| {
+            let namespace = parent.parent_ref.namespace.clone().unwrap_or_default();
+            (namespace, parent.parent_ref.name.as_str(), parent.conditions.as_slice())
+        });
+        Self { metadata: &pool.metadata, parents: parents.collect() }
+    }
+
+    /// Why the pool gets no traffic from these Gateways, or none. Without Gateways there is nobody to accept it.
+    fn objection(&self, gateways: &Gateways) -> Option<(&'static str, String)> {
+        let own_namespace = self.metadata.namespace.clone().unwrap_or_default();
+        let pool = format!("{own_namespace}/{}", self.metadata.name.as_deref().unwrap_or_default());
+        let namespace = |given: &str| if given.is_empty() { own_namespace.clone() } else { given.to_owned() };
+        let relevant: Vec<_> = self
+            .parents
+            .iter()
+            .filter(|(parent, name, _)| gateways.contains_key(&(namespace(parent), (*name).to_owned())))
+            .collect();
+        if relevant.is_empty() {
+            let message = format!("Inference Pool {pool} exists but no Gateway controller has accepted it yet");
+            return Some((WAITING_FOR_GATEWAY, message));
+        }
+        let silent = gateways.keys().find(|(gateway_namespace, gateway)| {
+            !relevant.iter().any(|(parent, name, _)| namespace(parent) == *gateway_namespace && name == gateway)
+        });
+        if let Some((gateway_namespace, gateway)) = silent {
+            let message = format!("Inference Pool {pool} is not yet accepted by gateway {gateway_namespace}/{gateway}");
+            return Some((WAITING_FOR_GATEWAY, message));
+        }
+        let generation = self.metadata.generation.unwrap_or_default();
+        relevant.iter().find_map(|(_, _, conditions)| {
+            let Some(accepted) = conditions.iter().find(|condition| condition.type_ == "Accepted") else {
+                return Some((INFERENCE_POOL_NOT_READY, format!("The inference pool {pool} is not ready")));
+            };
+            let seen = accepted.observed_generation.unwrap_or_default();
+            if accepted.status == "True" && (seen == 0 || seen >= generation) {
+                return None;
+            }
+            let Condition { status, reason, message, .. } = accepted;
+            let message = format!("{pool}: Accepted=\"{status}\" (reason \"{reason}\", message \"{message}\")");
+            Some((INFERENCE_POOL_NOT_READY, message))
+        })
+    }
+}

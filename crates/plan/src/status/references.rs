@@ -1,0 +1,83 @@
+//! `status.router` and `status.workloads`: what the service consists of (contract/03 §7.6, §8.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use longboat_api::{
+    foreign::httproute::HTTPRoute,
+    v1alpha2::{
+        GatewayStatusReference, LLMInferenceServiceStatus, ObjectReference, RouterStatus, ScaledReference, TypedReference,
+        WorkloadsStatus,
+    },
+};
+
+use super::World;
+use crate::names;
+
+const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+/// The Gateways that the routes name, whether they exist or not.
+pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) {
+    let context = &world.context;
+    if context.spec.router.as_ref().is_none_or(|router| router.route.is_none()) {
+        status.router = None;
+        return;
+    }
+    let mut gateways: BTreeMap<(String, String), (BTreeSet<String>, BTreeMap<String, ObjectReference>)> = BTreeMap::new();
+    for route in routes {
+        let namespace = route.metadata.namespace.as_deref().unwrap_or(context.namespace);
+        let name = route.metadata.name.clone().unwrap_or_default();
+        for parent in &route.spec.parent_refs {
+            let gateway = (parent.namespace.as_deref().unwrap_or(namespace).to_owned(), parent.name.clone());
+            let (listeners, http_routes) = gateways.entry(gateway).or_default();
+            listeners.extend(parent.section_name.clone());
+            http_routes.insert(name.clone(), reference("HTTPRoute", &name, namespace));
+        }
+    }
+    let previous = status.router.take().unwrap_or_default();
+    status.router = Some(RouterStatus {
+        gateways: gateways
+            .into_iter()
+            .map(|((namespace, name), (listeners, http_routes))| GatewayStatusReference {
+                reference: reference("Gateway", &name, &namespace),
+                listeners: listeners.into_iter().collect(),
+                http_routes: http_routes.into_values().collect(),
+            })
+            .collect(),
+        scheduler: previous.scheduler,
+        group: None,
+    });
+}
+
+/// The Deployments and the Service, with how many replicas can serve.
+pub(super) fn workloads(world: &World, status: &mut LLMInferenceServiceStatus) {
+    let context = &world.context;
+    let deployment = |name: String| {
+        let observed = world.applied.deployment(&name).and_then(|deployment| deployment.status.as_ref());
+        let available = observed.and_then(|status| status.available_replicas).unwrap_or_default();
+        Some(ScaledReference {
+            api_group: Some("apps".into()),
+            kind: "Deployment".into(),
+            name,
+            ready_replicas: Some(available),
+        })
+    };
+    status.workloads = Some(WorkloadsStatus {
+        primary: deployment(names::workload(context.name)),
+        prefill: None,
+        service: Some(TypedReference {
+            api_group: None,
+            kind: "Service".into(),
+            name: names::workload_service(context.name),
+        }),
+        scheduler: context.managed_scheduler().and_then(|_| deployment(names::scheduler(context.name))),
+    });
+}
+
+fn reference(kind: &str, name: &str, namespace: &str) -> ObjectReference {
+    ObjectReference {
+        group: GATEWAY_GROUP.into(),
+        kind: kind.into(),
+        name: name.into(),
+        namespace: Some(namespace.into()),
+    }
+}

@@ -1,0 +1,56 @@
+//! Whether Gateways accept the routes.
+
+use longboat_api::{
+    conditions::{Conditions, types},
+    foreign::httproute::HTTPRoute,
+    reasons::condition::HTTP_ROUTES_NOT_READY,
+};
+
+use super::World;
+use crate::{
+    names,
+    router::{acceptance, route},
+};
+
+/// The routes that the user names, and the managed one as it was read back.
+pub(super) fn in_play<'a>(world: &World<'a>) -> Vec<&'a HTTPRoute> {
+    let name = names::route(world.context.name);
+    let applied: &'a [HTTPRoute] = &world.applied.http_routes;
+    let managed = applied.iter().find(|route| route.metadata.name.as_ref() == Some(&name));
+    route::in_play(&world.context, managed)
+}
+
+/// Says which route waits for what.
+pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Conditions) {
+    if !has_route(world) {
+        conditions.clear(types::HTTP_ROUTES_READY);
+        return;
+    }
+    let objections: Vec<String> = routes
+        .iter()
+        .filter_map(|route| {
+            let objection = acceptance::objection(route)?;
+            let namespace = route.metadata.namespace.as_deref().unwrap_or(world.context.namespace);
+            Some(format!("{namespace}/{}: {objection}", route.metadata.name.as_deref().unwrap_or_default()))
+        })
+        .collect();
+    if objections.is_empty() {
+        conditions.mark_true(types::HTTP_ROUTES_READY);
+    } else {
+        let message = format!("The following HTTPRoutes are not ready: [{}]", objections.join(" "));
+        conditions.mark_false(types::HTTP_ROUTES_READY, HTTP_ROUTES_NOT_READY, &message);
+    }
+}
+
+/// Nothing is known of them in this pass.
+pub(super) fn forget(world: &World, conditions: &mut Conditions) {
+    let refs = world.context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(|route| route.refs());
+    if refs.count() > 0 || !has_route(world) {
+        conditions.clear(types::HTTP_ROUTES_READY);
+    }
+}
+
+fn has_route(world: &World) -> bool {
+    let router = world.context.spec.router.as_ref();
+    router.and_then(|router| router.route.as_ref()).is_some_and(|route| route.http.is_some())
+}

@@ -1,0 +1,65 @@
+//! What a live certificate covers, and until when.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use k8s_openapi::jiff::Timestamp;
+use x509_parser::{
+    extensions::{GeneralName, ParsedExtension},
+    pem::Pem,
+};
+
+/// The facts of a certificate that decide whether it is still good.
+pub(super) struct Certificate {
+    dns_names: BTreeSet<String>,
+    addresses: BTreeSet<IpAddr>,
+    not_after: Timestamp,
+}
+
+// === impl Certificate ===
+
+impl Certificate {
+    /// Reads the first certificate of a PEM text.
+    pub(super) fn parse(pem: &[u8]) -> Option<Self> {
+        let pem = Pem::iter_from_buffer(pem).next()?.ok()?;
+        let certificate = pem.parse_x509().ok()?;
+        let mut facts = Self {
+            dns_names: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            not_after: Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?,
+        };
+        for extension in certificate.extensions() {
+            let ParsedExtension::SubjectAlternativeName(names) = extension.parsed_extension() else { continue };
+            for name in &names.general_names {
+                match name {
+                    GeneralName::DNSName(name) => {
+                        facts.dns_names.insert((*name).to_owned());
+                    }
+                    GeneralName::IPAddress(bytes) => {
+                        let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+                        let v6 = <[u8; 16]>::try_from(*bytes).map(IpAddr::from);
+                        facts.addresses.extend(v4.or(v6));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some(facts)
+    }
+
+    /// Why the certificate will not do, or none. Covering more than is asked for is fine.
+    pub(super) fn objection(&self, dns_names: &[String], addresses: &[IpAddr], now: Timestamp) -> Option<String> {
+        if self.not_after <= now {
+            return Some(format!("it was valid until {}", self.not_after));
+        }
+        if let Some(name) = dns_names.iter().find(|name| !self.dns_names.contains(*name)) {
+            return Some(format!("it does not cover {name}"));
+        }
+        let address = addresses.iter().find(|address| !self.addresses.contains(address))?;
+        Some(format!("it does not cover {address}"))
+    }
+}
+
+/// Whether a PEM text holds a PKCS#8 private key.
+pub(super) fn is_private_key(pem: &[u8]) -> bool {
+    Pem::iter_from_buffer(pem).next().is_some_and(|pem| pem.is_ok_and(|pem| pem.label == "PRIVATE KEY"))
+}

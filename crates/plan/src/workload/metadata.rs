@@ -1,0 +1,37 @@
+//! Which labels and annotations travel from the service to its pods (contract/02 §11.7).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use longboat_api::{annotations, labels};
+
+use crate::{context::Context, labels::Map};
+
+/// Copies the keys that other controllers act on from the service's metadata to `target`.
+pub(super) fn propagate_from_service(context: &Context, target: &mut ObjectMeta) {
+    let metadata = &context.service.metadata;
+    copy(metadata.labels.as_ref(), &labels::PROPAGATED_PREFIXES, &mut target.labels);
+    copy(metadata.annotations.as_ref(), &annotations::PROPAGATED_PREFIXES, &mut target.annotations);
+}
+
+/// Copies what the workload's spec asks for onto its pods.
+pub(super) fn propagate_from_spec(labels: &Map, annotations: &Map, target: &mut ObjectMeta) {
+    if !labels.is_empty() {
+        target.labels.get_or_insert_default().extend(labels.clone());
+    }
+    let annotations: Map = without_routing_mark(annotations);
+    if !annotations.is_empty() {
+        target.annotations.get_or_insert_default().extend(annotations);
+    }
+}
+
+/// The mark by which presets say that they understand routing by model name is for the route, not for pods.
+pub(super) fn without_routing_mark(annotations: &Map) -> Map {
+    annotations.iter().filter(|(key, _)| *key != longboat_api::annotations::MODEL_BASED_ROUTING).map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+fn copy(from: Option<&Map>, prefixes: &[&str], to: &mut Option<Map>) {
+    for (key, value) in from.into_iter().flatten() {
+        if prefixes.iter().any(|prefix| key.starts_with(prefix)) {
+            to.get_or_insert_default().insert(key.clone(), value.clone());
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The Service in front of the pods that serve (contract/02 §12).
+
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use longboat_api::labels::component;
+
+use super::metadata;
+use crate::{context::Context, labels, names, owner};
+
+/// What the presets' servers, or the sidecars before them, listen on.
+const PORT: i32 = 8000;
+
+/// One port, named for the protocol that is spoken on it.
+pub(super) fn plan(context: &Context) -> Service {
+    let workload = &context.spec.workload;
+    let mut own_labels = labels::of(component::WORKLOAD, context.name);
+    own_labels.extend(workload.labels.clone());
+    let mut object = owner::child(context, names::workload_service(context.name), own_labels);
+    object.annotations = Some(metadata::without_routing_mark(&workload.annotations)).filter(|all| !all.is_empty());
+    let protocol = if context.tls() { "https" } else { "http" };
+    Service {
+        metadata: object,
+        spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".into()),
+            selector: Some(labels::workload_selector(context.name)),
+            ports: Some(vec![ServicePort {
+                name: Some(protocol.into()),
+                app_protocol: Some(protocol.into()),
+                protocol: Some("TCP".into()),
+                port: PORT,
+                target_port: Some(IntOrString::Int(PORT)),
+                node_port: None,
+            }]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}

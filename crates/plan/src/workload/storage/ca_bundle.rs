@@ -1,0 +1,74 @@
+//! Certificates of private endpoints, mounted into the download container (contract/02 §14.7).
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{Attachment, add_mount, add_volume, initializer::add_env};
+use crate::context::Context;
+
+/// The copy of the platform's bundle in each namespace that uses it.
+const COPY: &str = "global-ca-bundle";
+const KEY: &str = "cabundle.crt";
+const VOLUME: &str = "cabundle-cert";
+const DEFAULT_PATH: &str = "/etc/ssl/custom-certs";
+
+/// Mounts the bundle that the credentials name, or else the platform's.
+pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Attachment) {
+    let env = |name: &str| {
+        container.env.iter().flatten().find(|variable| variable.name == name).and_then(|variable| variable.value.clone())
+    };
+    let storage = &attachment.platform.storage_initializer;
+    let named = env("AWS_CA_BUNDLE_CONFIGMAP").filter(|name| !name.is_empty());
+    if named.is_none() && storage.ca_bundle_config_map_name.is_empty() {
+        return;
+    }
+    let config_map = named.unwrap_or_else(|| {
+        if attachment.namespace == attachment.system_namespace {
+            storage.ca_bundle_config_map_name.clone()
+        } else {
+            COPY.to_owned()
+        }
+    });
+    let path = env("AWS_CA_BUNDLE")
+        .and_then(|file| file.rsplit_once('/').map(|(directory, _)| directory.to_owned()))
+        .or_else(|| Some(storage.ca_bundle_volume_mount_path.clone()).filter(|path| !path.is_empty()))
+        .unwrap_or_else(|| DEFAULT_PATH.to_owned());
+    add_env(container, "CA_BUNDLE_CONFIGMAP_NAME", &config_map);
+    add_env(container, "CA_BUNDLE_VOLUME_MOUNT_POINT", &path);
+    let mount =
+        VolumeMount { name: VOLUME.into(), mount_path: path, read_only: Some(true), ..VolumeMount::default() };
+    add_mount(container, mount);
+    let source = ConfigMapVolumeSource { name: config_map, ..ConfigMapVolumeSource::default() };
+    add_volume(pod, Volume { name: VOLUME.into(), config_map: Some(source), ..Volume::default() });
+}
+
+/// The copy of the platform's bundle in the service's namespace, where the platform has one.
+///
+/// # Errors
+/// When the platform names a bundle that does not exist, or has no certificates in it.
+pub(crate) fn copy(context: &Context) -> Result<Option<ConfigMap>, String> {
+    let snapshot = context.snapshot;
+    let name = &snapshot.platform.storage_initializer.ca_bundle_config_map_name;
+    if name.is_empty() || context.namespace == snapshot.system_namespace {
+        return Ok(None);
+    }
+    let source = snapshot.config_maps.get(&snapshot.system_namespace, name);
+    let bundle = source.and_then(|source| source.data.as_ref()).and_then(|data| data.get(KEY));
+    let Some(bundle) = bundle else {
+        return Err(format!(
+            "the CA bundle of the platform, ConfigMap {}/{name} with the key \"{KEY}\", does not exist",
+            snapshot.system_namespace
+        ));
+    };
+    Ok(Some(ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(COPY.into()),
+            namespace: Some(context.namespace.into()),
+            ..ObjectMeta::default()
+        },
+        data: Some([(KEY.to_owned(), bundle.clone())].into()),
+        ..ConfigMap::default()
+    }))
+}

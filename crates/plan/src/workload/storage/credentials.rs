@@ -1,0 +1,133 @@
+//! Credentials for the download container, from the secrets of its service account (contract/02 §14.4).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{
+        Container, EnvVar, EnvVarSource, PodSpec, Secret, SecretKeySelector, SecretVolumeSource, ServiceAccount, Volume,
+        VolumeMount,
+    },
+};
+
+use super::{Attachment, StorageError, add_mount, add_volume, initializer::literal, s3};
+
+const IAM_ROLE: &str = "eks.amazonaws.com/role-arn";
+
+/// Adds what the account's secrets hold. Secrets are recognised by their keys; the model's scheme does not matter.
+pub(super) fn add(
+    pod: &mut PodSpec,
+    container: &mut Container,
+    account: &ServiceAccount,
+    attachment: &Attachment,
+) -> Result<(), StorageError> {
+    let credentials = &attachment.platform.credentials;
+    if let Some(annotations) = account.metadata.annotations.as_ref().filter(|all| all.contains_key(IAM_ROLE)) {
+        let source = s3::Source { annotations: Some(annotations), data: None, platform: &credentials.s3 };
+        container.env.get_or_insert_default().extend(source.env());
+    }
+    let annotation = Some(credentials.storage_secret_name_annotation.as_str()).filter(|key| !key.is_empty());
+    let annotated =
+        annotation.and_then(|key| attachment.service.metadata.annotations.as_ref().and_then(|all| all.get(key)));
+    let names: Vec<&str> = match annotated {
+        Some(name) => vec![name],
+        None => account.secrets.iter().flatten().filter_map(|reference| reference.name.as_deref()).collect(),
+    };
+    for name in names {
+        let secret = attachment
+            .secrets
+            .get(attachment.namespace, name)
+            .ok_or_else(|| StorageError::SecretNotFound(name.to_owned()))?;
+        add_secret(pod, container, name, secret, attachment);
+    }
+    if container.env.as_ref().is_some_and(Vec::is_empty) {
+        container.env = None;
+    }
+    Ok(())
+}
+
+fn add_secret(pod: &mut PodSpec, container: &mut Container, name: &str, secret: &Secret, attachment: &Attachment) {
+    let credentials = &attachment.platform.credentials;
+    let none = BTreeMap::new();
+    let data = secret.data.as_ref().unwrap_or(&none);
+    let has = |key: &str| data.contains_key(key);
+    let or = |configured: &str, fallback: &str| {
+        if configured.is_empty() { fallback.to_owned() } else { configured.to_owned() }
+    };
+    let s3_secret_key = or(&credentials.s3.secret_access_key_name, "awsSecretAccessKey");
+    let gcs_file = or(&credentials.gcs_credential_file_name, "gcloud-application-credentials.json");
+
+    if has(&s3_secret_key) {
+        let s3_key_id = or(&credentials.s3.access_key_id_name, "awsAccessKeyID");
+        set_env(container, from_secret("AWS_ACCESS_KEY_ID", name, &s3_key_id));
+        set_env(container, from_secret("AWS_SECRET_ACCESS_KEY", name, &s3_secret_key));
+        let annotations = secret.metadata.annotations.as_ref();
+        for variable in (s3::Source { annotations, data: Some(data), platform: &credentials.s3 }).env() {
+            set_env(container, variable);
+        }
+    } else if has(&gcs_file) {
+        mount_secret(pod, container, "user-gcp-sa", name, "/var/secrets/");
+        set_env(container, literal("GOOGLE_APPLICATION_CREDENTIALS", &format!("/var/secrets/{gcs_file}")));
+    } else if has("AZ_CLIENT_ID") || has("AZURE_CLIENT_ID") || has("AZURE_ACCESS_TOKEN") {
+        azure(container, name, data);
+    } else if has("AZURE_STORAGE_ACCESS_KEY") {
+        set_env(container, from_secret("AZURE_STORAGE_ACCESS_KEY", name, "AZURE_STORAGE_ACCESS_KEY"));
+    } else if let Some(host) = data.get("https-host") {
+        let headers = data.get("headers").map(text).unwrap_or_default();
+        set_env(container, literal(&format!("{}-headers", text(host)), &headers));
+    } else if has("HDFS_NAMENODE") {
+        mount_secret(pod, container, "hdfs-secrets", name, "/var/secrets/kserve-hdfscreds");
+    } else if let Some(token) = ["HF_TOKEN", "MODELSCOPE_API_TOKEN"].into_iter().find(|key| has(key)) {
+        set_env(container, from_secret(token, name, token));
+    }
+}
+
+/// The tenant is always asked for; the rest only where the secret has it, under its present or its former key.
+fn azure(container: &mut Container, secret: &str, data: &BTreeMap<String, ByteString>) {
+    const KEYS: [(&str, &str); 5] = [
+        ("AZURE_SUBSCRIPTION_ID", "AZ_SUBSCRIPTION_ID"),
+        ("AZURE_TENANT_ID", "AZ_TENANT_ID"),
+        ("AZURE_CLIENT_ID", "AZ_CLIENT_ID"),
+        ("AZURE_CLIENT_SECRET", "AZ_CLIENT_SECRET"),
+        ("AZURE_ACCESS_TOKEN", "AZURE_ACCESS_TOKEN"),
+    ];
+    for (present, former) in KEYS {
+        let key = if data.contains_key(present) {
+            present
+        } else if data.contains_key(former) {
+            former
+        } else if present == "AZURE_TENANT_ID" {
+            present
+        } else {
+            continue;
+        };
+        set_env(container, from_secret(present, secret, key));
+    }
+}
+
+fn text(bytes: &ByteString) -> String {
+    String::from_utf8_lossy(&bytes.0).into_owned()
+}
+
+fn from_secret(name: &str, secret: &str, key: &str) -> EnvVar {
+    let selector = SecretKeySelector { name: secret.into(), key: key.into(), optional: None };
+    let source = EnvVarSource { secret_key_ref: Some(selector), ..EnvVarSource::default() };
+    EnvVar { name: name.into(), value: None, value_from: Some(source) }
+}
+
+/// Appends a variable; where the name exists already, replaces its literal value only.
+fn set_env(container: &mut Container, variable: EnvVar) {
+    let env = container.env.get_or_insert_default();
+    match env.iter_mut().find(|present| present.name == variable.name) {
+        Some(present) => present.value = variable.value,
+        None => env.push(variable),
+    }
+}
+
+fn mount_secret(pod: &mut PodSpec, container: &mut Container, volume: &str, secret: &str, path: &str) {
+    let mount =
+        VolumeMount { name: volume.into(), mount_path: path.into(), read_only: Some(true), ..VolumeMount::default() };
+    add_mount(container, mount);
+    let source = SecretVolumeSource { secret_name: Some(secret.into()), ..SecretVolumeSource::default() };
+    add_volume(pod, Volume { name: volume.into(), secret: Some(source), ..Volume::default() });
+}

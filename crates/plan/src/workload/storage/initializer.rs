@@ -1,0 +1,150 @@
+//! Models that an init container downloads.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Container, EmptyDirVolumeSource, EnvVar, PodSpec, ResourceRequirements, Volume, VolumeMount},
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::{
+    Attachment, INITIALIZER, MAIN, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut, credentials,
+    initializer,
+};
+use crate::event::{EventType, PlannedEvent};
+
+const VOLUME: &str = "kserve-provision-location";
+
+/// Settings that make downloads from the Hugging Face hub fast.
+const HF_DEFAULTS: [(&str, &str); 3] =
+    [("HF_HUB_ENABLE_HF_TRANSFER", "1"), ("HF_XET_HIGH_PERFORMANCE", "1"), ("HF_XET_NUM_CONCURRENT_RANGE_GETS", "8")];
+
+/// Appends the download container, merged with the one the user may have described, and mounts what it fetches.
+pub(super) fn attach(
+    pod: &mut PodSpec,
+    uri: &str,
+    scheme: &str,
+    attachment: &Attachment,
+) -> Result<Vec<PlannedEvent>, StorageError> {
+    let mut events = Vec::new();
+    let mut container = managed(uri, attachment);
+    if let Some(user) = take_user_container(pod) {
+        if user.args.is_some() || user.command.is_some() {
+            events.push(PlannedEvent {
+                type_: EventType::Warning,
+                reason: "StorageInitializerOverride",
+                message: format!(
+                    "args and command of the {INITIALIZER} init container in the template are ignored: they are managed"
+                ),
+            });
+        }
+        container = merge_user_container(container, &user)?;
+    }
+    let empty = EmptyDirVolumeSource::default();
+    add_volume(pod, Volume { name: VOLUME.into(), empty_dir: Some(empty), ..Volume::default() });
+    if let Some(main) = container_mut(pod, MAIN) {
+        let mount = VolumeMount {
+            name: VOLUME.into(),
+            mount_path: MODEL_PATH.into(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        };
+        add_mount(main, mount);
+    }
+    if let Some(account) = attachment.service_account {
+        credentials::add(pod, &mut container, account, attachment)?;
+        if scheme == "hf" && wants_hf_defaults(attachment.live) {
+            for (name, value) in HF_DEFAULTS {
+                add_env(&mut container, name, value);
+            }
+        }
+    }
+    if scheme != "hf" {
+        ca_bundle::add(pod, &mut container, attachment);
+    }
+    pod.init_containers.get_or_insert_default().push(container);
+    Ok(events)
+}
+
+fn managed(uri: &str, attachment: &Attachment) -> Container {
+    let storage = &attachment.platform.storage_initializer;
+    let image = attachment
+        .live
+        .and_then(initializer)
+        .and_then(|container| container.image.clone())
+        .unwrap_or_else(|| storage.image.clone());
+    let quantities = |cpu: &str, memory: &str| -> BTreeMap<String, Quantity> {
+        [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))].into()
+    };
+    let mut env = Vec::new();
+    if let Some(resource) = attachment.confidential {
+        env.push(literal("CONFIDENTIAL_ENABLED", "true"));
+        if !resource.is_empty() {
+            env.push(literal("CONFIDENTIAL_RESOURCE_ID", resource));
+        }
+    }
+    Container {
+        name: INITIALIZER.into(),
+        image: Some(image),
+        args: Some(vec![uri.to_owned(), MODEL_PATH.to_owned()]),
+        env: Some(env).filter(|env| !env.is_empty()),
+        resources: Some(ResourceRequirements {
+            limits: Some(quantities(&storage.cpu_limit, &storage.memory_limit)),
+            requests: Some(quantities(&storage.cpu_request, &storage.memory_request)),
+            ..ResourceRequirements::default()
+        }),
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        volume_mounts: Some(vec![VolumeMount {
+            name: VOLUME.into(),
+            mount_path: MODEL_PATH.into(),
+            ..VolumeMount::default()
+        }]),
+        ..Container::default()
+    }
+}
+
+fn take_user_container(pod: &mut PodSpec) -> Option<Container> {
+    let list = pod.init_containers.as_mut()?;
+    let at = list.iter().position(|container| container.name == INITIALIZER)?;
+    Some(list.remove(at))
+}
+
+/// The user's container over the managed one, which keeps its name, arguments and command.
+fn merge_user_container(managed: Container, user: &Container) -> Result<Container, StorageError> {
+    let failed = |error: &dyn std::fmt::Display| StorageError::Override(error.to_string());
+    let base = serde_json::to_value(&managed).map_err(|error| failed(&error))?;
+    let mut patch = serde_json::to_value(user).map_err(|error| failed(&error))?;
+    if let Some(fields) = patch.as_object_mut() {
+        fields.remove("args");
+        fields.remove("command");
+    }
+    let merged = longboat_patch::strategic::merge(base, patch, "io.k8s.api.core.v1.Container").map_err(|error| failed(&error))?;
+    let mut merged: Container = serde_json::from_value(merged).map_err(|error| failed(&error))?;
+    // Merging by name can leave both forms of a variable's value: the user's form counts.
+    for variable in merged.env.iter_mut().flatten().filter(|variable| variable.value.is_some() && variable.value_from.is_some()) {
+        let from_user = user.env.iter().flatten().find(|candidate| candidate.name == variable.name);
+        if from_user.is_some_and(|candidate| candidate.value_from.is_some()) {
+            variable.value = None;
+        } else {
+            variable.value_from = None;
+        }
+    }
+    Ok(merged)
+}
+
+/// Running workloads that were made without these settings keep running without them.
+fn wants_hf_defaults(live: Option<&PodSpec>) -> bool {
+    live.and_then(initializer)
+        .is_none_or(|container| container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_")))
+}
+
+pub(super) fn literal(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
+}
+
+pub(super) fn add_env(container: &mut Container, name: &str, value: &str) {
+    let env = container.env.get_or_insert_default();
+    if !env.iter().any(|variable| variable.name == name) {
+        env.push(literal(name, value));
+    }
+}

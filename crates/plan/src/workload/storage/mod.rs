@@ -1,0 +1,162 @@
+//! How a model's weights get into a pod (contract/02 §14).
+
+mod ca_bundle;
+mod credentials;
+mod initializer;
+mod oci;
+mod pvc;
+mod s3;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, Secret, ServiceAccount, Volume, VolumeMount};
+use longboat_api::{
+    annotations::{LOCAL_MODEL_PVC_NAME, LOCAL_MODEL_SOURCE_URI},
+    labels::LOCAL_MODEL,
+    v1alpha2::LLMInferenceService,
+};
+use longboat_compose::platform::Platform;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::{event::PlannedEvent, snapshot::Objects};
+
+pub(crate) use ca_bundle::copy as ca_bundle_copy;
+pub(crate) use oci::mode as oci_mode;
+
+/// The container that serves the model.
+pub(crate) const MAIN: &str = "main";
+/// The init container that downloads it.
+pub(crate) const INITIALIZER: &str = "storage-initializer";
+const MODEL_PATH: &str = "/mnt/models";
+
+/// Why a model cannot be attached to a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StorageError {
+    /// The URI has no scheme.
+    #[error("invalid model URI: {0}")]
+    InvalidUri(String),
+    /// A scheme that nothing here can fetch.
+    #[error("unsupported schema in model URI: {0}")]
+    UnsupportedScheme(String),
+    /// OCI images as models are switched off in `inferenceservice-config`.
+    #[error("OCI modelcars is not enabled: set `enableModelcar` or `ociModelMode` in storageInitializer of inferenceservice-config")]
+    OciDisabled,
+    /// The pod has no container that could take the model.
+    #[error("no container found with name {MAIN}")]
+    NoMainContainer,
+    /// Something else is mounted where the model goes.
+    #[error("volume \"{volume}\" is already mounted at {path}, where the model image goes")]
+    PathTaken {
+        /// The mount that is in the way.
+        volume: String,
+        /// Where.
+        path: &'static str,
+    },
+    /// A secret of the service account, or of the storage annotation, that does not exist.
+    #[error("secrets \"{0}\" not found")]
+    SecretNotFound(String),
+    /// The local model cache labels a service without saying where the cache is.
+    #[error("annotation {0} is missing on a service with the label {LOCAL_MODEL}")]
+    LocalModelAnnotation(&'static str),
+    /// The user's `storage-initializer` container cannot be merged onto the managed one.
+    #[error("cannot merge the storage-initializer container of the template: {0}")]
+    Override(String),
+}
+
+/// What decides how a model is attached.
+pub(crate) struct Attachment<'a> {
+    pub(crate) service: &'a LLMInferenceService,
+    pub(crate) namespace: &'a str,
+    /// The model's URI after composition.
+    pub(crate) uri: &'a str,
+    /// `spec.storageInitializer.enabled`.
+    pub(crate) enabled: bool,
+    /// `spec.model.confidential` where it is enabled: the resource to attest for, possibly empty.
+    pub(crate) confidential: Option<&'a str>,
+    pub(crate) platform: &'a Platform,
+    /// The system namespace, where the CA bundle is read under its own name.
+    pub(crate) system_namespace: &'a str,
+    /// The account that pods run with, or `default`; none where that does not exist.
+    pub(crate) service_account: Option<&'a ServiceAccount>,
+    pub(crate) secrets: &'a Objects<Secret>,
+    /// The pod spec that runs now: an upgrade must not restart pods to exchange the initializer's image.
+    pub(crate) live: Option<&'a PodSpec>,
+}
+
+/// Mounts the model at `/mnt/models` of the container `main`, by the means that the URI's scheme asks for.
+///
+/// # Errors
+/// For URIs that cannot be attached, and for credentials that do not exist.
+pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<PlannedEvent>, StorageError> {
+    if !attachment.uri.contains("://") {
+        return Err(StorageError::InvalidUri(attachment.uri.to_owned()));
+    }
+    if !attachment.enabled {
+        return Ok(Vec::new());
+    }
+    let local = local_model_uri(attachment)?;
+    let uri = local.as_deref().unwrap_or(attachment.uri);
+    let (scheme, rest) = uri.split_once("://").unwrap_or_default();
+    match scheme {
+        "pvc" => {
+            remove_user_initializer(pod);
+            pvc::attach(pod, rest);
+            Ok(Vec::new())
+        }
+        "oci" => {
+            remove_user_initializer(pod);
+            oci::attach(pod, rest, attachment.platform)?;
+            Ok(Vec::new())
+        }
+        "oci+native" => {
+            oci::attach_native(pod, rest)?;
+            Ok(Vec::new())
+        }
+        "hf" | "s3" | "gs" | "http" | "https" => initializer::attach(pod, uri, scheme, attachment),
+        _ => Err(StorageError::UnsupportedScheme(uri.to_owned())),
+    }
+}
+
+/// Where the local model cache holds this model, if the service is labelled to use it.
+fn local_model_uri(attachment: &Attachment) -> Result<Option<String>, StorageError> {
+    let metadata = &attachment.service.metadata;
+    if !metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LOCAL_MODEL)) {
+        return Ok(None);
+    }
+    let annotation = |key: &'static str| {
+        metadata.annotations.as_ref().and_then(|all| all.get(key)).ok_or(StorageError::LocalModelAnnotation(key))
+    };
+    let (source, claim) = (annotation(LOCAL_MODEL_SOURCE_URI)?, annotation(LOCAL_MODEL_PVC_NAME)?);
+    let digest = Sha256::digest(source.as_bytes());
+    let key: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let below = attachment.uri.strip_prefix(source.as_str()).unwrap_or_default();
+    Ok(Some(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/'))))
+}
+
+fn remove_user_initializer(pod: &mut PodSpec) {
+    if let Some(list) = &mut pod.init_containers {
+        list.retain(|container| container.name != INITIALIZER);
+    }
+}
+
+pub(crate) fn container_mut<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
+    pod.containers.iter_mut().find(|container| container.name == name)
+}
+
+/// The pod's initializer, if it has one.
+pub(crate) fn initializer(pod: &PodSpec) -> Option<&Container> {
+    pod.init_containers.iter().flatten().find(|container| container.name == INITIALIZER)
+}
+
+fn add_volume(pod: &mut PodSpec, volume: Volume) {
+    let volumes = pod.volumes.get_or_insert_default();
+    if !volumes.iter().any(|present| present.name == volume.name) {
+        volumes.push(volume);
+    }
+}
+
+fn add_mount(container: &mut Container, mount: VolumeMount) {
+    let mounts = container.volume_mounts.get_or_insert_default();
+    if !mounts.iter().any(|present| present.mount_path == mount.mount_path && present.name == mount.name) {
+        mounts.push(mount);
+    }
+}

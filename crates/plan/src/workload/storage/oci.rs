@@ -1,0 +1,111 @@
+//! Models that are container images: as a second container whose files are linked in, or as an image volume.
+
+use k8s_openapi::{
+    api::core::v1::{
+        Container, EmptyDirVolumeSource, EnvVar, ImageVolumeSource, PodSpec, ResourceRequirements, SecurityContext, Volume,
+        VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+use longboat_compose::platform::{OciModelMode, Platform};
+
+use super::{MAIN, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
+
+const MODELCAR: &str = "modelcar";
+/// Shared between `main` and the model's container, which puts a link there.
+const SHARED: &str = "kserve-provision-location";
+const SHARED_PATH: &str = "/mnt";
+const IMAGE_VOLUME: &str = "mnt-models";
+
+/// Attaches an image in the mode that the platform chose.
+pub(super) fn attach(pod: &mut PodSpec, image: &str, platform: &Platform) -> Result<(), StorageError> {
+    match mode(platform) {
+        Some(OciModelMode::Native) => attach_native(pod, image),
+        Some(OciModelMode::Modelcar | OciModelMode::Fetch) => attach_modelcar(pod, image, platform),
+        None => Err(StorageError::OciDisabled),
+    }
+}
+
+/// How images become models on this platform; none where that is switched off.
+pub(crate) fn mode(platform: &Platform) -> Option<OciModelMode> {
+    let storage = &platform.storage_initializer;
+    storage.oci_model_mode.or_else(|| {
+        (storage.enable_modelcar || storage.enable_oci_model_support).then_some(OciModelMode::Modelcar)
+    })
+}
+
+/// An image volume: the kubelet pulls and mounts it.
+pub(super) fn attach_native(pod: &mut PodSpec, image: &str) -> Result<(), StorageError> {
+    let Some(main) = container_mut(pod, MAIN) else { return Err(StorageError::NoMainContainer) };
+    let mounts = main.volume_mounts.get_or_insert_default();
+    match mounts.iter().find(|mount| mount.mount_path == MODEL_PATH) {
+        Some(mount) if mount.name == IMAGE_VOLUME => return Ok(()),
+        Some(mount) => return Err(StorageError::PathTaken { volume: mount.name.clone(), path: MODEL_PATH }),
+        None => mounts.push(VolumeMount {
+            name: IMAGE_VOLUME.into(),
+            mount_path: MODEL_PATH.into(),
+            sub_path: Some("models".into()),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        }),
+    }
+    let source = ImageVolumeSource { reference: Some(image.into()), pull_policy: Some("IfNotPresent".into()) };
+    add_volume(pod, Volume { name: IMAGE_VOLUME.into(), image: Some(source), ..Volume::default() });
+    Ok(())
+}
+
+/// A container of the model's image beside `main`: with one process namespace, `main` reads the other's root.
+fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Result<(), StorageError> {
+    if pod.containers.iter().any(|container| container.name == MODELCAR) {
+        return Ok(());
+    }
+    let storage = &platform.storage_initializer;
+    let Some(main) = container_mut(pod, MAIN) else { return Err(StorageError::NoMainContainer) };
+    let mount = || VolumeMount { name: SHARED.into(), mount_path: SHARED_PATH.into(), ..VolumeMount::default() };
+    let env = main.env.get_or_insert_default();
+    match env.iter_mut().find(|variable| variable.name == "MODEL_INIT_MODE") {
+        Some(variable) => variable.value = Some("async".into()),
+        None => env.push(EnvVar { name: "MODEL_INIT_MODE".into(), value: Some("async".into()), value_from: None }),
+    }
+    add_mount(main, mount());
+    if let Some(uid) = storage.uid_modelcar {
+        main.security_context.get_or_insert_default().run_as_user = Some(uid);
+    }
+
+    let quantities = || {
+        [("cpu", &storage.cpu_modelcar), ("memory", &storage.memory_modelcar)]
+            .map(|(name, amount)| (name.to_owned(), Quantity(amount.clone())))
+            .into()
+    };
+    let container = |name: &str, script: String| Container {
+        name: name.into(),
+        image: Some(image.into()),
+        args: Some(vec!["sh".into(), "-c".into(), script]),
+        resources: Some(ResourceRequirements {
+            limits: Some(quantities()),
+            requests: Some(quantities()),
+            ..ResourceRequirements::default()
+        }),
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        ..Container::default()
+    };
+    // `$$$$` survives two rounds of `$$` expansion as the shell's own process id.
+    let mut server = container(MODELCAR, format!("ln -sf /proc/$$$$/root/models {MODEL_PATH} && sleep infinity"));
+    server.volume_mounts = Some(vec![mount()]);
+    server.security_context =
+        storage.uid_modelcar.map(|uid| SecurityContext { run_as_user: Some(uid), ..SecurityContext::default() });
+    let check = container(
+        "modelcar-init",
+        format!(
+            "echo 'Pre-fetching modelcar {image}: ' && [ -d /models ] && [ \"$$(ls -A /models)\" ] && echo 'OK ... Prefetched \
+             and valid (/models exists)' || (echo 'NOK ... Prefetched but modelcar is invalid (/models does not exist or is \
+             empty)' && exit 1)"
+        ),
+    );
+    pod.containers.push(server);
+    pod.init_containers.get_or_insert_default().push(check);
+    pod.share_process_namespace = Some(true);
+    let source = EmptyDirVolumeSource::default();
+    add_volume(pod, Volume { name: SHARED.into(), empty_dir: Some(source), ..Volume::default() });
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What the download container has to know of an S3 endpoint (contract/02 §14.4).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::EnvVar,
+};
+use longboat_compose::platform::S3Credentials;
+
+use super::initializer::literal;
+
+type Annotations = BTreeMap<String, String>;
+
+/// Where a setting may stand: an annotation of the secret or account, a key of the secret, the platform's default.
+pub(super) struct Source<'a> {
+    pub(super) annotations: Option<&'a Annotations>,
+    pub(super) data: Option<&'a BTreeMap<String, ByteString>>,
+    pub(super) platform: &'a S3Credentials,
+}
+
+// === impl Source ===
+
+impl Source<'_> {
+    fn setting(&self, annotation: &str, key: &str, default: &str) -> Option<String> {
+        let annotation = format!("serving.kserve.io/s3-{annotation}");
+        let from_annotation = self.annotations.and_then(|all| all.get(&annotation)).cloned();
+        let from_data = || Some(String::from_utf8_lossy(&self.data?.get(key)?.0).into_owned());
+        from_annotation.or_else(from_data).or_else(|| Some(default.to_owned())).filter(|value| !value.is_empty())
+    }
+
+    /// The variables, in the order in which the reference writes them.
+    pub(super) fn env(&self) -> Vec<EnvVar> {
+        let platform = self.platform;
+        let mut env = Vec::new();
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                env.push(literal(name, &value));
+            }
+        };
+        if let Some(endpoint) = self.setting("endpoint", "S3_ENDPOINT", &platform.endpoint) {
+            let configured = self.setting("usehttps", "S3_USE_HTTPS", &platform.use_https);
+            let (use_https, host) = match endpoint.split_once("://") {
+                Some(("https", host)) => (Some("1".to_owned()), host),
+                Some(("http", host)) => (Some("0".to_owned()), host),
+                _ => (configured, endpoint.as_str()),
+            };
+            let scheme = if use_https.as_deref() == Some("0") { "http" } else { "https" };
+            let url = format!("{scheme}://{host}");
+            add("S3_USE_HTTPS", use_https);
+            add("S3_ENDPOINT", Some(host.to_owned()));
+            add("AWS_ENDPOINT_URL", Some(url));
+        }
+        add("S3_VERIFY_SSL", self.setting("verifyssl", "S3_VERIFY_SSL", &platform.verify_ssl));
+        add(
+            "awsAnonymousCredential",
+            self.setting("useanoncredential", "awsAnonymousCredential", &platform.use_anonymous_credential),
+        );
+        add("AWS_DEFAULT_REGION", self.setting("region", "AWS_DEFAULT_REGION", &platform.region));
+        add(
+            "S3_USER_VIRTUAL_BUCKET",
+            self.setting("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.use_virtual_bucket),
+        );
+        add("S3_USE_ACCELERATE", self.setting("useaccelerate", "S3_USE_ACCELERATE", &platform.use_accelerate));
+        add("AWS_CA_BUNDLE", self.setting("cabundle", "AWS_CA_BUNDLE", &platform.ca_bundle));
+        add(
+            "AWS_CA_BUNDLE_CONFIGMAP",
+            self.setting("cabundle-configmap", "AWS_CA_BUNDLE_CONFIGMAP", &platform.ca_bundle_config_map),
+        );
+        env
+    }
+}

@@ -1,0 +1,143 @@
+//! The secret with the certificate that model server and scheduler present (contract/02 §13).
+//!
+//! Keys need randomness, so planning only says which certificate is wanted and why; the shell issues it and hands it in.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::Secret,
+    jiff::{SignedDuration, Timestamp},
+};
+use longboat_api::labels::{NAME, COMPONENT, component, PART_OF, PART_OF_VALUE};
+
+use super::certificate::{Certificate, is_private_key};
+use crate::{context::Context, labels, names, owner, scheduler};
+
+const DAYS_PER_YEAR: i64 = 365;
+/// How long an issued certificate is valid.
+const VALID_DAYS: u32 = 12 * 365;
+/// When it is replaced: two years before a decade is over.
+const REPLACE_AFTER: SignedDuration = SignedDuration::from_hours(8 * DAYS_PER_YEAR * 24);
+
+/// A certificate that the shell has to issue before the planned secret can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateRequest {
+    /// Name of the planned secret that gets it.
+    pub secret: String,
+    /// Organization of the subject, and common name for issuers that want one.
+    pub organization: &'static str,
+    /// Names the certificate must cover, sorted.
+    pub dns_names: Vec<String>,
+    /// Addresses the certificate must cover, sorted.
+    pub addresses: Vec<IpAddr>,
+    /// Days from now for which it is valid.
+    pub valid_days: u32,
+    /// Why the live one will not do.
+    pub reason: String,
+}
+
+/// The secret, and the request for its content unless the live content will do.
+pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
+    let name = names::tls_secret(context.name);
+    let live = context.snapshot.secrets.get(context.namespace, &name);
+    let mut metadata = owner::child(context, name.clone(), labels::of(component::WORKLOAD, context.name));
+    let expiration = &context.snapshot.platform.expiration_annotations;
+    let (dns_names, addresses) = (dns_names(context), addresses(context));
+    let objection = match live {
+        None => Some("there is none yet".to_owned()),
+        Some(live) => objection(live, expiration, &dns_names, &addresses, context.snapshot.now),
+    };
+
+    let mut data = None;
+    let mut annotations = labels::Map::new();
+    if let (Some(live), None) = (live, &objection) {
+        data.clone_from(&live.data);
+        for key in expiration {
+            if let Some(value) = live.metadata.annotations.as_ref().and_then(|all| all.get(key)) {
+                annotations.insert(key.clone(), value.clone());
+            }
+        }
+    } else if let Some(key) = expiration.first() {
+        let at = context.snapshot.now.checked_add(REPLACE_AFTER).unwrap_or(Timestamp::MAX);
+        annotations.insert(key.clone(), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    }
+    metadata.annotations = Some(annotations);
+    let request = objection.map(|reason| CertificateRequest {
+        secret: name,
+        organization: "Kserve Self Signed",
+        dns_names,
+        addresses,
+        valid_days: VALID_DAYS,
+        reason,
+    });
+    let secret = Secret { metadata, type_: Some("kubernetes.io/tls".into()), data, ..Secret::default() };
+    (secret, request)
+}
+
+impl CertificateRequest {
+    /// Puts issued PEM texts into the planned secret.
+    pub fn fill(&self, secret: &mut Secret, certificate_pem: &str, key_pem: &str) {
+        let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
+        let data = [("tls.crt", certificate_pem), ("ca.crt", certificate_pem), ("tls.key", key_pem)];
+        secret.data = Some(data.into_iter().map(|(key, text)| (key.to_owned(), bytes(text))).collect());
+    }
+}
+
+fn objection(
+    live: &Secret,
+    expiration: &[String],
+    dns_names: &[String],
+    addresses: &[IpAddr],
+    now: Timestamp,
+) -> Option<String> {
+    let annotations = live.metadata.annotations.as_ref();
+    let expires = expiration.iter().find_map(|key| annotations?.get(key)).and_then(|at| at.parse::<Timestamp>().ok());
+    if expires.is_some_and(|at| at <= now) {
+        return Some("it is due for replacement".into());
+    }
+    let entry = |key: &str| live.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
+    if !entry("tls.key").is_some_and(is_private_key) {
+        return Some("its tls.key does not parse".into());
+    }
+    match entry("tls.crt").and_then(Certificate::parse) {
+        None => Some("its tls.crt does not parse".into()),
+        Some(certificate) => certificate.objection(dns_names, addresses, now),
+    }
+}
+
+fn dns_names(context: &Context) -> Vec<String> {
+    let mut names = BTreeSet::from(["localhost".to_owned()]);
+    let services = [Some(names::workload_service(context.name)), scheduler::service::dns_name(context)];
+    for service in services.into_iter().flatten() {
+        let short = format!("{service}.{}.svc", context.namespace);
+        names.insert(format!("{short}.{}", context.snapshot.cluster_domain));
+        names.insert(short);
+    }
+    names.into_iter().collect()
+}
+
+/// Loopback, and the addresses of the service's pods and Services except the scheduler's pods. Pending pods have none,
+/// and headless Services have `None`: neither can be in a certificate.
+fn addresses(context: &Context) -> Vec<IpAddr> {
+    let snapshot = context.snapshot;
+    let ours = |labels: Option<&labels::Map>| {
+        let value = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
+        value(NAME) == Some(context.name)
+            && value(PART_OF) == Some(PART_OF_VALUE)
+            && value(COMPONENT) != Some(component::SCHEDULER)
+    };
+    let pods = snapshot.pods.in_namespace(context.namespace).filter(|pod| ours(pod.metadata.labels.as_ref()));
+    let pod_ips = pods.filter_map(|pod| pod.status.as_ref()).flat_map(|status| {
+        let several = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
+        status.pod_ip.as_deref().into_iter().chain(several)
+    });
+    let services =
+        snapshot.services.in_namespace(context.namespace).filter(|service| ours(service.metadata.labels.as_ref()));
+    let cluster_ips = services.filter_map(|service| service.spec.as_ref()).flat_map(|spec| {
+        let several = spec.cluster_ips.iter().flatten().map(String::as_str);
+        spec.cluster_ip.as_deref().into_iter().chain(several)
+    });
+    let texts = std::iter::once("127.0.0.1").chain(pod_ips).chain(cluster_ips);
+    texts.filter_map(|text| text.parse().ok()).collect::<BTreeSet<IpAddr>>().into_iter().collect()
+}
