@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 /// A list of rules, from pairs of rule and message.
 fn rules(list: &[(&str, &str)]) -> Value {
-    list.iter()
-        .map(|(rule, message)| json!({"message": message, "rule": rule}))
-        .collect()
+    list.iter().map(|(rule, message)| json!({"message": message, "rule": rule})).collect()
 }
 
 /// CEL-1.
@@ -29,10 +27,7 @@ pub(crate) fn scaling() -> Value {
             "has(self.wva) || has(self.keda)",
             "either wva or keda must be specified when scaling is configured",
         ),
-        (
-            "!(has(self.wva) && has(self.keda))",
-            "wva and keda are mutually exclusive",
-        ),
+        ("!(has(self.wva) && has(self.keda))", "wva and keda are mutually exclusive"),
         (
             "!has(self.keda) || size(self.keda.triggers) > 0",
             "at least one trigger is required when using direct KEDA scaling",
@@ -49,10 +44,7 @@ pub(crate) fn scaling() -> Value {
             "!has(self.wva) || !has(self.wva.keda) || !has(self.wva.keda.idleReplicaCount) || !has(self.minReplicas) || self.wva.keda.idleReplicaCount < self.minReplicas",
             IDLE_BELOW_MIN,
         ),
-        (
-            "!has(self.keda) || !has(self.keda.idleReplicaCount) || has(self.minReplicas)",
-            IDLE_NEEDS_MIN,
-        ),
+        ("!has(self.keda) || !has(self.keda.idleReplicaCount) || has(self.minReplicas)", IDLE_NEEDS_MIN),
         (
             "!has(self.keda) || !has(self.keda.idleReplicaCount) || !has(self.minReplicas) || self.keda.idleReplicaCount < self.minReplicas",
             IDLE_BELOW_MIN,
@@ -71,10 +63,7 @@ pub(crate) fn wva() -> Value {
             "!(has(self.hpa) && has(self.keda))",
             "hpa and keda are mutually exclusive; choose one actuator backend",
         ),
-        (
-            "has(self.hpa) || has(self.keda)",
-            "either hpa or keda must be specified as the actuator backend",
-        ),
+        ("has(self.hpa) || has(self.keda)", "either hpa or keda must be specified as the actuator backend"),
     ])
 }
 
@@ -104,10 +93,7 @@ pub(crate) fn picker_port() -> Value {
 
 /// Ports of a pool differ.
 pub(crate) fn target_ports() -> Value {
-    rules(&[(
-        "self.all(p1, self.exists_one(p2, p1.number==p2.number))",
-        "port number must be unique",
-    )])
+    rules(&[("self.all(p1, self.exists_one(p2, p1.number==p2.number))", "port number must be unique")])
 }
 
 /// All rules of a route together have at most 128 matches.
@@ -131,10 +117,7 @@ pub(crate) fn route_rule() -> Value {
         )
     };
     let own = |filter: &str| {
-        format!(
-            "(has(self.filters) && self.filters.exists_one({})) ? {ONE_PREFIX}",
-            replaces(filter)
-        )
+        format!("(has(self.filters) && self.filters.exists_one({})) ? {ONE_PREFIX}", replaces(filter))
     };
     let behind = |filter: &str| {
         format!(
@@ -168,27 +151,15 @@ pub(crate) fn route_rule() -> Value {
 
 /// Redirect and rewrite exclude each other; most filters occur at most once.
 pub(crate) fn route_filters() -> Value {
-    let once = [
-        "CORS",
-        "RequestHeaderModifier",
-        "ResponseHeaderModifier",
-        "RequestRedirect",
-        "URLRewrite",
-    ]
-    .map(|t| {
-        (
-            format!("self.filter(f, f.type == '{t}').size() <= 1"),
-            format!("{t} filter cannot be repeated"),
-        )
-    });
+    let once = ["CORS", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite"]
+        .map(|t| {
+            (format!("self.filter(f, f.type == '{t}').size() <= 1"), format!("{t} filter cannot be repeated"))
+        });
     let mut list = vec![(
         "!(self.exists(f, f.type == 'RequestRedirect') && self.exists(f, f.type == 'URLRewrite'))",
         "May specify either httpRouteFilterRequestRedirect or httpRouteFilterRequestRewrite, but not both",
     )];
-    list.extend(
-        once.iter()
-            .map(|(rule, message)| (rule.as_str(), message.as_str())),
-    );
+    list.extend(once.iter().map(|(rule, message)| (rule.as_str(), message.as_str())));
     rules(&list)
 }
 
@@ -215,11 +186,7 @@ pub(crate) fn route_filter() -> Value {
             ),
         ]
     });
-    let list: Vec<_> = fields
-        .iter()
-        .flatten()
-        .map(|(r, m)| (r.as_str(), m.as_str()))
-        .collect();
+    let list: Vec<_> = fields.iter().flatten().map(|(r, m)| (r.as_str(), m.as_str())).collect();
     rules(&list)
 }
 
@@ -241,10 +208,7 @@ pub(crate) fn mirror() -> Value {
 
 /// A fraction is at most one.
 pub(crate) fn fraction() -> Value {
-    rules(&[(
-        "self.numerator <= self.denominator",
-        "numerator must be less than or equal to denominator",
-    )])
+    rules(&[("self.numerator <= self.denominator", "numerator must be less than or equal to denominator")])
 }
 
 /// Settings go with the protocol.
@@ -254,44 +218,32 @@ pub(crate) fn external_auth() -> Value {
             "self.protocol == 'GRPC' ? has(self.grpc) : true",
             "grpc must be specified when protocol is set to 'GRPC'",
         ),
-        (
-            "has(self.grpc) ? self.protocol == 'GRPC' : true",
-            "protocol must be 'GRPC' when grpc is set",
-        ),
+        ("has(self.grpc) ? self.protocol == 'GRPC' : true", "protocol must be 'GRPC' when grpc is set"),
         (
             "self.protocol == 'HTTP' ? has(self.http) : true",
             "http must be specified when protocol is set to 'HTTP'",
         ),
-        (
-            "has(self.http) ? self.protocol == 'HTTP' : true",
-            "protocol must be 'HTTP' when http is set",
-        ),
+        ("has(self.http) ? self.protocol == 'HTTP' : true", "protocol must be 'HTTP' when http is set"),
     ])
 }
 
 /// The field that `type` names is there, and no other.
 pub(crate) fn path_modifier() -> Value {
-    let list = [
-        ("replaceFullPath", "ReplaceFullPath"),
-        ("replacePrefixMatch", "ReplacePrefixMatch"),
-    ]
-    .map(|(field, kind)| {
-        [
-            (
-                format!("self.type == '{kind}' ? has(self.{field}) : true"),
-                format!("{field} must be specified when type is set to '{kind}'"),
-            ),
-            (
-                format!("has(self.{field}) ? self.type == '{kind}' : true"),
-                format!("type must be '{kind}' when {field} is set"),
-            ),
-        ]
-    });
-    let list: Vec<_> = list
-        .iter()
-        .flatten()
-        .map(|(r, m)| (r.as_str(), m.as_str()))
-        .collect();
+    let list = [("replaceFullPath", "ReplaceFullPath"), ("replacePrefixMatch", "ReplacePrefixMatch")].map(
+        |(field, kind)| {
+            [
+                (
+                    format!("self.type == '{kind}' ? has(self.{field}) : true"),
+                    format!("{field} must be specified when type is set to '{kind}'"),
+                ),
+                (
+                    format!("has(self.{field}) ? self.type == '{kind}' : true"),
+                    format!("type must be '{kind}' when {field} is set"),
+                ),
+            ]
+        },
+    );
+    let list: Vec<_> = list.iter().flatten().map(|(r, m)| (r.as_str(), m.as_str())).collect();
     rules(&list)
 }
 
@@ -343,10 +295,7 @@ pub(crate) fn session_persistence() -> Value {
             "!has(self.cookieConfig) || !has(self.cookieConfig.lifetimeType) || self.cookieConfig.lifetimeType != 'Permanent' || has(self.absoluteTimeout)",
             "AbsoluteTimeout must be specified when cookie lifetimeType is Permanent",
         ),
-        (
-            "!has(self.cookieConfig) || self.type == 'Cookie'",
-            "cookieConfig can only be set with type Cookie",
-        ),
+        ("!has(self.cookieConfig) || self.type == 'Cookie'", "cookieConfig can only be set with type Cookie"),
     ])
 }
 
@@ -436,10 +385,7 @@ pub(crate) fn qualified_keys(what: &str) -> Value {
 
 /// Ports with TLS settings of their own differ.
 pub(crate) fn frontend_tls_ports() -> Value {
-    rules(&[(
-        "self.all(t1, self.exists_one(t2, t1.port == t2.port))",
-        "Port must be unique",
-    )])
+    rules(&[("self.all(t1, self.exists_one(t2, t1.port == t2.port))", "Port must be unique")])
 }
 
 /// A value never changes.

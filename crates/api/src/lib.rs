@@ -7,12 +7,15 @@
 pub mod annotations;
 pub mod child_name;
 pub mod conditions;
+pub mod crd;
+pub mod defaulting;
 pub mod foreign;
 pub mod labels;
 pub mod names;
 pub mod reasons;
 pub mod uri;
 pub mod v1alpha2;
+pub mod validation;
 
 mod cel;
 mod resource;

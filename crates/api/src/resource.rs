@@ -101,10 +101,9 @@ where
     E: serde::de::Error,
 {
     match (api_version, kind) {
-        (Some(version), _) if version != K::API_VERSION => Err(E::invalid_value(
-            serde::de::Unexpected::Str(version),
-            &K::API_VERSION,
-        )),
+        (Some(version), _) if version != K::API_VERSION => {
+            Err(E::invalid_value(serde::de::Unexpected::Str(version), &K::API_VERSION))
+        }
         (_, Some(kind)) if kind != K::KIND => {
             Err(E::invalid_value(serde::de::Unexpected::Str(kind), &K::KIND))
         }

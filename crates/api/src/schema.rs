@@ -106,11 +106,7 @@ pub(crate) fn precise_hostname(_: &mut SchemaGenerator) -> Schema {
 
 /// Host names of a route.
 pub(crate) fn hostnames(_: &mut SchemaGenerator) -> Schema {
-    list(
-        &json!({"type": "string", "pattern": HOSTNAME, "minLength": 1, "maxLength": 253}),
-        "atomic",
-        16,
-    )
+    list(&json!({"type": "string", "pattern": HOSTNAME, "minLength": 1, "maxLength": 253}), "atomic", 16)
 }
 
 /// Name of a header or query parameter.
@@ -148,9 +144,7 @@ pub(crate) fn controller_name_immutable(generator: &mut SchemaGenerator) -> Sche
 
 /// Rules of a route.
 pub(crate) fn route_rules(generator: &mut SchemaGenerator) -> Schema {
-    let rule = generator
-        .subschema_for::<crate::foreign::httproute::HTTPRouteRule>()
-        .to_value();
+    let rule = generator.subschema_for::<crate::foreign::httproute::HTTPRouteRule>().to_value();
     let mut schema = list(&rule, "atomic", 16);
     schema.insert("minItems".to_owned(), 1.into());
     schema.insert("x-kubernetes-validations".to_owned(), cel::route_rules());
@@ -159,9 +153,7 @@ pub(crate) fn route_rules(generator: &mut SchemaGenerator) -> Schema {
 
 /// Filters of a route.
 pub(crate) fn route_filters(generator: &mut SchemaGenerator) -> Schema {
-    let filter = generator
-        .subschema_for::<crate::foreign::httproute_filter::HTTPRouteFilter>()
-        .to_value();
+    let filter = generator.subschema_for::<crate::foreign::httproute_filter::HTTPRouteFilter>().to_value();
     let mut schema = list(&filter, "atomic", 16);
     schema.insert("x-kubernetes-validations".to_owned(), cel::route_filters());
     schema
@@ -174,10 +166,7 @@ pub(crate) fn cors_origins(_: &mut SchemaGenerator) -> Schema {
         "pattern": r"(^\*$)|(^(http(s)?):\/\/(((\*\.)?([a-zA-Z0-9\-]+\.)*[a-zA-Z0-9-]+|\*)(:([0-9]{1,5}))?)$)",
     });
     let mut schema = list(&origin, "set", 64);
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        cel::cors_list("AllowOrigins", "origins"),
-    );
+    schema.insert("x-kubernetes-validations".to_owned(), cel::cors_list("AllowOrigins", "origins"));
     schema
 }
 
@@ -188,28 +177,18 @@ pub(crate) fn cors_methods(_: &mut SchemaGenerator) -> Schema {
         "enum": ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "*"],
     });
     let mut schema = list(&method, "set", 9);
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        cel::cors_list("AllowMethods", "methods"),
-    );
+    schema.insert("x-kubernetes-validations".to_owned(), cel::cors_list("AllowMethods", "methods"));
     schema
 }
 
 fn header_names() -> Schema {
-    list(
-        &json!({"type": "string", "pattern": HEADER_NAME, "minLength": 1, "maxLength": 256}),
-        "set",
-        64,
-    )
+    list(&json!({"type": "string", "pattern": HEADER_NAME, "minLength": 1, "maxLength": 256}), "set", 64)
 }
 
 /// Request headers of a CORS filter.
 pub(crate) fn cors_allow_headers(_: &mut SchemaGenerator) -> Schema {
     let mut schema = header_names();
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        cel::cors_list("AllowHeaders", "methods"),
-    );
+    schema.insert("x-kubernetes-validations".to_owned(), cel::cors_list("AllowHeaders", "methods"));
     schema
 }
 
@@ -236,9 +215,7 @@ pub(crate) fn flat_selector(_: &mut SchemaGenerator) -> Schema {
 
 /// Ports of a pool.
 pub(crate) fn target_ports(generator: &mut SchemaGenerator) -> Schema {
-    let port = generator
-        .subschema_for::<crate::foreign::inferencepool::PoolPort>()
-        .to_value();
+    let port = generator.subschema_for::<crate::foreign::inferencepool::PoolPort>().to_value();
     let mut schema = list(&port, "atomic", 8);
     schema.insert("minItems".to_owned(), 1.into());
     schema.insert("x-kubernetes-validations".to_owned(), cel::target_ports());
@@ -247,9 +224,7 @@ pub(crate) fn target_ports(generator: &mut SchemaGenerator) -> Schema {
 
 /// Listeners of a Gateway.
 pub(crate) fn listeners(generator: &mut SchemaGenerator) -> Schema {
-    let listener = generator
-        .subschema_for::<crate::foreign::gateway::Listener>()
-        .to_value();
+    let listener = generator.subschema_for::<crate::foreign::gateway::Listener>().to_value();
     let mut schema = list(&listener, "map", 64);
     schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(["name"]));
     schema.insert("minItems".to_owned(), 1.into());
@@ -279,9 +254,7 @@ fn ip_address(item: Value) -> Value {
 
 /// Addresses a Gateway asks for.
 pub(crate) fn gateway_addresses(generator: &mut SchemaGenerator) -> Schema {
-    let item = generator
-        .subschema_for::<crate::foreign::gateway::GatewayAddress>()
-        .to_value();
+    let item = generator.subschema_for::<crate::foreign::gateway::GatewayAddress>().to_value();
     let mut schema = list(&ip_address(item), "atomic", 16);
     schema.insert("x-kubernetes-validations".to_owned(), cel::gateway_addresses());
     schema
@@ -289,9 +262,7 @@ pub(crate) fn gateway_addresses(generator: &mut SchemaGenerator) -> Schema {
 
 /// Addresses a Gateway has.
 pub(crate) fn gateway_status_addresses(generator: &mut SchemaGenerator) -> Schema {
-    let item = generator
-        .subschema_for::<crate::foreign::gateway::GatewayStatusAddress>()
-        .to_value();
+    let item = generator.subschema_for::<crate::foreign::gateway::GatewayStatusAddress>().to_value();
     list(&ip_address(item), "atomic", 16)
 }
 
@@ -321,9 +292,7 @@ pub(crate) fn infrastructure_annotations(_: &mut SchemaGenerator) -> Schema {
 
 /// TLS settings of single ports.
 pub(crate) fn frontend_tls_ports(generator: &mut SchemaGenerator) -> Schema {
-    let port = generator
-        .subschema_for::<crate::foreign::gateway::PortFrontendTls>()
-        .to_value();
+    let port = generator.subschema_for::<crate::foreign::gateway::PortFrontendTls>().to_value();
     let mut schema = list(&port, "map", 64);
     schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(["port"]));
     schema.insert("x-kubernetes-validations".to_owned(), cel::frontend_tls_ports());

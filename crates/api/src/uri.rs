@@ -42,10 +42,7 @@ enum Problem {
 impl Uri {
     /// Reads and normalises a URI.
     pub fn parse(text: &str) -> Result<Self, InvalidUri> {
-        normalise(text).map(Self).map_err(|problem| InvalidUri {
-            text: text.to_owned(),
-            problem,
-        })
+        normalise(text).map(Self).map_err(|problem| InvalidUri { text: text.to_owned(), problem })
     }
 
     /// The normalised text.
@@ -175,10 +172,7 @@ fn push_authority(out: &mut String, authority: &str) -> Result<(), Problem> {
     } else {
         host.rfind(':').map_or("", |i| &host[i..])
     };
-    let numeric = |p: &str| {
-        p.strip_prefix(':')
-            .is_some_and(|d| d.bytes().all(|b| b.is_ascii_digit()))
-    };
+    let numeric = |p: &str| p.strip_prefix(':').is_some_and(|d| d.bytes().all(|b| b.is_ascii_digit()));
     if !port.is_empty() && !numeric(port) {
         return Err(Problem::Port(port.to_owned()));
     }
@@ -206,15 +200,11 @@ fn unescape(text: &str) -> Result<Vec<u8>, Problem> {
     let mut i = 0;
     while i < bytes.len() {
         if bytes[i] == b'%' {
-            let digits = bytes
-                .get(i + 1..i + 3)
-                .filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+            let digits = bytes.get(i + 1..i + 3).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
             let byte = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 16).ok());
             let Some(byte) = byte else {
                 let end = (i + 3).min(bytes.len());
-                return Err(Problem::Escape(
-                    String::from_utf8_lossy(&bytes[i..end]).into_owned(),
-                ));
+                return Err(Problem::Escape(String::from_utf8_lossy(&bytes[i..end]).into_owned()));
             };
             out.push(byte);
             i += 3;
@@ -261,15 +251,9 @@ mod tests {
             ("hf://facebook/opt-125m", "hf://facebook/opt-125m"),
             ("HF://Org/Model", "hf://Org/Model"),
             ("hf:org/x", "hf:org/x"),
-            (
-                "s3://bucket/a%2Fb/c d?x=1&y=<2>#frag",
-                "s3://bucket/a/b/c%20d?x=1&y=<2>#frag",
-            ),
+            ("s3://bucket/a%2Fb/c d?x=1&y=<2>#frag", "s3://bucket/a/b/c%20d?x=1&y=<2>#frag"),
             ("pvc://claim/sub/path#", "pvc://claim/sub/path"),
-            (
-                "oci://registry.example:5000/org/image:tag",
-                "oci://registry.example:5000/org/image:tag",
-            ),
+            ("oci://registry.example:5000/org/image:tag", "oci://registry.example:5000/org/image:tag"),
             ("oci+native://r/i@sha256:ab", "oci+native://r/i@sha256:ab"),
             ("no-scheme/path", "no-scheme/path"),
             ("hf://a/%e4%bd%a0", "hf://a/%E4%BD%A0"),
@@ -282,23 +266,11 @@ mod tests {
     #[test]
     fn what_go_refuses_is_refused() {
         let table = [
-            (
-                "s3://bucket:path/x",
-                r#"error: parse "s3://bucket:path/x": invalid port ":path" after host"#,
-            ),
-            (
-                "hf://a/%zz",
-                r#"error: parse "hf://a/%zz": invalid URL escape "%zz""#,
-            ),
+            ("s3://bucket:path/x", r#"error: parse "s3://bucket:path/x": invalid port ":path" after host"#),
+            ("hf://a/%zz", r#"error: parse "hf://a/%zz": invalid URL escape "%zz""#),
             ("a:b/c d", "a:b/c d"),
-            (
-                "1a:b",
-                r#"error: parse "1a:b": first path segment in URL cannot contain colon"#,
-            ),
-            (
-                "s3://my bucket/x",
-                r#"error: parse "s3://my bucket/x": invalid character " " in host name"#,
-            ),
+            ("1a:b", r#"error: parse "1a:b": first path segment in URL cannot contain colon"#),
+            ("s3://my bucket/x", r#"error: parse "s3://my bucket/x": invalid character " " in host name"#),
             (":x", r#"error: parse ":x": missing protocol scheme"#),
         ];
         for (given, wanted) in table {

@@ -20,10 +20,7 @@ pub struct Condition {
     pub status: ConditionStatus,
 
     /// How much it matters: absent for what `Ready` depends on, `Info` for the rest.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::string")]
     pub severity: Severity,
 
@@ -32,17 +29,11 @@ pub struct Condition {
     pub last_transition_time: Option<Time>,
 
     /// Why, for programs.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub reason: String,
 
     /// Why, for people.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub message: String,
 }
 

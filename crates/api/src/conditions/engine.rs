@@ -22,12 +22,7 @@ pub struct Conditions<'a> {
 impl<'a> Conditions<'a> {
     /// Works on `list`, where `Ready` follows `dependents`.
     pub fn new(dependents: &'static [&'static str], list: &'a mut Vec<Condition>, now: Timestamp) -> Self {
-        Self {
-            dependents,
-            list,
-            now,
-            changes: 0,
-        }
+        Self { dependents, list, now, changes: 0 }
     }
 
     /// The condition of a type, if it is there.
@@ -79,10 +74,7 @@ impl<'a> Conditions<'a> {
     /// false before); otherwise `Ready` follows where it depends on the condition.
     pub fn mark_unknown(&mut self, type_: &str, reason: &str, message: &str) {
         self.set(type_, ConditionStatus::Unknown, reason, message);
-        let any_false = self
-            .dependents
-            .iter()
-            .any(|d| self.get(d).is_some_and(Condition::is_false));
+        let any_false = self.dependents.iter().any(|d| self.get(d).is_some_and(Condition::is_false));
         if any_false {
             if !self.get(READY).is_some_and(Condition::is_false) {
                 self.set(READY, ConditionStatus::False, reason, message);
@@ -100,11 +92,8 @@ impl<'a> Conditions<'a> {
     }
 
     fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
-        let severity = if type_ == READY || self.dependents.contains(&type_) {
-            Severity::Error
-        } else {
-            Severity::Info
-        };
+        let severity =
+            if type_ == READY || self.dependents.contains(&type_) { Severity::Error } else { Severity::Info };
         let mut condition = Condition {
             type_: type_.to_owned(),
             status,
@@ -117,10 +106,7 @@ impl<'a> Conditions<'a> {
         if place.is_some_and(|i| self.list[i].says_the_same(&condition)) {
             return;
         }
-        let stamp = self
-            .now
-            .saturating_add(SignedDuration::from_nanos(self.changes))
-            .unwrap_or(self.now);
+        let stamp = self.now.saturating_add(SignedDuration::from_nanos(self.changes)).unwrap_or(self.now);
         self.changes += 1;
         condition.last_transition_time = Some(Time(stamp));
         match place {
@@ -133,11 +119,8 @@ impl<'a> Conditions<'a> {
     /// The dependent that `Ready` follows: the newest that is false, else the newest that is unknown, else an unknown
     /// one if any is missing. Dependents are told by their severity, as the reference does.
     fn unhappy_dependent(&self) -> Option<Condition> {
-        let mut relevant: Vec<&Condition> = self
-            .list
-            .iter()
-            .filter(|c| c.severity == Severity::Error && c.type_ != READY)
-            .collect();
+        let mut relevant: Vec<&Condition> =
+            self.list.iter().filter(|c| c.severity == Severity::Error && c.type_ != READY).collect();
         relevant.sort_by_key(|c| std::cmp::Reverse(c.last_transition_time.as_ref().map(|t| t.0)));
         relevant
             .iter()

@@ -3,11 +3,7 @@
 use super::{Condition, Conditions, types};
 
 /// What `Ready` of a service depends on.
-pub const SERVICE: &[&str] = &[
-    types::PRESETS_COMBINED,
-    types::WORKLOADS_READY,
-    types::ROUTER_READY,
-];
+pub const SERVICE: &[&str] = &[types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY];
 
 /// A condition that is false when the first false one of `parts` is, and true otherwise. Parts that are absent or
 /// unknown do not count.
@@ -48,11 +44,7 @@ impl Rollup {
     /// Sets the condition from its parts. Reason and message are copied as they are: the reference uses the message
     /// as a format string, which mangles `%` (contract 01 B1; not copied).
     pub fn apply(&self, conditions: &mut Conditions<'_>) {
-        let first = self
-            .parts
-            .iter()
-            .filter_map(|part| conditions.get(part))
-            .find(|c| c.is_false());
+        let first = self.parts.iter().filter_map(|part| conditions.get(part)).find(|c| c.is_false());
         match first.map(|Condition { reason, message, .. }| (reason.clone(), message.clone())) {
             Some((reason, message)) => conditions.mark_false(self.type_, &reason, &message),
             None => conditions.mark_true(self.type_),

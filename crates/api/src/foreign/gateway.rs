@@ -33,10 +33,7 @@ pub struct GatewaySpec {
     pub listeners: Vec<Listener>,
 
     /// Addresses asked for.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::gateway_addresses")]
     pub addresses: Vec<GatewayAddress>,
 
@@ -98,18 +95,12 @@ pub struct ListenerTlsConfig {
     pub mode: Option<String>,
 
     /// Certificates to serve.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 64))]
     pub certificate_refs: Vec<SecretObjectReference>,
 
     /// Settings of the implementation.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::tls_options")]
     pub options: BTreeMap<String, String>,
 }
@@ -124,10 +115,7 @@ pub struct AllowedRoutes {
     pub namespaces: Option<RouteNamespaces>,
 
     /// Kinds of the routes.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 8))]
     pub kinds: Vec<RouteGroupKind>,
 }
@@ -182,18 +170,12 @@ pub struct GatewayAddress {
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayInfrastructure {
     /// Labels to set.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::infrastructure_labels")]
     pub labels: BTreeMap<String, String>,
 
     /// Annotations to set.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::infrastructure_annotations")]
     pub annotations: BTreeMap<String, String>,
 
@@ -258,10 +240,7 @@ pub struct FrontendTlsConfig {
     pub default: FrontendTls,
 
     /// For single ports.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::frontend_tls_ports")]
     pub per_port: Vec<PortFrontendTls>,
 }
@@ -310,26 +289,17 @@ pub struct FrontendTlsValidation {
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayStatus {
     /// Addresses it has.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::gateway_status_addresses")]
     pub addresses: Vec<GatewayStatusAddress>,
 
     /// Accepted, Programmed.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"], "maxItems" = 8, "x-default" = schema::pending_gateway()))]
     pub conditions: Vec<Condition>,
 
     /// State of each listener.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 64))]
     pub listeners: Vec<ListenerStatus>,
 
@@ -364,10 +334,7 @@ pub struct ListenerStatus {
     pub name: String,
 
     /// Kinds of routes that can attach.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 8))]
     pub supported_kinds: Vec<RouteGroupKind>,
 

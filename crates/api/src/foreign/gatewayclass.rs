@@ -40,18 +40,12 @@ pub struct GatewayClassSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayClassStatus {
     /// Accepted.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"], "maxItems" = 8, "x-default" = schema::pending_gatewayclass()))]
     pub conditions: Vec<Condition>,
 
     /// Features of the controller.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 64))]
     pub supported_features: Vec<SupportedFeature>,
 }

@@ -22,34 +22,22 @@ kind! {
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPRouteSpec {
     /// Gateways the route attaches to.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 32))]
     pub parent_refs: Vec<ParentReference>,
 
     /// Attach to the default Gateways.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["All", "None"]))]
     pub use_default_gateways: String,
 
     /// Host names to match. Absent matches all.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::hostnames")]
     pub hostnames: Vec<String>,
 
     /// Matches, filters and back ends.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::route_rules", extend("x-default" = serde_json::json!([{"matches": [{"path": {"type": "PathPrefix", "value": "/"}}]}])))]
     pub rules: Vec<HTTPRouteRule>,
 }
@@ -65,26 +53,17 @@ pub struct HTTPRouteRule {
     pub name: Option<String>,
 
     /// What to match; one of them is enough.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 64, "x-default" = serde_json::json!([{"path": {"type": "PathPrefix", "value": "/"}}])))]
     pub matches: Vec<HTTPRouteMatch>,
 
     /// What to change on the way.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::route_filters")]
     pub filters: Vec<HTTPRouteFilter>,
 
     /// Where matching requests go.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 16))]
     pub backend_refs: Vec<HTTPBackendRef>,
 
@@ -111,18 +90,12 @@ pub struct HTTPRouteMatch {
     pub path: Option<HTTPPathMatch>,
 
     /// Headers.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub headers: Vec<HTTPHeaderMatch>,
 
     /// Query parameters.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub query_params: Vec<HTTPQueryParamMatch>,
 
@@ -202,10 +175,7 @@ pub struct HTTPBackendRef {
     pub weight: Option<i32>,
 
     /// What to change on the way to this back end.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::route_filters")]
     pub filters: Vec<HTTPRouteFilter>,
 }
@@ -231,10 +201,7 @@ pub struct HTTPRouteTimeouts {
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPRouteRetry {
     /// Answers to try again on.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::retry_codes")]
     pub codes: Vec<i32>,
 
@@ -314,10 +281,7 @@ pub struct RouteParentStatus {
     pub controller_name: String,
 
     /// Accepted, ResolvedRefs.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("minItems" = 1, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"], "maxItems" = 8, "x-required" = true))]
     pub conditions: Vec<Condition>,
 }

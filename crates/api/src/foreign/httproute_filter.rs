@@ -54,26 +54,17 @@ pub struct HTTPRouteFilter {
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPHeaderFilter {
     /// Headers to replace.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub set: Vec<HTTPHeader>,
 
     /// Headers to add.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub add: Vec<HTTPHeader>,
 
     /// Headers to remove.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 16))]
     pub remove: Vec<String>,
 }
@@ -198,10 +189,7 @@ pub struct HTTPPathModifier {
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPCORSFilter {
     /// Origins that are allowed.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::cors_origins")]
     pub allow_origins: Vec<String>,
 
@@ -210,34 +198,22 @@ pub struct HTTPCORSFilter {
     pub allow_credentials: Option<bool>,
 
     /// Methods that are allowed.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::cors_methods")]
     pub allow_methods: Vec<String>,
 
     /// Request headers that are allowed.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::cors_allow_headers")]
     pub allow_headers: Vec<String>,
 
     /// Response headers that scripts may read.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::cors_expose_headers")]
     pub expose_headers: Vec<String>,
 
     /// Seconds for which an answer is valid.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("minimum" = 1, "x-default" = 5))]
     pub max_age: i32,
 }
@@ -275,10 +251,7 @@ pub struct HTTPExternalAuthFilter {
 #[serde(rename_all = "camelCase", default)]
 pub struct GRPCAuthConfig {
     /// Headers it gets.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 64))]
     pub allowed_headers: Vec<String>,
 }
@@ -288,26 +261,17 @@ pub struct GRPCAuthConfig {
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPAuthConfig {
     /// Prefix of the path.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("maxLength" = 1024, "pattern" = "^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$"))]
     pub path: String,
 
     /// Headers it gets.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 64))]
     pub allowed_headers: Vec<String>,
 
     /// Headers of its answer that go to the back end.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 64))]
     pub allowed_response_headers: Vec<String>,
 }
@@ -317,10 +281,7 @@ pub struct HTTPAuthConfig {
 #[serde(rename_all = "camelCase", default)]
 pub struct ForwardBodyConfig {
     /// Bytes.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::integer")]
     pub max_size: u16,
 }

@@ -22,34 +22,22 @@ kind! {
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolSpec {
     /// Which pods belong to the pool.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-required" = true))]
     pub selector: LabelSelector,
 
     /// Ports of the model servers.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::target_ports", extend("x-required" = true))]
     pub target_ports: Vec<PoolPort>,
 
     /// Protocol of the model servers.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["http", "kubernetes.io/h2c"], "x-default" = "http"))]
     pub app_protocol: String,
 
     /// The picker.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-required" = true))]
     pub endpoint_picker_ref: EndpointPickerRef,
 }
@@ -59,10 +47,7 @@ pub struct InferencePoolSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// All of them.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::match_labels", extend("x-required" = true))]
     pub match_labels: BTreeMap<String, String>,
 }
@@ -72,10 +57,7 @@ pub struct LabelSelector {
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolPort {
     /// Its number.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::port", extend("x-required" = true))]
     pub number: i32,
 }
@@ -91,18 +73,12 @@ pub struct EndpointPickerRef {
     pub group: Option<String>,
 
     /// Kind of the picker.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::kind", extend("x-default" = "Service"))]
     pub kind: String,
 
     /// Name of the picker.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
@@ -111,10 +87,7 @@ pub struct EndpointPickerRef {
     pub port: Option<PoolPort>,
 
     /// What happens to requests when the picker does not answer.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["FailOpen", "FailClose"], "x-default" = "FailClose"))]
     pub failure_mode: String,
 }
@@ -124,10 +97,7 @@ pub struct EndpointPickerRef {
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolStatus {
     /// What each Gateway says.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 32))]
     pub parents: Vec<PoolParentStatus>,
 }
@@ -137,26 +107,17 @@ pub struct InferencePoolStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolParentStatus {
     /// Accepted, ResolvedRefs.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"], "maxItems" = 8))]
     pub conditions: Vec<Condition>,
 
     /// The Gateway.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-required" = true))]
     pub parent_ref: PoolParentReference,
 
     /// Who says so.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::controller_name")]
     pub controller_name: String,
 }
@@ -171,26 +132,17 @@ pub struct PoolParentReference {
     pub group: Option<String>,
 
     /// Kind of the parent.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::kind", extend("x-default" = "Gateway"))]
     pub kind: String,
 
     /// Name of the parent.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
     /// Namespace of the parent. Absent means that of the pool.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 }

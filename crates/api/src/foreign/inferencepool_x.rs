@@ -72,10 +72,7 @@ pub struct Extension {
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolStatus {
     /// What each Gateway says.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("maxItems" = 32))]
     pub parent: Vec<PoolStatus>,
 }
@@ -90,10 +87,7 @@ pub struct PoolStatus {
     pub parent_ref: ParentGatewayReference,
 
     /// Accepted, ResolvedRefs.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"], "maxItems" = 8, "x-default" = schema::pending_pool()))]
     pub conditions: Vec<Condition>,
 }

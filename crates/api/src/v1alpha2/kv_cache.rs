@@ -17,18 +17,12 @@ pub struct KvCacheOffloading {
     pub cpu: KvQuantity,
 
     /// Which blocks leave a full tier first: `lru` or `arc`.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["lru", "arc"], "x-default" = "lru"))]
     pub eviction_policy: String,
 
     /// Further tiers, in order, behind main memory.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub secondary: Vec<SecondaryTier>,
 }
 
@@ -87,10 +81,7 @@ pub struct PvcReference {
     pub name: String,
 
     /// Folder inside the volume.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub path: String,
 }
 

@@ -33,10 +33,7 @@ pub struct ModelSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct LoraSpec {
     /// The adapters; each has a unique `name` and a `uri` (hf, s3 or pvc).
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::any")]
     pub adapters: Vec<ModelSpec>,
 

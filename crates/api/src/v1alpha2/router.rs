@@ -56,10 +56,7 @@ pub struct RouteSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpRouteSource {
     /// HTTPRoutes you manage, in the namespace of the service.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<LocalReference>,
 
     /// Spec of the managed HTTPRoute. Lists replace those of the preset as a whole.
@@ -72,10 +69,7 @@ pub struct HttpRouteSource {
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewaySpec {
     /// Gateways to attach to, instead of the default one.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<GatewayReference>,
 }
 
@@ -84,18 +78,12 @@ pub struct GatewaySpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayReference {
     /// Name of the Gateway.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
     /// Namespace of the Gateway. Absent means that of the service.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 
@@ -110,10 +98,7 @@ pub struct GatewayReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct IngressSpec {
     /// Ingresses you manage.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<UntypedObjectReference>,
 }
 
@@ -122,18 +107,12 @@ pub struct IngressSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct UntypedObjectReference {
     /// Name of the object.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
     /// Namespace of the object. Absent means that of the service.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 }
@@ -152,17 +131,11 @@ pub struct SchedulerSpec {
     pub template: Option<PodSpec>,
 
     /// Labels for the pods of the picker.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub labels: BTreeMap<String, String>,
 
     /// Annotations for the pods of the picker.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
     /// The EndpointPickerConfig: plugins, profiles and weights.
@@ -211,10 +184,7 @@ pub struct SchedulerConfigSpec {
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct ConfigMapKeyReference {
     /// Name of the ConfigMap.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-default" = ""))]
     pub name: String,
 
@@ -242,10 +212,7 @@ pub struct TokenizerSpec {
 impl InferencePoolSource {
     /// Name of the pool that the user manages, if there is one: `ref` with a non-empty name.
     pub fn external_name(&self) -> Option<&str> {
-        self.ref_
-            .as_ref()
-            .map(|r| r.name.as_str())
-            .filter(|name| !name.is_empty())
+        self.ref_.as_ref().map(|r| r.name.as_str()).filter(|name| !name.is_empty())
     }
 }
 

@@ -38,10 +38,7 @@ pub struct ScalingSpec {
 #[schemars(extend("x-kubernetes-validations" = cel::wva()))]
 pub struct WvaSpec {
     /// Cost of a replica, relative to those of other variants of the same model.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("pattern" = r"^\d+(\.\d+)?$", "x-default" = "10.0"))]
     pub variant_cost: String,
 
@@ -125,10 +122,7 @@ pub struct KedaFallback {
     pub replicas: i32,
 
     /// How `replicas` relates to the current number.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["static", "currentReplicas", "currentReplicasIfHigher", "currentReplicasIfLower"], "x-default" = "static"))]
     pub behavior: String,
 }
@@ -142,10 +136,7 @@ pub struct KedaAdvanced {
     pub horizontal_pod_autoscaler_config: Option<KedaHpaConfig>,
 
     /// Restore the replica count when the ScaledObject goes.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub restore_to_original_replica_count: bool,
 
     /// Combine several triggers into one metric. Not with `wva`, which has its own formula.
@@ -162,10 +153,7 @@ pub struct KedaHpaConfig {
     pub behavior: Option<HorizontalPodAutoscalerBehavior>,
 
     /// Must be empty: the controller chooses the name.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub name: String,
 }
 
@@ -174,31 +162,19 @@ pub struct KedaHpaConfig {
 #[serde(rename_all = "camelCase", default)]
 pub struct KedaScalingModifiers {
     /// The formula, over trigger names.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub formula: String,
 
     /// Target value of the formula.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub target: String,
 
     /// Value from which the formula counts as active.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub activation_target: String,
 
     /// How the value is compared.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["AverageValue", "Value"]))]
     pub metric_type: String,
 }
@@ -213,17 +189,11 @@ pub struct KedaTrigger {
     pub type_: String,
 
     /// Name, for use in a formula.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub name: String,
 
     /// Serve the value from KEDA's cache between polls.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub use_cached_metrics: bool,
 
     /// Settings of the trigger.
@@ -235,10 +205,7 @@ pub struct KedaTrigger {
     pub authentication_ref: Option<KedaAuthenticationRef>,
 
     /// How the value is compared: `AverageValue`, `Value` or `Utilization`.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub metric_type: String,
 }
 
@@ -252,9 +219,6 @@ pub struct KedaAuthenticationRef {
     pub name: String,
 
     /// `TriggerAuthentication` (default) or `ClusterTriggerAuthentication`.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub kind: String,
 }

@@ -40,10 +40,7 @@ pub struct LLMInferenceServiceSpec {
 
     /// Configs this service builds on, in order: a later one overrides an earlier one, and the service overrides all.
     /// Not allowed on a config.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub base_refs: Vec<LocalReference>,
 }
 
@@ -83,10 +80,7 @@ pub struct TracingSpec {
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LocalReference {
     /// Name of the object.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-default" = ""))]
     pub name: String,
 }
@@ -111,17 +105,11 @@ pub struct WorkloadSpec {
     pub parallelism: Option<ParallelismSpec>,
 
     /// Labels for the pods and the Service of this workload.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub labels: BTreeMap<String, String>,
 
     /// Annotations for the pods and the Service of this workload.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
     /// The pod, or the leader pod when `worker` is set. Merged over the preset: name the container `main` to change the model server.
@@ -173,10 +161,7 @@ pub struct ParallelismSpec {
     pub data_rpc_port: Option<i32>,
 
     /// Expert parallelism for mixture-of-experts models. False cannot override a true of a config.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub expert: bool,
 }
 
@@ -243,9 +228,6 @@ impl WorkloadSpec {
 impl LLMInferenceServiceSpec {
     /// Whether model storage is attached; absent means yes.
     pub fn storage_initializer_enabled(&self) -> bool {
-        self.storage_initializer
-            .as_ref()
-            .and_then(|s| s.enabled)
-            .unwrap_or(true)
+        self.storage_initializer.as_ref().and_then(|s| s.enabled).unwrap_or(true)
     }
 }

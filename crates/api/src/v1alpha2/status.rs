@@ -18,24 +18,15 @@ pub struct LLMInferenceServiceStatus {
     pub url: Option<String>,
 
     /// Generation of the spec that this status describes.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub observed_generation: i64,
 
     /// What is ready and what is not, sorted by type.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
 
     /// Names of the presets this service was created with.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
     /// Not used; see `addresses`.
@@ -43,10 +34,7 @@ pub struct LLMInferenceServiceStatus {
     pub address: Option<Address>,
 
     /// Every address of the service, and the models reachable there.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<ServiceAddress>,
 
@@ -59,10 +47,7 @@ pub struct LLMInferenceServiceStatus {
     pub workloads: Option<WorkloadsStatus>,
 
     /// Configs that were merged, lowest precedence first.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub applied_configs: Vec<AppliedConfig>,
 }
@@ -101,10 +86,7 @@ pub struct ServiceAddress {
     pub origin: Option<ObjectReference>,
 
     /// Model names that can be used at this address.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub models: Vec<ModelReference>,
 }
 
@@ -148,10 +130,7 @@ pub struct ObjectReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct RouterStatus {
     /// Gateways the routes attach to.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Vec<GatewayStatusReference>,
 
@@ -173,18 +152,12 @@ pub struct GatewayStatusReference {
     pub reference: ObjectReference,
 
     /// Listeners the routes name. Absent means all.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::listener_names")]
     pub listeners: Vec<String>,
 
     /// Routes that attach to the Gateway.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub http_routes: Vec<ObjectReference>,
 }
@@ -212,10 +185,7 @@ pub struct GroupStatus {
     pub name: String,
 
     /// Members, sorted by name.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<GroupMember>,
 }
@@ -235,10 +205,7 @@ pub struct GroupMember {
     pub weight: i32,
 
     /// Whether the service is stopped and gets no traffic.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub stopped: bool,
 
     /// Where its traffic goes.
@@ -366,31 +333,19 @@ impl JsonSchema for ConfigSource {
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceConfigStatus {
     /// Generation of the spec that this status describes.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub observed_generation: i64,
 
     /// Whether the config is in use.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
 
     /// Not used.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
     /// Services that use the config, sorted by namespace and name.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub referenced_by: Vec<ServiceReference>,
 }
@@ -400,18 +355,12 @@ pub struct LLMInferenceServiceConfigStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceReference {
     /// Name of the service.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
     /// Namespace of the service.
-    #[serde(
-        deserialize_with = "wire::null_default",
-        skip_serializing_if = "wire::is_default"
-    )]
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 }

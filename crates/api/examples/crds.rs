@@ -1,0 +1,16 @@
+//! Writes the generated CRDs: `cargo run -p longboat-api --example crds [FOLDER]`, by default `deploy/crds`.
+
+use std::path::PathBuf;
+
+use longboat_api::crd;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args_os()
+        .nth(1)
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    for document in crd::own().iter().chain(&crd::foreign()) {
+        std::fs::write(folder.join(crd::file_name(document)), crd::to_yaml(document)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! What the embedded core types carry in Go and k8s-openapi's schemas lack: list types, defaults, quantities.
+
+use longboat_patch::table::{Markers, field_markers, type_markers};
+use serde_json::{Map, Value, json};
+
+/// Pattern of a quantity, as controller-gen prints it.
+const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
+/// Types that embed an atomic `LocalObjectReference`: Go's schema generator takes its marker over for the whole type,
+/// which the built-in kinds do not.
+const EMBED_ATOMIC: [&str; 5] = [
+    "io.k8s.api.core.v1.ConfigMapEnvSource",
+    "io.k8s.api.core.v1.ConfigMapProjection",
+    "io.k8s.api.core.v1.ConfigMapVolumeSource",
+    "io.k8s.api.core.v1.SecretEnvSource",
+    "io.k8s.api.core.v1.SecretProjection",
+];
+
+/// Defaults that the Go types declare (`+default`).
+fn default_of(type_name: &str, field: &str) -> Option<Value> {
+    let short = type_name.rsplit('.').next().unwrap_or_default();
+    Some(match (short, field) {
+        ("ContainerPort", "protocol") => json!("TCP"),
+        (
+            "ConfigMapEnvSource"
+            | "ConfigMapKeySelector"
+            | "ConfigMapProjection"
+            | "ConfigMapVolumeSource"
+            | "LocalObjectReference"
+            | "SecretEnvSource"
+            | "SecretKeySelector"
+            | "SecretProjection",
+            "name",
+        )
+        | ("GRPCAction", "service") => json!(""),
+        ("AzureDiskVolumeSource", "fsType") => json!("ext4"),
+        ("AzureDiskVolumeSource", "readOnly") | ("FileKeySelector", "optional") => json!(false),
+        ("ISCSIVolumeSource", "iscsiInterface") => json!("default"),
+        ("RBDVolumeSource", "keyring") => json!("/etc/ceph/keyring"),
+        ("RBDVolumeSource", "pool") => json!("rbd"),
+        ("RBDVolumeSource", "user") => json!("admin"),
+        ("ScaleIOVolumeSource", "fsType") => json!("xfs"),
+        ("ScaleIOVolumeSource", "storageMode") => json!("ThinProvisioned"),
+        _ => return None,
+    })
+}
+
+/// Completes the schema of a core type.
+pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
+    match type_name {
+        "io.k8s.apimachinery.pkg.api.resource.Quantity" => {
+            int_or_string(schema);
+            schema.insert("pattern".to_owned(), json!(QUANTITY));
+            return;
+        }
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => return int_or_string(schema),
+        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" => {
+            *schema = embedded_metadata();
+            return;
+        }
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Condition" => constrain_condition(schema),
+        _ => {}
+    }
+    if let Some(markers) = type_markers(type_name) {
+        mark(schema, &markers);
+    }
+    if EMBED_ATOMIC.contains(&type_name) {
+        schema.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+    }
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (field, property) in properties {
+        let Value::Object(property) = property else { continue };
+        if let Some(markers) = field_markers(type_name, field) {
+            mark(property, &markers);
+        }
+        if let Some(default) = default_of(type_name, field) {
+            property.insert("default".to_owned(), default);
+        }
+    }
+}
+
+/// Writes the facts of the table of list keys, which strategic merge and server-side apply share.
+fn mark(schema: &mut Map<String, Value>, markers: &Markers) {
+    if let Some(list_type) = markers.list_type {
+        schema.insert("x-kubernetes-list-type".to_owned(), json!(list_type));
+    }
+    if !markers.list_map_keys.is_empty() {
+        schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(markers.list_map_keys));
+    }
+    if let Some(map_type) = markers.map_type {
+        schema.insert("x-kubernetes-map-type".to_owned(), json!(map_type));
+    }
+}
+
+/// What may be said of a claim made for a pod. Without properties the API server would drop all of it in silence.
+fn embedded_metadata() -> Map<String, Value> {
+    let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let properties = json!({
+        "annotations": strings,
+        "finalizers": {"type": "array", "items": {"type": "string"}},
+        "labels": strings,
+        "name": {"type": "string"},
+        "namespace": {"type": "string"},
+    });
+    Map::from_iter([("type".to_owned(), json!("object")), ("properties".to_owned(), properties)])
+}
+
+fn int_or_string(schema: &mut Map<String, Value>) {
+    schema.insert("anyOf".to_owned(), json!([{"type": "integer"}, {"type": "string"}]));
+    schema.insert("x-kubernetes-int-or-string".to_owned(), json!(true));
+}
+
+/// `metav1.Condition` has validation markers that its OpenAPI does not show.
+fn constrain_condition(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let rules = [
+        ("message", json!({"maxLength": 32768})),
+        ("observedGeneration", json!({"minimum": 0})),
+        (
+            "reason",
+            json!({"minLength": 1, "maxLength": 1024, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"}),
+        ),
+        ("status", json!({"enum": ["True", "False", "Unknown"]})),
+        (
+            "type",
+            json!({
+                "maxLength": 316,
+                "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            }),
+        ),
+    ];
+    for (field, rule) in rules {
+        if let (Some(Value::Object(property)), Value::Object(rule)) = (properties.get_mut(field), rule) {
+            property.extend(rule);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! CustomResourceDefinitions, made from the Rust types (contract 01 §1, §5; dependencies.md §4.3).
+//!
+//! schemars describes Rust's types; an API server needs what Go's markers say. The passes between the two:
+//! [`inline`] resolves references and applies our marks, [`core_types`] adds what the embedded core types carry in Go,
+//! and [`relax`] loosens what the reference loosens.
+
+mod core_types;
+mod inline;
+mod relax;
+
+use k8s_openapi::{ListableResource, Resource};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use crate::foreign::{gateway, gatewayclass, httproute, inferencepool, inferencepool_x};
+use crate::v1alpha2;
+
+/// One version of a kind.
+struct Version {
+    name: &'static str,
+    spec: Value,
+    status: Value,
+    /// Whether an object without `spec` is refused.
+    spec_required: bool,
+    status_default: Option<Value>,
+}
+
+/// A kind with all its versions; the last one is stored.
+struct Definition {
+    group: &'static str,
+    kind: &'static str,
+    list_kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    cluster: bool,
+    description: &'static str,
+    columns: Value,
+    annotations: Value,
+    versions: Vec<Version>,
+}
+
+/// The CRDs of our own kinds.
+pub fn own() -> Vec<Value> {
+    vec![service().document(), config().document()]
+}
+
+/// CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
+pub fn foreign() -> Vec<Value> {
+    vec![
+        gateway_class().document(),
+        gateway_().document(),
+        http_route().document(),
+        inference_pool().document(),
+        inference_pool_x().document(),
+    ]
+}
+
+/// Name of the file that holds a CRD: `<group>_<plural>.yaml`.
+pub fn file_name(crd: &Value) -> String {
+    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    format!("{}_{}.yaml", text("/spec/group"), text("/spec/names/plural"))
+}
+
+/// A CRD as YAML, with a header that says where it comes from.
+pub fn to_yaml(crd: &Value) -> Result<String, serde_saphyr::ser::Error> {
+    let body = serde_saphyr::to_string(crd)?;
+    Ok(format!(
+        "# Generated from the Rust types by `cargo run -p longboat-api --example crds`; do not edit.\n{body}"
+    ))
+}
+
+fn service() -> Definition {
+    let mut columns = vec![
+        json!({"name": "URL", "type": "string", "jsonPath": ".status.url"}),
+        ready_column(),
+        reason_column(),
+        age_column(),
+    ];
+    columns.push(
+        json!({"name": "URLs", "type": "string", "priority": 1, "jsonPath": ".status.addresses[*].url"}),
+    );
+    Definition {
+        short_names: &["llmisvc"],
+        description: "A served large language model: what to serve, on what, and how clients reach it.",
+        columns: Value::Array(columns),
+        ..Definition::new::<v1alpha2::LLMInferenceService>(vec![Version::new::<
+            v1alpha2::LLMInferenceServiceSpec,
+            v1alpha2::LLMInferenceServiceStatus,
+        >("v1alpha2")])
+    }
+}
+
+fn config() -> Definition {
+    let mut version = Version::new::<
+        v1alpha2::LLMInferenceServiceSpec,
+        v1alpha2::LLMInferenceServiceConfigStatus,
+    >("v1alpha2");
+    relax::for_templates(&mut version.spec);
+    Definition {
+        description: "A part of a spec that services build on, by name in baseRefs or as a preset of the platform.",
+        columns: json!([ready_column(), reason_column(), age_column()]),
+        ..Definition::new::<v1alpha2::LLMInferenceServiceConfig>(vec![version])
+    }
+}
+
+fn gateway_() -> Definition {
+    let mut version = Version::new::<gateway::GatewaySpec, gateway::GatewayStatus>("v1");
+    version.spec_required = true;
+    version.status_default = Some(json!({"conditions": crate::schema::pending_gateway()}));
+    Definition {
+        short_names: &["gtw"],
+        categories: &["gateway-api"],
+        description: "Listeners that routes attach to.",
+        columns: json!([
+            {"name": "Class", "type": "string", "jsonPath": ".spec.gatewayClassName"},
+            {"name": "Address", "type": "string", "jsonPath": ".status.addresses[*].value"},
+            {"name": "Programmed", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Programmed\")].status"},
+            age_column(),
+        ]),
+        annotations: gateway_api_annotations(),
+        ..Definition::new::<gateway::Gateway>(vec![version])
+    }
+}
+
+fn gateway_class() -> Definition {
+    let mut version = Version::new::<gatewayclass::GatewayClassSpec, gatewayclass::GatewayClassStatus>("v1");
+    version.spec_required = true;
+    version.status_default = Some(json!({"conditions": crate::schema::pending_gatewayclass()}));
+    Definition {
+        singular: "gatewayclass",
+        short_names: &["gc"],
+        categories: &["gateway-api"],
+        cluster: true,
+        description: "Who runs the Gateways that name this class.",
+        columns: json!([
+            {"name": "Controller", "type": "string", "jsonPath": ".spec.controllerName"},
+            {"name": "Accepted", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Accepted\")].status"},
+            age_column(),
+            {"name": "Description", "type": "string", "priority": 1, "jsonPath": ".spec.description"},
+        ]),
+        annotations: gateway_api_annotations(),
+        ..Definition::new::<gatewayclass::GatewayClass>(vec![version])
+    }
+}
+
+fn http_route() -> Definition {
+    let mut version = Version::new::<httproute::HTTPRouteSpec, httproute::HTTPRouteStatus>("v1");
+    version.spec_required = true;
+    Definition {
+        categories: &["gateway-api"],
+        description: "Which requests go to which back ends.",
+        columns: json!([
+            {"name": "Hostnames", "type": "string", "jsonPath": ".spec.hostnames"},
+            age_column(),
+        ]),
+        annotations: gateway_api_annotations(),
+        ..Definition::new::<httproute::HTTPRoute>(vec![version])
+    }
+}
+
+fn inference_pool() -> Definition {
+    let mut version =
+        Version::new::<inferencepool::InferencePoolSpec, inferencepool::InferencePoolStatus>("v1");
+    version.spec_required = true;
+    Definition {
+        short_names: &["infpool"],
+        description: "Model server pods, and the picker that chooses among them.",
+        annotations: json!({
+            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api-inference-extension/pull/1173",
+        }),
+        ..Definition::new::<inferencepool::InferencePool>(vec![version])
+    }
+}
+
+fn inference_pool_x() -> Definition {
+    let mut version =
+        Version::new::<inferencepool_x::InferencePoolSpec, inferencepool_x::InferencePoolStatus>("v1alpha2");
+    version.status_default = Some(json!({"parent": [{
+        "conditions": crate::schema::pending_pool(),
+        "parentRef": {"kind": "Status", "name": "default"},
+    }]}));
+    Definition {
+        short_names: &["xinfpool"],
+        description: "Model server pods, and the picker that chooses among them, in the older form.",
+        ..Definition::new::<inferencepool_x::InferencePool>(vec![version])
+    }
+}
+
+fn ready_column() -> Value {
+    json!({"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"})
+}
+
+fn reason_column() -> Value {
+    json!({"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason"})
+}
+
+fn age_column() -> Value {
+    json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})
+}
+
+/// API servers refuse CRDs of `*.k8s.io` groups without the approval; users look for bundle version and channel.
+fn gateway_api_annotations() -> Value {
+    json!({
+        "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api/pull/3328",
+        "gateway.networking.k8s.io/bundle-version": "v1.5.1",
+        "gateway.networking.k8s.io/channel": "experimental",
+    })
+}
+
+// === impl Version ===
+
+impl Version {
+    fn new<Spec: JsonSchema, Status: JsonSchema>(name: &'static str) -> Self {
+        Self {
+            name,
+            spec: inline::schema_of::<Spec>(),
+            status: inline::schema_of::<Status>(),
+            spec_required: false,
+            status_default: None,
+        }
+    }
+
+    fn schema(&self, description: &str) -> Value {
+        let mut status = self.status.clone();
+        if let Some(default) = &self.status_default {
+            status["default"] = default.clone();
+        }
+        let mut schema = json!({
+            "description": description,
+            "type": "object",
+            "properties": {
+                "apiVersion": {
+                    "description": "Version of the schema of this object: group and version.",
+                    "type": "string",
+                },
+                "kind": {"description": "Kind of this object.", "type": "string"},
+                "metadata": {"type": "object"},
+                "spec": self.spec,
+                "status": status,
+            },
+        });
+        if self.spec_required {
+            schema["required"] = json!(["spec"]);
+        }
+        schema
+    }
+}
+
+// === impl Definition ===
+
+impl Definition {
+    fn new<K: Resource + ListableResource>(versions: Vec<Version>) -> Self {
+        Self {
+            group: K::GROUP,
+            kind: K::KIND,
+            list_kind: K::LIST_KIND,
+            plural: K::URL_PATH_SEGMENT,
+            singular: K::URL_PATH_SEGMENT.strip_suffix('s').unwrap_or(K::URL_PATH_SEGMENT),
+            short_names: &[],
+            categories: &[],
+            cluster: false,
+            description: "",
+            columns: Value::Null,
+            annotations: Value::Null,
+            versions,
+        }
+    }
+
+    fn document(&self) -> Value {
+        let mut names = json!({
+            "kind": self.kind,
+            "listKind": self.list_kind,
+            "plural": self.plural,
+            "singular": self.singular,
+        });
+        if !self.short_names.is_empty() {
+            names["shortNames"] = json!(self.short_names);
+        }
+        if !self.categories.is_empty() {
+            names["categories"] = json!(self.categories);
+        }
+        let stored = self.versions.len() - 1;
+        let versions = self.versions.iter().enumerate().map(|(i, version)| {
+            let mut value = json!({
+                "name": version.name,
+                "served": true,
+                "storage": i == stored,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": version.schema(self.description)},
+            });
+            if !self.columns.is_null() {
+                value["additionalPrinterColumns"] = self.columns.clone();
+            }
+            value
+        });
+        let mut metadata = json!({"name": format!("{}.{}", self.plural, self.group)});
+        if !self.annotations.is_null() {
+            metadata["annotations"] = self.annotations.clone();
+        }
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": metadata,
+            "spec": {
+                "group": self.group,
+                "names": names,
+                "scope": if self.cluster { "Cluster" } else { "Namespaced" },
+                "versions": versions.collect::<Vec<_>>(),
+            },
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! What configs may hold that services may not: templates (contract 01 §5.3).
+
+use serde_json::Value;
+
+/// Parts of a config's spec in which template strings stand where a service has the rendered value.
+const TEMPLATED: [&str; 8] = [
+    "/properties/router/properties/route/properties/http/properties/spec",
+    "/properties/router/properties/scheduler/properties/pool/properties/spec",
+    "/properties/router/properties/scheduler/properties/template",
+    "/properties/router/properties/scheduler/properties/tokenizer/properties/template",
+    "/properties/template",
+    "/properties/worker",
+    "/properties/prefill/properties/template",
+    "/properties/prefill/properties/worker",
+];
+
+/// Rules that a template string breaks although what it renders to does not. Types, enums, required fields, defaults
+/// and upper bounds stay.
+const RELAXED: [&str; 5] = ["pattern", "x-kubernetes-validations", "minLength", "minItems", "minProperties"];
+
+/// Loosens the spec schema of configs.
+pub(super) fn for_templates(spec: &mut Value) {
+    for pointer in TEMPLATED {
+        if let Some(schema) = spec.pointer_mut(pointer) {
+            relax(schema);
+        }
+    }
+}
+
+fn relax(schema: &mut Value) {
+    let Value::Object(object) = schema else { return };
+    for rule in RELAXED {
+        object.remove(rule);
+    }
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(relax);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = object.get_mut(key) {
+            relax(schema);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Configs (contract 01 §9, V40 and V41). Rendering their templates is not here: it needs the composer.
+
+use serde_json::Value;
+
+use super::{Report, scheduler};
+use crate::names::preset;
+use crate::v1alpha2::LLMInferenceServiceConfig;
+
+/// Checks a config.
+pub fn validate_config(config: &LLMInferenceServiceConfig) -> Report {
+    let mut report = Report::default();
+    if !config.spec.base_refs.is_empty() {
+        report.forbidden(
+            "spec.baseRefs",
+            "baseRefs is not a permitted field in LLMInferenceServiceConfig, support for recursive refs has been \
+             disabled",
+        );
+    }
+    if let Some(scheduler) = config.spec.router.as_ref().and_then(|r| r.scheduler.as_ref()) {
+        scheduler::check_replicas(scheduler, &mut report);
+    }
+    report
+}
+
+/// Checks a changed config. Everything passes while it is being deleted; taking something from a preset (whose names
+/// start with `prefix`) warns.
+pub fn validate_config_update(
+    old: &LLMInferenceServiceConfig,
+    new: &LLMInferenceServiceConfig,
+    prefix: &str,
+) -> Report {
+    if new.metadata.deletion_timestamp.is_some() {
+        return Report::default();
+    }
+    let mut report = validate_config(new);
+    let (name, namespace) = place(new);
+    let spec = |config: &LLMInferenceServiceConfig| serde_json::to_value(&config.spec).unwrap_or_default();
+    if is_well_known(name, prefix) && !is_derivable(&spec(old), &spec(new)) {
+        report.warn(format!(
+            "modifying well-known config {namespace}/{name} is not recommended. Consider creating a custom config \
+             instead"
+        ));
+    }
+    report
+}
+
+/// Why a config may not be deleted, if it may not: presets of the platform are kept while `prevent` is on.
+pub fn validate_config_deletion(
+    config: &LLMInferenceServiceConfig,
+    system_namespace: &str,
+    prefix: &str,
+    prevent: bool,
+) -> Result<Report, String> {
+    let (name, namespace) = place(config);
+    let mut report = Report::default();
+    if is_well_known(name, prefix) && namespace == system_namespace {
+        let text = format!("well-known config {namespace}/{name} cannot be deleted");
+        if prevent {
+            return Err(text);
+        }
+        report
+            .warn(format!("deleting well-known config {namespace}/{name}: services that need it will fail"));
+    }
+    Ok(report)
+}
+
+/// Whether a name is that of a preset.
+pub(crate) fn is_well_known(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|suffix| preset::WELL_KNOWN.contains(&suffix))
+}
+
+fn place(config: &LLMInferenceServiceConfig) -> (&str, &str) {
+    let metadata = &config.metadata;
+    (metadata.name.as_deref().unwrap_or_default(), metadata.namespace.as_deref().unwrap_or_default())
+}
+
+/// Whether everything that `old` sets is in `new` with the same value; lists are compared as prefixes.
+fn is_derivable(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Null, _) => true,
+        (Value::String(text), _) if text.is_empty() => true,
+        (Value::Object(old), Value::Object(new)) => {
+            old.iter().all(|(key, value)| is_derivable(value, new.get(key).unwrap_or(&Value::Null)))
+        }
+        (Value::Object(old), Value::Null) => old.is_empty(),
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() <= new.len() && old.iter().zip(new).all(|(old, new)| is_derivable(old, new))
+        }
+        (Value::Array(old), Value::Null) => old.is_empty(),
+        _ => old == new,
+    }
+}

@@ -1,0 +1,48 @@
+//! KV cache offloading (V27k to V29n).
+
+use super::Report;
+use crate::v1alpha2::{PvcTier, WorkloadSpec};
+
+/// Checks the tiers of the workload at `path`.
+pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
+    let Some(offloading) = &workload.kv_cache_offloading else { return };
+    if offloading.secondary.is_empty() {
+        return;
+    }
+    let field = format!("{path}.kvCacheOffloading");
+    if is_zero(&offloading.cpu.0.0) {
+        report.required(format!("{field}.cpu"), "cpu must be set when secondary tiers are configured");
+    }
+    for (i, tier) in offloading.secondary.iter().enumerate() {
+        let field = format!("{field}.secondary[{i}].fileSystem");
+        let Some(files) = &tier.file_system else {
+            report.required(field, "only fileSystem tiers are supported");
+            continue;
+        };
+        match (&files.empty_dir, &files.pvc) {
+            (None, None) => report.required(&field, "exactly one of emptyDir or pvc must be set"),
+            (Some(_), Some(_)) => report.invalid(&field, files, "exactly one of emptyDir or pvc must be set"),
+            _ => {}
+        }
+        if let Some(pvc) = &files.pvc {
+            check_pvc(&format!("{field}.pvc"), pvc, report);
+        }
+    }
+}
+
+fn check_pvc(field: &str, pvc: &PvcTier, report: &mut Report) {
+    match (&pvc.spec, &pvc.ref_) {
+        (None, None) => report.required(field, "exactly one of spec or ref must be set"),
+        (Some(_), Some(_)) => report.invalid(field, pvc, "exactly one of spec or ref must be set"),
+        _ => {}
+    }
+    if pvc.ref_.as_ref().is_some_and(|r| r.name.is_empty()) {
+        report.required(format!("{field}.ref.name"), "name is required");
+    }
+}
+
+/// Whether a quantity has only zero digits.
+fn is_zero(quantity: &str) -> bool {
+    let number = quantity.split(['e', 'E']).next().unwrap_or_default();
+    !number.bytes().any(|b| (b'1'..=b'9').contains(&b))
+}

@@ -1,0 +1,49 @@
+//! LoRA adapters (V32).
+
+use super::Report;
+use crate::v1alpha2::LLMInferenceService;
+
+const LORA: &str = "spec.model.lora";
+
+/// Checks limits and names of adapters.
+pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
+    let model = &service.spec.model;
+    let Some(lora) = &model.lora else { return };
+    let limits = [
+        ("maxRank", lora.max_rank),
+        ("maxAdapters", lora.max_adapters),
+        ("maxCpuAdapters", lora.max_cpu_adapters),
+    ];
+    for (field, limit) in limits {
+        if let Some(limit) = limit.filter(|n| *n < 1) {
+            report.invalid(format!("{LORA}.{field}"), &limit, &format!("{field} must be at least 1"));
+        }
+    }
+    let base = model.name.as_deref().or(service.metadata.name.as_deref()).unwrap_or_default();
+    let mut seen: Vec<(&str, usize)> = Vec::with_capacity(lora.adapters.len());
+    for (i, adapter) in lora.adapters.iter().enumerate() {
+        let field = format!("{LORA}.adapters[{i}].name");
+        let name = adapter.name.as_deref().unwrap_or_default();
+        if name.is_empty() {
+            report.required(field, "adapter name is required");
+            continue;
+        }
+        if name == "." || name == ".." {
+            report.invalid(
+                field,
+                &name,
+                "adapter name must not include \".\" or \"..\" (path traversal risk)",
+            );
+            continue;
+        }
+        match seen.iter().find(|(other, _)| *other == name) {
+            Some((_, first)) => {
+                report.invalid(&field, &name, &format!("duplicate name (same as adapters[{first}])"));
+            }
+            None => seen.push((name, i)),
+        }
+        if name == base {
+            report.invalid(field, &name, &format!("adapter name must differ from base model name {base:?}"));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Names that can only fail later.
+
+use super::Report;
+use crate::v1alpha2::LLMInferenceService;
+
+/// Refuses names that no Service can have: a service's name starts the name of its workload Service, which is a
+/// DNS-1035 label. The reference admits them and fails for ever (contract 06 B19).
+pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
+    let name = service.metadata.name.as_deref().unwrap_or_default();
+    if name.is_empty() {
+        return;
+    }
+    let fine = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if !fine {
+        report.invalid(
+            "metadata.name",
+            &name,
+            "must start with a lower-case letter and contain only lower-case letters, digits and '-', because the \
+             name of the workload Service starts with it",
+        );
+    }
+}
