@@ -1,1 +1,57 @@
 //! HTTPRoutes and InferencePools served on one port, asking the picker as Envoy would.
+//!
+//! A Gateway API implementation for one machine: [`start`] watches the objects, keeps a routing table made by pure
+//! functions ([`World`] → table and statuses), reports status, and proxies. Back ends are Services and
+//! InferencePools; for a pool every request goes through the picker's ext_proc stream (contract 04 §1), so what
+//! Envoy would see is what happens here.
+
+mod attach;
+mod proxy;
+mod route;
+mod server;
+mod status;
+mod watch;
+mod world;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use kube::Client;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+pub use world::World;
+
+/// `spec.controllerName` of the GatewayClasses that this gateway serves.
+pub const CONTROLLER_NAME: &str = "longboat.dev/gateway";
+
+/// Name of the GatewayClass that local mode installs.
+pub const CLASS_NAME: &str = "longboat";
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    tasks: JoinSet<()>,
+    shutdown: CancellationToken,
+}
+
+/// Serves all Gateways of our classes that have a listener on the port of `listener`.
+pub fn start(client: Client, listener: TcpListener) -> std::io::Result<Gateway> {
+    let address = listener.local_addr()?;
+    let shutdown = CancellationToken::new();
+    let table = Arc::new(ArcSwap::from_pointee(route::Table::default()));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(watch::run(client, address, table.clone(), shutdown.clone()));
+    tasks.spawn(server::run(listener, Arc::new(proxy::Proxy::new(table)), shutdown.clone()));
+    Ok(Gateway { tasks, shutdown })
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Takes no new connection, lets running requests finish for a moment, and ends.
+    pub async fn shutdown(mut self) {
+        self.shutdown.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,194 @@
+//! Which routes attach to which listeners (Gateway API: "attaching Routes to Gateways").
+
+use std::collections::BTreeMap;
+
+use longboat_api::foreign::{
+    gateway::{Gateway, Listener},
+    httproute::HTTPRoute,
+    reference::ParentReference,
+};
+
+use crate::{
+    CONTROLLER_NAME, World,
+    world::{Name, selects},
+};
+
+/// The only protocol that this gateway speaks to clients.
+pub(crate) const PROTOCOL: &str = "HTTP";
+
+/// What became of one `parentRefs` entry of a route.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Attachment {
+    /// The parent is not a Gateway of ours: other controllers report on it.
+    Foreign,
+    /// The route is served by these listeners, each with the host names that both sides allow (none: any).
+    Attached(Vec<(String, Vec<String>)>),
+    /// The route is not served, for a reason of the Gateway API and a sentence.
+    Refused(&'static str, String),
+}
+
+/// The Gateway's class is one of ours.
+pub(crate) fn is_ours(world: &World, gateway: &Gateway) -> bool {
+    world.classes.iter().any(|class| {
+        class.metadata.name.as_ref() == Some(&gateway.spec.gateway_class_name)
+            && class.spec.controller_name == CONTROLLER_NAME
+    })
+}
+
+/// Why a listener cannot be served on `port`, with the reason of the Gateway API.
+pub(crate) fn unusable(listener: &Listener, port: u16) -> Option<(&'static str, String)> {
+    if listener.protocol != PROTOCOL {
+        let message = format!("protocol {} is not served here: use {PROTOCOL}", listener.protocol);
+        return Some(("UnsupportedProtocol", message));
+    }
+    (listener.port != i32::from(port)).then(|| {
+        ("PortUnavailable", format!("only port {port} is served on this machine, not {}", listener.port))
+    })
+}
+
+/// Decides one `parentRefs` entry.
+pub(crate) fn attach(world: &World, port: u16, route: &HTTPRoute, parent: &ParentReference) -> Attachment {
+    let group = parent.group.as_deref().unwrap_or("gateway.networking.k8s.io");
+    if group != "gateway.networking.k8s.io" || parent.kind.as_deref().unwrap_or("Gateway") != "Gateway" {
+        return Attachment::Foreign;
+    }
+    let own = Name::of(&route.metadata);
+    let name = Name {
+        namespace: parent.namespace.clone().unwrap_or_else(|| own.namespace.clone()),
+        name: parent.name.clone(),
+    };
+    let Some(gateway) = world.gateways.iter().find(|gateway| name.is(&gateway.metadata)) else {
+        return Attachment::Foreign;
+    };
+    if !is_ours(world, gateway) {
+        return Attachment::Foreign;
+    }
+    let wanted: Vec<_> = gateway
+        .spec
+        .listeners
+        .iter()
+        .filter(|listener| parent.section_name.as_ref().is_none_or(|section| *section == listener.name))
+        .filter(|listener| parent.port.is_none_or(|port| port == listener.port))
+        .collect();
+    if wanted.is_empty() {
+        return Attachment::Refused(
+            "NoMatchingParent",
+            format!("gateway {name} has no listener that this parentRef names"),
+        );
+    }
+    let usable: Vec<_> = wanted.into_iter().filter(|listener| unusable(listener, port).is_none()).collect();
+    if usable.is_empty() {
+        return Attachment::Refused(
+            "NoMatchingParent",
+            format!("no listener of gateway {name} is served on port {port}"),
+        );
+    }
+    let allowed: Vec<_> =
+        usable.into_iter().filter(|listener| allows(world, &name, listener, &own)).collect();
+    if allowed.is_empty() {
+        let message = format!("gateway {name} allows no HTTPRoute from namespace {}", own.namespace);
+        return Attachment::Refused("NotAllowedByListeners", message);
+    }
+    let attached: Vec<_> = allowed
+        .into_iter()
+        .filter_map(|listener| {
+            Some((listener.name.clone(), hosts(listener.hostname.as_deref(), &route.spec.hostnames)?))
+        })
+        .collect();
+    if attached.is_empty() {
+        let message = format!("no host name of this route is one of gateway {name}");
+        return Attachment::Refused("NoMatchingListenerHostname", message);
+    }
+    Attachment::Attached(attached)
+}
+
+fn allows(world: &World, gateway: &Name, listener: &Listener, route: &Name) -> bool {
+    let Some(allowed) = &listener.allowed_routes else {
+        return route.namespace == gateway.namespace;
+    };
+    let kind_allowed = allowed.kinds.is_empty()
+        || allowed.kinds.iter().any(|kind| {
+            kind.kind == "HTTPRoute"
+                && kind.group.as_deref().unwrap_or("gateway.networking.k8s.io") == "gateway.networking.k8s.io"
+        });
+    let namespaces = allowed.namespaces.clone().unwrap_or_default();
+    kind_allowed
+        && match namespaces.from.as_deref().unwrap_or("Same") {
+            "All" => true,
+            "Selector" => world
+                .namespaces
+                .iter()
+                .find(|namespace| namespace.metadata.name.as_ref() == Some(&route.namespace))
+                .is_some_and(|namespace| {
+                    let selector = namespaces.selector.unwrap_or_default();
+                    let labels = namespace.metadata.labels.as_ref();
+                    let exact = selector.match_labels.unwrap_or_default();
+                    (exact.is_empty() || selects(&exact, labels))
+                        && selector.match_expressions.iter().flatten().all(|expression| {
+                            let value =
+                                labels.and_then(|labels: &BTreeMap<_, _>| labels.get(&expression.key));
+                            let listed = || {
+                                value.is_some_and(|value| {
+                                    expression.values.iter().flatten().any(|v| v == value)
+                                })
+                            };
+                            match expression.operator.as_str() {
+                                "In" => listed(),
+                                "NotIn" => !listed(),
+                                "Exists" => value.is_some(),
+                                "DoesNotExist" => value.is_none(),
+                                _ => false,
+                            }
+                        })
+                }),
+            _ => route.namespace == gateway.namespace,
+        }
+}
+
+/// Host names that listener and route agree on; `None` when there is none, an empty list when both take any.
+fn hosts(listener: Option<&str>, route: &[String]) -> Option<Vec<String>> {
+    let listener = listener.filter(|host| !host.is_empty());
+    match (listener, route) {
+        (None, hosts) => Some(hosts.to_vec()),
+        (Some(listener), []) => Some(vec![listener.to_owned()]),
+        (Some(listener), hosts) => {
+            let common: Vec<_> = hosts
+                .iter()
+                .filter_map(|host| {
+                    if host_matches(listener, host) {
+                        Some(host.clone())
+                    } else {
+                        host_matches(host, listener).then(|| listener.to_owned())
+                    }
+                })
+                .collect();
+            (!common.is_empty()).then_some(common)
+        }
+    }
+}
+
+/// Whether a host is covered by a pattern, `*.` at its start standing for one or more labels.
+pub(crate) fn host_matches(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(suffix) => {
+            host.len() > suffix.len() && host.to_ascii_lowercase().ends_with(&suffix.to_ascii_lowercase())
+        }
+        None => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_meet_where_both_sides_allow_them() {
+        let list = |hosts: &[&str]| hosts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(hosts(None, &[]), Some(vec![]));
+        assert_eq!(hosts(Some("a.example"), &[]), Some(list(&["a.example"])));
+        assert_eq!(hosts(Some("*.example"), &list(&["a.example", "b.test"])), Some(list(&["a.example"])));
+        assert_eq!(hosts(Some("a.example"), &list(&["*.example"])), Some(list(&["a.example"])));
+        assert_eq!(hosts(Some("a.example"), &list(&["b.example"])), None);
+        assert!(!host_matches("*.example", "example"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Bodies on their way through: never collected, dropped when nobody wants them any more.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep};
+
+/// Any error that cuts a body short.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request's or response's body.
+pub(crate) struct ProxyBody {
+    source: Source,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+enum Source {
+    Full(Option<Bytes>),
+    Incoming(Incoming),
+    Lent(Arc<Lent>),
+    Chunks(std::collections::VecDeque<Bytes>),
+    Stream(BoxStream<'static, Result<Frame<Bytes>, BodyError>>),
+}
+
+/// A body that is given to one attempt after another until one of them begins to read it.
+pub(crate) struct Lent {
+    body: Mutex<Option<Incoming>>,
+    ended: bool,
+    hint: SizeHint,
+}
+
+// === impl Lent ===
+
+impl Lent {
+    pub(crate) fn new(body: Incoming) -> Arc<Self> {
+        Arc::new(Self { ended: body.is_end_stream(), hint: body.size_hint(), body: Mutex::new(Some(body)) })
+    }
+
+    /// Nobody has begun to read it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.body.lock().is_some()
+    }
+}
+
+// === impl ProxyBody ===
+
+impl ProxyBody {
+    pub(crate) fn empty() -> Self {
+        Source::Full(None).into()
+    }
+
+    pub(crate) fn full(bytes: Bytes) -> Self {
+        Source::Full((!bytes.is_empty()).then_some(bytes)).into()
+    }
+
+    pub(crate) fn incoming(body: Incoming) -> Self {
+        Source::Incoming(body).into()
+    }
+
+    /// For one attempt to send it.
+    pub(crate) fn lent(body: &Arc<Lent>) -> Self {
+        Source::Lent(body.clone()).into()
+    }
+
+    /// Pieces that are at hand already; copying the list copies no bytes.
+    pub(crate) fn chunks(chunks: Vec<Bytes>) -> Self {
+        Source::Chunks(chunks.into()).into()
+    }
+
+    pub(crate) fn stream(stream: BoxStream<'static, Result<Frame<Bytes>, BodyError>>) -> Self {
+        Source::Stream(stream).into()
+    }
+
+    /// The same body, cut off when the time has come.
+    pub(crate) fn until(self, deadline: Instant) -> Self {
+        Self { deadline: Some(Box::pin(tokio::time::sleep_until(deadline))), ..self }
+    }
+}
+
+impl From<Source> for ProxyBody {
+    fn from(source: Source) -> Self {
+        Self { source, deadline: None }
+    }
+}
+
+impl Body for ProxyBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(deadline) = &mut self.deadline
+            && deadline.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Some(Err("the route's request timeout has passed".into())));
+        }
+        if let Source::Lent(lent) = &self.source {
+            let Some(body) = lent.body.lock().take() else {
+                return Poll::Ready(None);
+            };
+            self.source = Source::Incoming(body);
+        }
+        Poll::Ready(match &mut self.source {
+            Source::Lent(_) => None,
+            Source::Full(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
+            Source::Chunks(chunks) => chunks.pop_front().map(|bytes| Ok(Frame::data(bytes))),
+            Source::Incoming(body) => {
+                ready!(Pin::new(body).poll_frame(context)).map(|frame| frame.map_err(Into::into))
+            }
+            Source::Stream(stream) => ready!(stream.as_mut().poll_next(context)),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Full(bytes) => bytes.is_none(),
+            Source::Chunks(chunks) => chunks.is_empty(),
+            Source::Incoming(body) => body.is_end_stream(),
+            Source::Lent(lent) => lent.ended,
+            Source::Stream(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Source::Chunks(chunks) => {
+                SizeHint::with_exact(chunks.iter().map(|bytes| bytes.len() as u64).sum())
+            }
+            Source::Incoming(body) => body.size_hint(),
+            Source::Lent(lent) => lent.hint,
+            Source::Stream(_) => SizeHint::default(),
+        }
+    }
+}

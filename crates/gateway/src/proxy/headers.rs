@@ -1,0 +1,55 @@
+//! Header hygiene between two HTTP connections (RFC 9110 §7.6).
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Response, header, request::Parts};
+
+/// Fields that speak of one connection, not of the message.
+const HOP_BY_HOP: [HeaderName; 7] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Prepares a client's request head for a back end.
+pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
+    strip(&mut head.headers);
+    // HTTP/2 has the host in its own place; HTTP/1.1 upstream needs the field.
+    if let Some(authority) = head.uri.authority()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        head.headers.entry(header::HOST).or_insert(host);
+    }
+    let forwarded = HeaderName::from_static("x-forwarded-for");
+    let seen = head.headers.get(&forwarded).and_then(|value| value.to_str().ok());
+    let chain = seen.map_or_else(|| peer.ip().to_string(), |seen| format!("{seen}, {}", peer.ip()));
+    if let Ok(value) = HeaderValue::from_str(&chain) {
+        head.headers.insert(forwarded, value);
+    }
+    // Only the picker may say where a request goes.
+    head.headers.remove(longboat_extproc::names::DESTINATION);
+}
+
+/// Prepares a back end's response for the client.
+pub(crate) fn for_client<B>(response: &mut Response<B>) {
+    strip(response.headers_mut());
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+}

@@ -1,0 +1,128 @@
+//! One request: rule, filters, back end, answer.
+
+mod answer;
+mod body;
+mod headers;
+mod inference;
+mod upstream;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use arc_swap::ArcSwap;
+use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use hyper::body::Incoming;
+use rand::Rng;
+use tokio::time::Instant;
+
+pub(crate) use self::body::ProxyBody;
+use self::{answer::refuse, inference::Pickers, upstream::Upstream};
+use crate::route::{Backend, Filters, Found, Redirect, Table};
+
+/// Answers requests by the current table.
+pub(crate) struct Proxy {
+    table: Arc<ArcSwap<Table>>,
+    upstream: Upstream,
+    pickers: Pickers,
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    pub(crate) fn new(table: Arc<ArcSwap<Table>>) -> Self {
+        Self { table, upstream: Upstream::new(), pickers: Pickers::new() }
+    }
+
+    /// Never fails: what goes wrong is an answer. Dropping the future, or the answer's body, cancels the work upstream.
+    pub(crate) async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<ProxyBody> {
+        let (mut head, body) = request.into_parts();
+        let Some(found) = self.table.load().find(&head) else {
+            let message = format!("no HTTPRoute matches {}", head.uri.path());
+            return refuse(StatusCode::NOT_FOUND, &message);
+        };
+        let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
+        headers::for_upstream(&mut head, peer);
+        let answer = self.route(head, body, &found);
+        let answered = match deadline {
+            Some(deadline) => tokio::time::timeout_at(deadline, answer).await,
+            None => Ok(answer.await),
+        };
+        let Ok(mut response) = answered else {
+            return refuse(StatusCode::GATEWAY_TIMEOUT, "the route's request timeout has passed");
+        };
+        headers::for_client(&mut response);
+        found.rule.filters.response.apply(response.headers_mut());
+        match deadline {
+            Some(deadline) => response.map(|body| body.until(deadline)),
+            None => response,
+        }
+    }
+
+    async fn route(&self, mut head: Parts, body: Incoming, found: &Found) -> Response<ProxyBody> {
+        let rule = &found.rule;
+        if let Some(redirect) = &rule.filters.redirect {
+            return redirected(redirect, &head, found.prefix.as_deref());
+        }
+        apply(&rule.filters, &mut head, found.prefix.as_deref());
+        let Some(chosen) = rule.choose(|total| rand::rng().random_range(0..total)) else {
+            let message = format!("HTTPRoute {} has no back end for this rule", rule.route);
+            return refuse(StatusCode::INTERNAL_SERVER_ERROR, &message);
+        };
+        if let Some(redirect) = &chosen.filters.redirect {
+            return redirected(redirect, &head, found.prefix.as_deref());
+        }
+        apply(&chosen.filters, &mut head, found.prefix.as_deref());
+        let mut response = match &chosen.backend {
+            Err(unresolved) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &unresolved.message),
+            Ok(Backend::Service(endpoints)) => {
+                let sent = self.upstream.send(head, body, endpoints, rule.backend_timeout).await;
+                sent.unwrap_or_else(|error| answer::failed(&error))
+            }
+            Ok(Backend::Pool(pool)) => {
+                self.pickers.exchange(&self.upstream, pool, head, body, rule.backend_timeout).await
+            }
+        };
+        chosen.filters.response.apply(response.headers_mut());
+        response
+    }
+}
+
+fn apply(filters: &Filters, head: &mut Parts, prefix: Option<&str>) {
+    filters.request.apply(&mut head.headers);
+    if let Some(host) = &filters.host {
+        head.headers.insert(header::HOST, host.clone());
+    }
+    if let Some(change) = &filters.path
+        && let Some(old) = head.uri.path_and_query()
+        && let Some(new) = change.apply(old, prefix)
+    {
+        let mut parts = std::mem::take(&mut head.uri).into_parts();
+        parts.path_and_query = Some(new);
+        // Scheme and authority are as they came, so the parts fit together again.
+        head.uri = http::Uri::from_parts(parts).unwrap_or_default();
+    }
+}
+
+fn redirected(redirect: &Redirect, head: &Parts, prefix: Option<&str>) -> Response<ProxyBody> {
+    let host = head
+        .uri
+        .authority()
+        .map(http::uri::Authority::as_str)
+        .or_else(|| head.headers.get(header::HOST)?.to_str().ok());
+    let authority = host.unwrap_or_default();
+    let (name, port) =
+        authority.rsplit_once(':').map_or((authority, None), |(name, port)| (name, port.parse().ok()));
+    let scheme = redirect.scheme.as_deref().unwrap_or("http");
+    let port = redirect.port.or_else(|| redirect.scheme.is_none().then_some(port).flatten());
+    let port = port.filter(|port| !matches!((scheme, port), ("http", 80) | ("https", 443)));
+    let path =
+        head.uri.path_and_query().cloned().unwrap_or_else(|| http::uri::PathAndQuery::from_static("/"));
+    let path = redirect.path.as_ref().and_then(|change| change.apply(&path, prefix)).unwrap_or(path);
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    let location = format!("{scheme}://{}{port}{path}", redirect.host.as_deref().unwrap_or(name));
+    let mut response = Response::new(ProxyBody::empty());
+    *response.status_mut() = redirect.status;
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}

@@ -1,0 +1,107 @@
+//! Where a back end reference leads.
+
+use std::net::SocketAddr;
+
+use longboat_api::foreign::{inferencepool::InferencePool, reference::BackendObjectReference};
+
+use crate::{World, world::Name};
+
+/// API group of the InferencePools that are served.
+pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
+
+/// A back end that exists. It may have no ready endpoint at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// A Service: any endpoint will do.
+    Service(Vec<SocketAddr>),
+    /// An InferencePool: its picker chooses.
+    Pool(Pool),
+}
+
+/// An InferencePool, ready to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pool {
+    pub(crate) name: Name,
+    /// Ready pickers.
+    pub(crate) pickers: Vec<SocketAddr>,
+    /// Whether requests go on without a picker when none answers.
+    pub(crate) fail_open: bool,
+    /// Ready model servers.
+    pub(crate) endpoints: Vec<SocketAddr>,
+}
+
+/// A back end that does not exist, in the Gateway API's terms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unresolved {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+// === impl Backend ===
+
+impl Backend {
+    pub(crate) fn resolve(
+        world: &World,
+        namespace: &str,
+        reference: &BackendObjectReference,
+    ) -> Result<Self, Unresolved> {
+        let name = Name {
+            namespace: reference.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            name: reference.name.clone(),
+        };
+        if name.namespace != namespace {
+            // ReferenceGrants are not read, so nothing can permit this.
+            let message = format!("{name} is in another namespace, and ReferenceGrant is not supported here");
+            return Err(Unresolved { reason: "RefNotPermitted", message });
+        }
+        let group = reference.group.as_deref().unwrap_or_default();
+        let kind = reference.kind.as_deref().unwrap_or("Service");
+        let missing = |message| Unresolved { reason: "BackendNotFound", message };
+        match (group, kind) {
+            ("", "Service") => {
+                let port = reference.port.unwrap_or_default();
+                let endpoints = world.service_endpoints(&name, port);
+                endpoints
+                    .map(Self::Service)
+                    .ok_or_else(|| missing(format!("there is no Service {name} with port {port}")))
+            }
+            (POOL_GROUP, "InferencePool") => {
+                let pool = world.pools.iter().find(|pool| name.is(&pool.metadata));
+                let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
+                Ok(Self::Pool(Pool::new(world, name, pool)))
+            }
+            _ => {
+                let message = format!("back ends of kind {kind} in group \"{group}\" are not served here");
+                Err(Unresolved { reason: "InvalidKind", message })
+            }
+        }
+    }
+}
+
+// === impl Pool ===
+
+impl Pool {
+    fn new(world: &World, name: Name, pool: &InferencePool) -> Self {
+        let picker = &pool.spec.endpoint_picker_ref;
+        let service = Name { namespace: name.namespace.clone(), name: picker.name.clone() };
+        let port = picker.port.as_ref().map_or(9002, |port| port.number);
+        Self {
+            pickers: world.service_endpoints(&service, port).unwrap_or_default(),
+            fail_open: picker.failure_mode == "FailOpen",
+            endpoints: world.pool_endpoints(pool),
+            name,
+        }
+    }
+}
+
+/// Why a pool's picker cannot be found, if so.
+pub(crate) fn picker_missing(world: &World, pool: &InferencePool) -> Option<String> {
+    let picker = &pool.spec.endpoint_picker_ref;
+    let service =
+        Name { namespace: pool.metadata.namespace.clone().unwrap_or_default(), name: picker.name.clone() };
+    let port = picker.port.as_ref().map_or(9002, |port| port.number);
+    world
+        .service_endpoints(&service, port)
+        .is_none()
+        .then(|| format!("there is no Service {service} with port {port} for the endpoint picker"))
+}

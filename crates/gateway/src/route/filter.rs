@@ -1,0 +1,129 @@
+//! Filters of a rule, compiled.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, uri::PathAndQuery};
+use longboat_api::foreign::httproute_filter::{HTTPHeaderFilter, HTTPPathModifier, HTTPRouteFilter};
+
+/// Everything that a rule or back end changes about a request or its response.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Filters {
+    pub(crate) request: HeaderEdits,
+    pub(crate) response: HeaderEdits,
+    pub(crate) path: Option<PathChange>,
+    pub(crate) host: Option<HeaderValue>,
+    pub(crate) redirect: Option<Redirect>,
+}
+
+/// Header changes: set, then add, then remove.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct HeaderEdits {
+    set: Vec<(HeaderName, HeaderValue)>,
+    add: Vec<(HeaderName, HeaderValue)>,
+    remove: Vec<HeaderName>,
+}
+
+/// A new path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathChange {
+    /// In place of all of it.
+    Full(String),
+    /// In place of the prefix that matched.
+    Prefix(String),
+}
+
+/// An answer that sends the client elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    pub(crate) scheme: Option<String>,
+    pub(crate) host: Option<String>,
+    pub(crate) path: Option<PathChange>,
+    pub(crate) port: Option<u16>,
+    pub(crate) status: StatusCode,
+}
+
+/// Filters that are not implemented, by path.
+pub(crate) fn unsupported(filters: &[HTTPRouteFilter], at: &str) -> Vec<String> {
+    let known = ["RequestHeaderModifier", "ResponseHeaderModifier", "URLRewrite", "RequestRedirect"];
+    let unknown = filters.iter().enumerate().filter(|(_, filter)| !known.contains(&filter.type_.as_str()));
+    unknown.map(|(index, filter)| format!("{at}.filters[{index}] ({})", filter.type_)).collect()
+}
+
+// === impl Filters ===
+
+impl Filters {
+    pub(crate) fn new(filters: &[HTTPRouteFilter]) -> Self {
+        let mut compiled = Self::default();
+        for filter in filters {
+            if let Some(edits) = &filter.request_header_modifier {
+                compiled.request.extend(edits);
+            }
+            if let Some(edits) = &filter.response_header_modifier {
+                compiled.response.extend(edits);
+            }
+            if let Some(rewrite) = &filter.url_rewrite {
+                compiled.path = rewrite.path.as_ref().and_then(PathChange::new);
+                compiled.host = rewrite.hostname.as_ref().and_then(|host| HeaderValue::from_str(host).ok());
+            }
+            if let Some(redirect) = &filter.request_redirect {
+                let status = redirect.status_code.and_then(|code| u16::try_from(code).ok());
+                compiled.redirect = Some(Redirect {
+                    scheme: redirect.scheme.clone(),
+                    host: redirect.hostname.clone(),
+                    path: redirect.path.as_ref().and_then(PathChange::new),
+                    port: redirect.port.and_then(|port| u16::try_from(port).ok()),
+                    status: status
+                        .and_then(|code| StatusCode::from_u16(code).ok())
+                        .unwrap_or(StatusCode::FOUND),
+                });
+            }
+        }
+        compiled
+    }
+}
+
+// === impl HeaderEdits ===
+
+impl HeaderEdits {
+    fn extend(&mut self, filter: &HTTPHeaderFilter) {
+        let pair = |name: &str, value: &str| Some((name.parse().ok()?, HeaderValue::from_str(value).ok()?));
+        self.set.extend(filter.set.iter().filter_map(|header| pair(&header.name, &header.value)));
+        self.add.extend(filter.add.iter().filter_map(|header| pair(&header.name, &header.value)));
+        self.remove.extend(filter.remove.iter().filter_map(|name| name.parse::<HeaderName>().ok()));
+    }
+
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        for (name, value) in &self.set {
+            headers.insert(name.clone(), value.clone());
+        }
+        for (name, value) in &self.add {
+            headers.append(name.clone(), value.clone());
+        }
+        for name in &self.remove {
+            headers.remove(name);
+        }
+    }
+}
+
+// === impl PathChange ===
+
+impl PathChange {
+    fn new(modifier: &HTTPPathModifier) -> Option<Self> {
+        match modifier.type_.as_str() {
+            "ReplaceFullPath" => modifier.replace_full_path.clone().map(Self::Full),
+            _ => modifier.replace_prefix_match.clone().map(Self::Prefix),
+        }
+    }
+
+    /// The new path and query; the query is kept. `prefix` is what the rule matched.
+    pub(crate) fn apply(&self, path: &PathAndQuery, prefix: Option<&str>) -> Option<PathAndQuery> {
+        let new = match self {
+            Self::Full(full) => full.clone(),
+            Self::Prefix(replacement) => {
+                let rest = prefix.and_then(|prefix| path.path().strip_prefix(prefix)).unwrap_or_default();
+                let joined = replacement.trim_end_matches('/').to_owned() + rest;
+                if joined.is_empty() { "/".into() } else { joined }
+            }
+        };
+        let with_query = path.query().map_or_else(|| new.clone(), |query| format!("{new}?{query}"));
+        with_query.parse().ok()
+    }
+}

@@ -1,0 +1,116 @@
+//! Matching one request against one `matches` entry, and the order of entries.
+
+use http::{HeaderName, Method, request::Parts};
+use longboat_api::foreign::httproute::HTTPRouteMatch;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Path {
+    Exact(String),
+    Prefix(String),
+}
+
+/// A compiled `matches` entry: all of its parts must agree.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    path: Path,
+    headers: Vec<(HeaderName, String)>,
+    query: Vec<(String, String)>,
+    method: Option<Method>,
+}
+
+/// How specific an entry is, in the Gateway API's order of precedence.
+pub(crate) type Rank = (bool, usize, bool, usize, usize);
+
+/// Parts of an entry that are not implemented: matching by regular expression.
+pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
+    let odd =
+        |kind: Option<&String>, known: &[&str]| kind.is_some_and(|kind| !known.contains(&kind.as_str()));
+    let mut fields = Vec::new();
+    if matching.path.as_ref().is_some_and(|path| odd(path.type_.as_ref(), &["Exact", "PathPrefix"])) {
+        fields.push(format!("{at}.path.type"));
+    }
+    if matching
+        .headers
+        .iter()
+        .any(|header| odd(header.type_.as_ref(), &["Exact"]) || header.name.parse::<HeaderName>().is_err())
+    {
+        fields.push(format!("{at}.headers"));
+    }
+    if matching.query_params.iter().any(|param| odd(param.type_.as_ref(), &["Exact"])) {
+        fields.push(format!("{at}.queryParams"));
+    }
+    fields
+}
+
+// === impl Matcher ===
+
+impl Matcher {
+    pub(crate) fn new(matching: &HTTPRouteMatch) -> Self {
+        let path = matching.path.clone().unwrap_or_default();
+        let value = path.value.unwrap_or_else(|| "/".into());
+        let path = if path.type_.as_deref() == Some("Exact") {
+            Path::Exact(value)
+        } else {
+            Path::Prefix(value.trim_end_matches('/').into())
+        };
+        // Of several entries for one header only the first counts.
+        let mut headers: Vec<(HeaderName, String)> = Vec::new();
+        for header in &matching.headers {
+            if let Ok(name) = header.name.parse::<HeaderName>()
+                && headers.iter().all(|(seen, _)| *seen != name)
+            {
+                headers.push((name, header.value.clone()));
+            }
+        }
+        Self {
+            path,
+            headers,
+            query: matching
+                .query_params
+                .iter()
+                .map(|param| (param.name.clone(), param.value.clone()))
+                .collect(),
+            method: matching.method.as_ref().and_then(|method| method.parse().ok()),
+        }
+    }
+
+    pub(crate) fn matches(&self, head: &Parts) -> bool {
+        let path = head.uri.path();
+        (match &self.path {
+            Path::Exact(exact) => path == exact,
+            // A prefix covers whole path elements: /ab is not under /a.
+            Path::Prefix(prefix) => path
+                .strip_prefix(prefix.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+        }) && self.method.as_ref().is_none_or(|method| *method == head.method)
+            && self.headers.iter().all(|(name, value)| {
+                head.headers.get(name).is_some_and(|header| header.as_bytes() == value.as_bytes())
+            })
+            && self
+                .query
+                .iter()
+                .all(|(name, value)| first_value(head.uri.query(), name).as_deref() == Some(value))
+    }
+
+    /// The prefix that `ReplacePrefixMatch` replaces; none for exact paths.
+    pub(crate) fn prefix(&self) -> Option<&str> {
+        match &self.path {
+            Path::Exact(_) => None,
+            Path::Prefix(prefix) => Some(prefix),
+        }
+    }
+
+    pub(crate) fn rank(&self) -> Rank {
+        let (exact, length) = match &self.path {
+            Path::Exact(path) => (true, path.len()),
+            Path::Prefix(path) => (false, path.len()),
+        };
+        (exact, length, self.method.is_some(), self.headers.len(), self.query.len())
+    }
+}
+
+fn first_value(query: Option<&str>, name: &str) -> Option<String> {
+    url::form_urlencoded::parse(query?.as_bytes())
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
+}

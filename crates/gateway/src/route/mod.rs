@@ -1,0 +1,221 @@
+//! The routing table: from objects to decisions that take no look-ups.
+
+mod backend;
+mod duration;
+mod filter;
+mod matching;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use longboat_api::foreign::httproute::{HTTPRoute, HTTPRouteRule};
+
+pub(crate) use self::{
+    backend::{Backend, POOL_GROUP, Pool, Unresolved, picker_missing},
+    filter::{Filters, Redirect},
+    matching::Matcher,
+};
+use crate::{
+    World,
+    attach::{Attachment, attach},
+    world::Name,
+};
+
+/// All rules in the order in which they are tried: most specific first.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    hosts: Vec<String>,
+    matcher: Matcher,
+    rule: Arc<Rule>,
+}
+
+/// What happens to requests that match.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Rule {
+    pub(crate) route: Name,
+    pub(crate) filters: Filters,
+    pub(crate) backends: Vec<Weighted>,
+    /// Limit for the whole exchange.
+    pub(crate) request_timeout: Option<Duration>,
+    /// Limit until a back end begins to answer.
+    pub(crate) backend_timeout: Option<Duration>,
+}
+
+/// A back end and its share of the requests.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Weighted {
+    pub(crate) weight: u32,
+    pub(crate) backend: Result<Backend, Unresolved>,
+    pub(crate) filters: Filters,
+}
+
+/// A matching rule, and how long the part of the path is that a prefix rewrite replaces.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) prefix: Option<String>,
+}
+
+// === impl Table ===
+
+impl Table {
+    /// Compiles every route that is attached to a listener on `port`.
+    pub(crate) fn new(world: &World, port: u16) -> Self {
+        let mut entries = Vec::new();
+        let mut routes: Vec<_> = world.routes.iter().collect();
+        // Among equal matches the oldest route wins, then the first by name.
+        routes.sort_by_cached_key(|route| {
+            (route.metadata.creation_timestamp.as_ref().map(|time| time.0), Name::of(&route.metadata))
+        });
+        for route in routes {
+            let mut hosts = Vec::new();
+            for parent in &route.spec.parent_refs {
+                if let Attachment::Attached(listeners) = attach(world, port, route, parent) {
+                    hosts.extend(listeners.into_iter().map(|(_, hosts)| hosts));
+                }
+            }
+            if hosts.is_empty() || !unsupported(route).is_empty() {
+                continue;
+            }
+            // One listener without host names takes all of them.
+            let hosts = if hosts.iter().any(Vec::is_empty) { Vec::new() } else { hosts.concat() };
+            for rule in &route.spec.rules {
+                let compiled = Arc::new(Rule::new(world, route, rule));
+                let anything = [longboat_api::foreign::httproute::HTTPRouteMatch::default()];
+                let wanted = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
+                for matching in wanted {
+                    let matcher = Matcher::new(matching);
+                    entries.push(Entry { hosts: hosts.clone(), matcher, rule: compiled.clone() });
+                }
+            }
+        }
+        // Stable: what is equally specific stays in the order made above.
+        entries.sort_by(|a, b| {
+            host_rank(&b.hosts)
+                .cmp(&host_rank(&a.hosts))
+                .then_with(|| b.matcher.rank().cmp(&a.matcher.rank()))
+        });
+        Self { entries }
+    }
+
+    /// The rule for a request.
+    pub(crate) fn find(&self, head: &http::request::Parts) -> Option<Found> {
+        let host = host(head);
+        let entry = self.entries.iter().find(|entry| {
+            (entry.hosts.is_empty()
+                || entry.hosts.iter().any(|pattern| crate::attach::host_matches(pattern, host)))
+                && entry.matcher.matches(head)
+        })?;
+        Some(Found { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
+    }
+}
+
+fn host_rank(hosts: &[String]) -> usize {
+    hosts
+        .iter()
+        .map(|host| if host.starts_with('*') { host.len() } else { host.len() + 1000 })
+        .max()
+        .unwrap_or(0)
+}
+
+fn host(head: &http::request::Parts) -> &str {
+    let header = || head.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    let authority = head.uri.host().or_else(header).unwrap_or_default();
+    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+}
+
+// === impl Rule ===
+
+impl Rule {
+    fn new(world: &World, route: &HTTPRoute, rule: &HTTPRouteRule) -> Self {
+        let namespace = route.metadata.namespace.clone().unwrap_or_default();
+        let timeout = |text: Option<&String>| {
+            text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
+        };
+        let timeouts = rule.timeouts.clone().unwrap_or_default();
+        Self {
+            route: Name::of(&route.metadata),
+            filters: Filters::new(&rule.filters),
+            backends: rule
+                .backend_refs
+                .iter()
+                .map(|reference| Weighted {
+                    weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
+                    backend: Backend::resolve(world, &namespace, &reference.backend),
+                    filters: Filters::new(&reference.filters),
+                })
+                .collect(),
+            request_timeout: timeout(timeouts.request.as_ref()),
+            backend_timeout: timeout(timeouts.backend_request.as_ref()),
+        }
+    }
+
+    /// Chooses a back end by weight; `pick` is given the sum of all weights and answers with a number below it.
+    pub(crate) fn choose(&self, pick: impl FnOnce(u32) -> u32) -> Option<&Weighted> {
+        let total = self.backends.iter().map(|backend| backend.weight).sum();
+        if total == 0 {
+            return None;
+        }
+        let mut left = pick(total);
+        self.backends.iter().find(|backend| match left.checked_sub(backend.weight) {
+            None => true,
+            Some(rest) => {
+                left = rest;
+                false
+            }
+        })
+    }
+}
+
+/// Fields of a route that this gateway does not implement, by path. Such a route is refused as a whole: serving it
+/// without them would be wrong in silence.
+pub(crate) fn unsupported(route: &HTTPRoute) -> Vec<String> {
+    let mut fields = Vec::new();
+    for (index, rule) in route.spec.rules.iter().enumerate() {
+        let at = format!("spec.rules[{index}]");
+        if rule.retry.is_some() {
+            fields.push(format!("{at}.retry"));
+        }
+        if rule.session_persistence.is_some() {
+            fields.push(format!("{at}.sessionPersistence"));
+        }
+        for (name, text) in [
+            ("request", rule.timeouts.as_ref().and_then(|timeouts| timeouts.request.as_ref())),
+            ("backendRequest", rule.timeouts.as_ref().and_then(|timeouts| timeouts.backend_request.as_ref())),
+        ] {
+            if text.is_some_and(|text| duration::parse(text).is_none()) {
+                fields.push(format!("{at}.timeouts.{name}"));
+            }
+        }
+        fields.extend(filter::unsupported(&rule.filters, &at));
+        for (number, backend) in rule.backend_refs.iter().enumerate() {
+            fields.extend(filter::unsupported(&backend.filters, &format!("{at}.backendRefs[{number}]")));
+        }
+        for (number, matching) in rule.matches.iter().enumerate() {
+            fields.extend(matching::unsupported(matching, &format!("{at}.matches[{number}]")));
+        }
+    }
+    fields
+}
+
+/// Back ends of a route that lead nowhere, each once.
+pub(crate) fn unresolved(world: &World, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
+    let namespace = route.metadata.namespace.clone().unwrap_or_default();
+    let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for reference in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
+        if let Err(reason) = Backend::resolve(world, &namespace, &reference.backend) {
+            let messages = found.entry(reason.reason).or_default();
+            if !messages.contains(&reason.message) {
+                messages.push(reason.message);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
+use serde_json::{Value, json};
+
+use super::{filter::PathChange, *};
+
+fn world(rules: &Value) -> World {
+    fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+    World {
+        classes: vec![object::<GatewayClass>(json!({
+            "metadata": {"name": "longboat"}, "spec": {"controllerName": crate::CONTROLLER_NAME},
+        }))],
+        gateways: vec![object::<Gateway>(json!({
+            "metadata": {"name": "gateway", "namespace": "kserve"},
+            "spec": {"gatewayClassName": "longboat", "listeners": [{
+                "name": "http", "port": 8080, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}},
+            }]},
+        }))],
+        routes: vec![object(json!({
+            "metadata": {"name": "route", "namespace": "ns"},
+            "spec": {"parentRefs": [{"name": "gateway", "namespace": "kserve"}], "rules": rules},
+        }))],
+        pools: vec![object::<InferencePool>(json!({
+            "metadata": {"name": "pool", "namespace": "ns"},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": 8000}],
+                "endpointPickerRef": {"kind": "Service", "name": "epp", "port": {"number": 9002}, "failureMode": "FailOpen"}},
+        }))],
+        services: vec![
+            object(
+                json!({"metadata": {"name": "svc", "namespace": "ns"}, "spec": {"ports": [{"name": "p", "port": 8000, "targetPort": 8001}]}}),
+            ),
+            object(
+                json!({"metadata": {"name": "epp", "namespace": "ns"}, "spec": {"ports": [{"port": 9002}]}}),
+            ),
+        ],
+        slices: vec![object(json!({
+            "metadata": {"name": "svc-1", "namespace": "ns", "labels": {"kubernetes.io/service-name": "svc"}},
+            "addressType": "IPv4", "ports": [{"name": "p", "port": 8001}],
+            "endpoints": [
+                {"addresses": ["127.0.1.1"], "conditions": {"ready": true}},
+                {"addresses": ["127.0.1.2"], "conditions": {"ready": false}},
+            ],
+        }))],
+        pods: vec![object(json!({
+            "metadata": {"name": "a", "namespace": "ns", "labels": {"app": "x"}},
+            "status": {"podIP": "127.0.1.1", "conditions": [{"type": "Ready", "status": "True"}]},
+        }))],
+        namespaces: Vec::new(),
+    }
+}
+
+fn request(uri: &str, headers: &[(&str, &str)]) -> http::request::Parts {
+    let mut request = http::Request::builder().uri(uri).header("host", "localhost:8080");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+fn rule(kind: &str, path: &str, service_port: i32) -> Value {
+    json!({
+        "matches": [{"path": {"type": kind, "value": path}}],
+        "backendRefs": [{"kind": "Service", "name": "svc", "port": service_port}],
+    })
+}
+
+/// Paths of the backends' identities: the weights tell the rules apart.
+fn found(table: &Table, uri: &str, headers: &[(&str, &str)]) -> Option<u32> {
+    table.find(&request(uri, headers)).map(|found| found.rule.backends[0].weight)
+}
+
+#[test]
+fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
+    let weighted = |mut rule: Value, weight: u32| {
+        rule["backendRefs"][0]["weight"] = json!(weight);
+        rule
+    };
+    let mut by_header = weighted(rule("PathPrefix", "/", 8000), 5);
+    by_header["matches"][0]["headers"] = json!([{"name": "X-Model", "value": "m"}]);
+    let rules = json!([
+        weighted(rule("PathPrefix", "/", 8000), 1),
+        weighted(rule("PathPrefix", "/ns/name", 8000), 2),
+        weighted(rule("PathPrefix", "/ns/name/v1", 8000), 3),
+        weighted(rule("Exact", "/ns/name/v1", 8000), 4),
+        by_header,
+    ]);
+    let table = Table::new(&world(&rules), 8080);
+    for (uri, headers, expected) in [
+        ("/", &[][..], 1),
+        ("/ns/nam", &[], 1),
+        ("/ns/name", &[], 2),
+        ("/ns/names", &[], 1),
+        ("/ns/name/v1?x=y", &[], 4),
+        ("/ns/name/v1/models", &[("x-model", "m")], 3),
+        ("/other", &[("x-model", "m")], 5),
+    ] {
+        assert_eq!(found(&table, uri, headers), Some(expected), "{uri}");
+    }
+    assert!(Table::new(&world(&rules), 9999).find(&request("/", &[])).is_none());
+}
+
+#[test]
+fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
+    let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
+    let world = world(&json!([{"backendRefs": [
+        {"name": "svc", "port": 8000}, pool, {"name": "svc", "port": 1}, {"group": "x", "kind": "Y", "name": "z"},
+        {"name": "svc", "port": 8000, "namespace": "other"},
+    ]}]));
+    let table = Table::new(&world, 8080);
+    let found = table.find(&request("/", &[])).unwrap();
+    let outcome: Vec<_> = found
+        .rule
+        .backends
+        .iter()
+        .map(|backend| backend.backend.as_ref().map_err(|error| error.reason))
+        .collect();
+    assert_eq!(outcome[0], Ok(&Backend::Service(vec!["127.0.1.1:8001".parse().unwrap()])));
+    let Ok(Backend::Pool(pool)) = outcome[1] else { panic!("{:?}", outcome[1]) };
+    assert_eq!((pool.fail_open, pool.endpoints.clone()), (true, vec!["127.0.1.1:8000".parse().unwrap()]));
+    assert_eq!(outcome[2..], [Err("BackendNotFound"), Err("InvalidKind"), Err("RefNotPermitted")]);
+    assert_eq!(unresolved(&world, &world.routes[0]).len(), 3);
+}
+
+#[test]
+fn a_prefix_rewrite_keeps_the_rest_and_the_query() {
+    let change = PathChange::Prefix("/".into());
+    for (from, to) in [("/ns/n/v1/models?a=b", "/v1/models?a=b"), ("/ns/n", "/"), ("/ns/n/", "/")] {
+        assert_eq!(change.apply(&from.parse().unwrap(), Some("/ns/n")).unwrap(), to);
+    }
+    let change = PathChange::Prefix("/v1/completions".into());
+    assert_eq!(
+        change.apply(&"/a/v1/completions".parse().unwrap(), Some("/a/v1/completions")).unwrap(),
+        "/v1/completions"
+    );
+}
+
+#[test]
+fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
+    let mut retried = rule("PathPrefix", "/", 8000);
+    retried["retry"] = json!({"attempts": 2});
+    let world = world(&json!([retried, rule("RegularExpression", "/.*", 8000)]));
+    assert_eq!(unsupported(&world.routes[0]), ["spec.rules[0].retry", "spec.rules[1].matches[0].path.type"]);
+    assert!(Table::new(&world, 8080).find(&request("/", &[])).is_none());
+}
+
+#[test]
+fn weights_divide_the_requests_and_zero_gets_none() {
+    let world = world(&json!([{"backendRefs": [
+        {"name": "svc", "port": 8000, "weight": 0}, {"name": "svc", "port": 8000, "weight": 3}, {"name": "svc", "port": 8000, "weight": 1},
+    ]}]));
+    let table = Table::new(&world, 8080);
+    let rule = table.find(&request("/", &[])).unwrap().rule;
+    let chosen: Vec<_> = (0..4)
+        .map(|number| {
+            rule.choose(|total| {
+                assert_eq!(total, 4);
+                number
+            })
+            .unwrap()
+            .weight
+        })
+        .collect();
+    assert_eq!(chosen, [3, 3, 3, 1]);
+}

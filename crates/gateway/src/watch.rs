@@ -1,0 +1,187 @@
+//! The shell of the control side: watches in, routing table and statuses out.
+
+use std::{fmt::Debug, future, hash::Hash, net::SocketAddr, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use futures::{StreamExt, stream::BoxStream};
+use k8s_openapi::{
+    Metadata, NamespaceResourceScope,
+    api::{
+        core::v1::{Namespace, Pod, Service},
+        discovery::v1::EndpointSlice,
+    },
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
+};
+use longboat_api::foreign::{
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    World,
+    route::Table,
+    status::{self, Updates},
+};
+
+/// Changes come in bursts (a rollout touches pods, slices and routes at once); one look at the world serves them all.
+const SETTLE: Duration = Duration::from_millis(5);
+
+/// How long to wait after a status could not be written: the next change usually comes first.
+const RETRY: Duration = Duration::from_secs(1);
+
+struct Stores {
+    classes: Store<GatewayClass>,
+    gateways: Store<Gateway>,
+    routes: Store<HTTPRoute>,
+    pools: Store<InferencePool>,
+    namespaces: Store<Namespace>,
+    services: Store<Service>,
+    slices: Store<EndpointSlice>,
+    pods: Store<Pod>,
+}
+
+/// Keeps the table and the statuses up to date until `shutdown`.
+pub(crate) async fn run(
+    client: Client,
+    address: SocketAddr,
+    table: Arc<ArcSwap<Table>>,
+    shutdown: CancellationToken,
+) {
+    // One place: a change that comes while another is waiting is covered by it.
+    let (changed, mut wake) = mpsc::channel(1);
+    let mut watches = Vec::new();
+    let stores = Stores {
+        classes: watch(&client, &changed, &mut watches),
+        gateways: watch(&client, &changed, &mut watches),
+        routes: watch(&client, &changed, &mut watches),
+        pools: watch(&client, &changed, &mut watches),
+        namespaces: watch(&client, &changed, &mut watches),
+        services: watch(&client, &changed, &mut watches),
+        slices: watch(&client, &changed, &mut watches),
+        pods: watch(&client, &changed, &mut watches),
+    };
+    let keep_watching =
+        futures::future::join_all(watches.into_iter().map(|stream| stream.for_each(|()| future::ready(()))));
+    let reconcile = async {
+        while wake.recv().await.is_some() {
+            tokio::time::sleep(SETTLE).await;
+            let world = stores.world();
+            table.store(Arc::new(Table::new(&world, address.port())));
+            let now = Time(jiff_now());
+            if let Err(error) = report(&client, status::updates(&world, address, &now)).await {
+                tracing::warn!(%error, "A gateway status could not be written; it will be tried again.");
+                tokio::time::sleep(RETRY).await;
+                let _ = changed.try_send(());
+            }
+        }
+    };
+    tokio::select! {
+        _ = keep_watching => {}
+        () = reconcile => {}
+        () = shutdown.cancelled() => {}
+    }
+}
+
+fn jiff_now() -> k8s_openapi::jiff::Timestamp {
+    // Conditions carry whole seconds.
+    let now = k8s_openapi::jiff::Timestamp::now();
+    k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+fn watch<K>(
+    client: &Client,
+    changed: &mpsc::Sender<()>,
+    watches: &mut Vec<BoxStream<'static, ()>>,
+) -> Store<K>
+where
+    K: Resource<DynamicType: Default + Eq + Hash + Clone>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (reader, writer) = reflector::store();
+    let changed = changed.clone();
+    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .reflect(writer)
+        .map(move |event| match event {
+            // Each start of a list is silent until its end, or the world would seem to shrink and grow again.
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+            Ok(_) => {
+                let _ = changed.try_send(());
+            }
+            Err(error) => {
+                tracing::debug!(%error, kind = std::any::type_name::<K>(), "A watch broke and starts again.");
+            }
+        })
+        .boxed();
+    watches.push(stream);
+    reader
+}
+
+async fn report(client: &Client, updates: Updates) -> Result<(), kube::Error> {
+    let Updates { classes, gateways, routes, pools } = updates;
+    for class in classes {
+        write(&Api::<GatewayClass>::all(client.clone()), &class.metadata, &class.status).await?;
+    }
+    for gateway in gateways {
+        write(&namespaced::<Gateway>(client, &gateway.metadata), &gateway.metadata, &gateway.status).await?;
+    }
+    for route in routes {
+        write(&namespaced::<HTTPRoute>(client, &route.metadata), &route.metadata, &route.status).await?;
+    }
+    for pool in pools {
+        write(&namespaced::<InferencePool>(client, &pool.metadata), &pool.metadata, &pool.status).await?;
+    }
+    Ok(())
+}
+
+fn namespaced<K>(client: &Client, metadata: &ObjectMeta) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
+{
+    Api::namespaced(client.clone(), metadata.namespace.as_deref().unwrap_or_default())
+}
+
+/// Writes a status that was computed from exactly this version of the object. When the object has changed or gone, its
+/// own event brings the next look.
+async fn write<K>(api: &Api<K>, metadata: &ObjectMeta, status: &impl Serialize) -> Result<(), kube::Error>
+where
+    K: Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
+{
+    let body = json!({"metadata": {"resourceVersion": metadata.resource_version}, "status": status});
+    let name = metadata.name.as_deref().unwrap_or_default();
+    match api.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(error)) if matches!(error.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+// === impl Stores ===
+
+impl Stores {
+    fn world(&self) -> World {
+        World {
+            classes: self.classes.state(),
+            gateways: self.gateways.state(),
+            routes: self.routes.state(),
+            pools: self.pools.state(),
+            namespaces: self.namespaces.state(),
+            services: self.services.state(),
+            slices: self.slices.state(),
+            pods: self.pods.state(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What the gateway knows: plain objects, as last seen.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, Pod, Service},
+    discovery::v1::EndpointSlice,
+};
+use longboat_api::foreign::{
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+};
+
+/// Everything that routing and status are computed from.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// GatewayClasses of any controller.
+    pub classes: Vec<Arc<GatewayClass>>,
+    /// Gateways of any class.
+    pub gateways: Vec<Arc<Gateway>>,
+    /// HTTPRoutes.
+    pub routes: Vec<Arc<HTTPRoute>>,
+    /// InferencePools of the v1 group.
+    pub pools: Vec<Arc<InferencePool>>,
+    /// Namespaces, for listeners that select routes by namespace label.
+    pub namespaces: Vec<Arc<Namespace>>,
+    /// Services.
+    pub services: Vec<Arc<Service>>,
+    /// Where Services lead.
+    pub slices: Vec<Arc<EndpointSlice>>,
+    /// Pods, of which the ready ones are a pool's endpoints when no picker can be asked.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// A namespaced name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+// === impl Name ===
+
+impl Name {
+    pub(crate) fn of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn is(&self, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
+        metadata.name.as_deref() == Some(&self.name) && metadata.namespace.as_deref() == Some(&self.namespace)
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Ready addresses behind a port of a Service; `None` when there is no such Service or port.
+    pub(crate) fn service_endpoints(&self, name: &Name, port: i32) -> Option<Vec<SocketAddr>> {
+        let service = self.services.iter().find(|service| name.is(&service.metadata))?;
+        let ports = service.spec.as_ref()?.ports.as_deref()?;
+        let service_port = ports.iter().find(|candidate| candidate.port == port)?;
+        let mut endpoints = Vec::new();
+        for slice in self.slices.iter().filter(|slice| owned_by(slice, name)) {
+            let number = slice.ports.iter().flatten().find(|candidate| {
+                candidate.name.as_deref().unwrap_or_default()
+                    == service_port.name.as_deref().unwrap_or_default()
+            });
+            let Some(number) = number.and_then(|port| port.port).and_then(|port| u16::try_from(port).ok())
+            else {
+                continue;
+            };
+            for endpoint in &slice.endpoints {
+                if endpoint.conditions.as_ref().is_none_or(|conditions| conditions.ready != Some(false)) {
+                    endpoints.extend(
+                        endpoint
+                            .addresses
+                            .iter()
+                            .filter_map(|ip| Some(SocketAddr::new(ip.parse().ok()?, number))),
+                    );
+                }
+            }
+        }
+        endpoints.sort_unstable();
+        endpoints.dedup();
+        Some(endpoints)
+    }
+
+    /// Ready pods of a pool, on its first port.
+    pub(crate) fn pool_endpoints(&self, pool: &InferencePool) -> Vec<SocketAddr> {
+        let Some(port) = pool.spec.target_ports.first().and_then(|port| u16::try_from(port.number).ok())
+        else {
+            return Vec::new();
+        };
+        let selector = &pool.spec.selector.match_labels;
+        let mut endpoints: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|pod| pod.metadata.namespace == pool.metadata.namespace && ready(pod))
+            .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
+            .filter_map(|pod| {
+                Some(SocketAddr::new(pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?, port))
+            })
+            .collect();
+        endpoints.sort_unstable();
+        endpoints
+    }
+}
+
+fn owned_by(slice: &EndpointSlice, service: &Name) -> bool {
+    let label = slice.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/service-name"));
+    slice.metadata.namespace.as_deref() == Some(&service.namespace) && label == Some(&service.name)
+}
+
+/// Whether labels satisfy a selector of exact values. An empty selector selects nothing, so that a pool without one
+/// does not swallow the namespace.
+pub(crate) fn selects(
+    selector: &BTreeMap<String, String>,
+    labels: Option<&BTreeMap<String, String>>,
+) -> bool {
+    !selector.is_empty()
+        && selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+}
+
+fn ready(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none()
+        && pod.status.as_ref().and_then(|status| status.conditions.as_ref()).is_some_and(|list| {
+            list.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        })
+}

@@ -1,0 +1,93 @@
+//! Fields that a schema does not know, with the nearest one that it does.
+
+use serde_json::{Map, Value};
+
+/// How many edits two names may be apart to be taken for a slip.
+const NEAR: usize = 3;
+
+/// An unknown field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    /// Path from the object, for instance `spec.router.shceduler`.
+    pub(crate) path: String,
+    /// The known sibling that it most resembles.
+    pub(crate) nearest: Option<String>,
+}
+
+/// All fields of `object` that the structural schema lacks. Metadata is left to the server.
+pub(crate) fn unknown_fields(schema: &Value, object: &Value) -> Vec<Unknown> {
+    let mut found = Vec::new();
+    for (name, value) in object.as_object().into_iter().flatten() {
+        if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            visit_field(schema, name, value, name, &mut found);
+        }
+    }
+    found
+}
+
+fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mut Vec<Unknown>) {
+    let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
+    let properties = schema["properties"].as_object();
+    match properties.and_then(|properties| properties.get(name)) {
+        Some(schema) => visit(schema, value, path, found),
+        None => match schema.get("additionalProperties") {
+            Some(schema @ Value::Object(_)) => visit(schema, value, path, found),
+            None if !preserves && properties.is_some() => {
+                found.push(Unknown { path: path.to_owned(), nearest: properties.and_then(|all| nearest(all, name)) });
+            }
+            _ => {}
+        },
+    }
+}
+
+fn visit(schema: &Value, value: &Value, path: &str, found: &mut Vec<Unknown>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                visit_field(schema, name, value, &format!("{path}.{name}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                visit(&schema["items"], item, &format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn nearest(known: &Map<String, Value>, name: &str) -> Option<String> {
+    let distance = |candidate: &String| strsim::damerau_levenshtein(&candidate.to_lowercase(), &name.to_lowercase());
+    let best = known.keys().min_by_key(|candidate| distance(candidate))?;
+    (distance(best) <= NEAR.min(name.len() / 2)).then(|| best.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_slip_is_named_with_what_was_meant() {
+        let schema = json!({"properties": {"spec": {"properties": {
+            "replicas": {"type": "integer"},
+            "containers": {"items": {"properties": {"image": {}}}},
+            "labels": {"additionalProperties": {"type": "string"}},
+            "open": {"x-kubernetes-preserve-unknown-fields": true},
+        }}}});
+        let object = json!({"kind": "X", "spec": {
+            "replcas": 3, "containers": [{"Image": "x"}, {"entirely": 1}], "labels": {"a": "b"}, "open": {"x": 1},
+        }});
+        let found: Vec<_> =
+            unknown_fields(&schema, &object).into_iter().map(|field| (field.path, field.nearest)).collect();
+        assert_eq!(
+            found,
+            [
+                ("spec.containers[0].Image".to_owned(), Some("image".to_owned())),
+                ("spec.containers[1].entirely".to_owned(), None),
+                ("spec.replcas".to_owned(), Some("replicas".to_owned())),
+            ]
+        );
+    }
+}

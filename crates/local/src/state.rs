@@ -1,0 +1,104 @@
+//! The folder of one local world, and the lock that keeps a second one out of it.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// The state folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another world is running in it.
+    #[error("`{}` is in use by another `longboat up`", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It cannot be made or opened.
+    #[error("cannot use `{}` for state", path.display())]
+    Io {
+        /// The folder or file.
+        path: PathBuf,
+        /// The operating system's reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A locked folder. A temporary one is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+    temporary: Option<tempfile::TempDir>,
+    /// The kernel lets go of the lock when the process ends, however it ends.
+    _lock: File,
+}
+
+// === impl StateDir ===
+
+impl StateDir {
+    /// Opens (and makes) `path`, or a new temporary folder. Only the user can look into it: it holds credentials.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, StateError> {
+        let temporary = match path {
+            Some(_) => None,
+            None => {
+                let made = tempfile::Builder::new().prefix("longboat-").tempdir();
+                Some(made.map_err(|source| StateError::Io { path: std::env::temp_dir(), source })?)
+            }
+        };
+        let path = path.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();
+        let failed = |source| StateError::Io { path: path.clone(), source };
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
+        let file = path.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&file);
+        let lock = lock.map_err(|source| StateError::Io { path: file, source })?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| StateError::InUse { path: path.clone() })?;
+        Ok(Self { path, temporary, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
+    }
+}
+
+/// Writes a file that only the user can read.
+pub(crate) fn write_private(path: &Path, content: &str) -> Result<(), StateError> {
+    let failed = |source| StateError::Io { path: path.to_owned(), source };
+    let mut file =
+        OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path).map_err(failed)?;
+    io::Write::write_all(&mut file, content.as_bytes()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_world_in_the_same_folder_is_refused_until_the_first_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/state");
+        let first = StateDir::open(Some(&path)).unwrap();
+        assert!(matches!(StateDir::open(Some(&path)), Err(StateError::InUse { .. })));
+        drop(first);
+        assert!(StateDir::open(Some(&path)).is_ok());
+    }
+
+    #[test]
+    fn a_temporary_folder_goes_with_the_world() {
+        let state = StateDir::open(None).unwrap();
+        let path = state.path().to_owned();
+        assert!(path.is_dir() && state.is_temporary());
+        drop(state);
+        assert!(!path.exists());
+    }
+}
