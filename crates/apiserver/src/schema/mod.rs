@@ -14,6 +14,8 @@ mod names;
 pub mod openapi;
 mod prune;
 mod structural;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use std::sync::Arc;
@@ -24,9 +26,9 @@ pub use builtin::{mistyped_builtin_field, prune_builtin, unknown_builtin_fields}
 pub(crate) use cel::Program;
 pub(crate) use cel_types::check_names as check_expression;
 pub(crate) use names::subdomain;
-pub use crd::{default_crd, names_status, validate_crd};
+pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use duplicates::duplicate_fields;
-pub use openapi::openapi_document;
+pub use openapi::{openapi_bytes, openapi_document, openapi_index};
 
 use crate::status::Cause;
 use structural::Node;

@@ -1,7 +1,151 @@
-//! OpenAPI v3 documents.
-use serde_json::Value;
-use crate::kinds::Registry;
+//! OpenAPI v3: the index of group versions, and one document for each.
+//!
+//! Documents are large and asked for rarely (by `kubectl explain`, `apply`, `create`), so each is made when first
+//! asked for and kept as bytes under its hash; the hash comes from what the document is made from, so that the index
+//! needs no document. It is made for kubectl: paths say which verbs exist and that `fieldValidation` is understood,
+//! components describe the kinds.
+
+mod built_in;
+mod custom;
+mod paths;
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, LazyLock},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+
+use crate::kinds::{Origin, Registry, Resource};
+
+/// Documents that are kept: all of a server with a few dozen definitions. When more come, old ones are made again.
+const KEPT: usize = 128;
+
+/// Documents by their hash. One cache serves all servers of a process: equal hashes mean equal documents.
+static DOCUMENTS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
+
+/// The index at `/openapi/v3`: each group version with the address of its document.
+pub fn openapi_index(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for (group, versions) in registry.groups() {
+        for (version, resources) in versions {
+            let path = path_of(&group, &version);
+            let url = format!("/openapi/v3/{path}?hash={}", hash(&path, &resources));
+            paths.insert(path, json!({"serverRelativeURL": url}));
+        }
+    }
+    json!({"paths": paths})
+}
+
 /// The document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`), or none if nothing is served there.
-pub fn openapi_document(_registry: &Registry, _path: &str) -> Option<Value> {
-    None
+pub fn openapi_document(registry: &Registry, path: &str) -> Option<Value> {
+    let (group, version, resources) = served(registry, path)?;
+    Some(document(&group, &version, &resources))
+}
+
+/// As [`openapi_document`], with the hash that the index names it by (for the `ETag`), as JSON.
+pub fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)> {
+    let (group, version, resources) = served(registry, path)?;
+    let hash = hash(path, &resources);
+    if let Some(bytes) = DOCUMENTS.lock().get(&hash) {
+        return Some((hash, bytes.clone()));
+    }
+    let bytes = Bytes::from(document(&group, &version, &resources).to_string());
+    let mut documents = DOCUMENTS.lock();
+    if documents.len() >= KEPT {
+        documents.clear();
+    }
+    documents.insert(hash.clone(), bytes.clone());
+    Some((hash, bytes))
+}
+
+fn path_of(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}
+
+fn served(registry: &Registry, path: &str) -> Option<(String, String, Vec<Arc<Resource>>)> {
+    let mut parts = path.trim_matches('/').split('/');
+    let (group, version) = match (parts.next()?, parts.next(), parts.next(), parts.next()) {
+        ("api", Some(version), None, None) => ("", version),
+        ("apis", Some(group), Some(version), None) => (group, version),
+        _ => return None,
+    };
+    let resources = registry.groups().swap_remove(group)?.swap_remove(version)?;
+    Some((group.to_owned(), version.to_owned(), resources))
+}
+
+/// A hash of everything that the document is made from.
+fn hash(path: &str, resources: &[Arc<Resource>]) -> String {
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    path.hash(&mut hasher);
+    for resource in resources {
+        resource.plural.hash(&mut hasher);
+        resource.kind.hash(&mut hasher);
+        if let Origin::Custom(custom) = &resource.origin {
+            custom.stamp.hash(&mut hasher);
+            (custom.status, custom.scale.is_some(), resource.namespaced).hash(&mut hasher);
+        }
+    }
+    format!("{:016X}", hasher.finish())
+}
+
+fn document(group: &str, version: &str, resources: &[Arc<Resource>]) -> Value {
+    let mut schemas = Map::new();
+    let mut paths = Map::new();
+    for resource in resources {
+        let name = match &resource.origin {
+            Origin::BuiltIn(_) => built_in::add(resource, &mut schemas),
+            Origin::Custom(custom) => Some(custom::add(resource, custom, &mut schemas)),
+        };
+        if let Some(name) = name {
+            list(resource, &name, &mut schemas);
+            paths::add(resource, &name, &mut paths);
+        }
+    }
+    built_in::add_meta(&mut schemas);
+    let title = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": format!("Longboat: {title}"), "version": env!("CARGO_PKG_VERSION")},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    })
+}
+
+/// A reference to a component.
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// What names the kind of a schema or of an operation.
+fn kind_of(resource: &Resource, kind: &str) -> Value {
+    json!({"group": resource.group, "version": resource.version, "kind": kind})
+}
+
+/// Adds the schema of the list kind.
+fn list(resource: &Resource, name: &str, schemas: &mut Map<String, Value>) {
+    if !resource.verbs.iter().any(|verb| verb == "list") {
+        return;
+    }
+    let schema = json!({
+        "description": format!("A list of {}.", resource.kind),
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [reference(built_in::LIST_META)]},
+            "items": {"type": "array", "items": {"allOf": [reference(name)]}},
+        },
+        "x-kubernetes-group-version-kind": [kind_of(resource, &resource.list_kind)],
+    });
+    schemas.insert(format!("{name}List"), schema);
 }

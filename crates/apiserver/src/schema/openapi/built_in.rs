@@ -1,0 +1,112 @@
+//! Components for the built-in kinds.
+
+use longboat_patch::table::{field_markers, type_def, type_markers};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::{super::builtin::kinds::{DEFINITIONS, definitions}, kind_of};
+use crate::kinds::Resource;
+
+pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+
+/// Adds the kind of `resource` and all types below it; the component's name.
+pub(super) fn add(resource: &Resource, schemas: &mut Map<String, Value>) -> Option<String> {
+    let found = definitions(&resource.group, &resource.version, &resource.kind)?;
+    add_all(found.all, schemas);
+    if let Some(Value::Object(schema)) = schemas.get_mut(&found.root) {
+        schema.insert(
+            "x-kubernetes-group-version-kind".to_owned(),
+            json!([kind_of(resource, &resource.kind)]),
+        );
+    }
+    Some(found.root)
+}
+
+/// Adds the types that all documents use.
+pub(super) fn add_meta(schemas: &mut Map<String, Value>) {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, ObjectMeta, Status};
+    fn one<T: JsonSchema>(generator: &mut SchemaGenerator) {
+        let _ = generator.subschema_for::<T>();
+    }
+    let mut generator = SchemaGenerator::default();
+    one::<ObjectMeta>(&mut generator);
+    one::<ListMeta>(&mut generator);
+    one::<DeleteOptions>(&mut generator);
+    one::<Status>(&mut generator);
+    add_all(generator.take_definitions(true), schemas);
+    schemas.insert(
+        PATCH.to_owned(),
+        json!({"description": "The body of a PATCH request, in one of its media types.", "type": "object"}),
+    );
+}
+
+fn add_all(definitions: Map<String, Value>, schemas: &mut Map<String, Value>) {
+    for (name, mut schema) in definitions {
+        if schemas.contains_key(&name) {
+            continue;
+        }
+        refer(&mut schema);
+        mark(&name, &mut schema);
+        schemas.insert(name, schema);
+    }
+}
+
+/// Turns references into those of OpenAPI 3.0, where nothing may stand beside one.
+fn refer(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(name) = map.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix(DEFINITIONS)) {
+                let reference = super::reference(name);
+                map.remove("$ref");
+                if map.is_empty() {
+                    *schema = reference;
+                } else {
+                    map.insert("allOf".to_owned(), json!([reference]));
+                }
+                return;
+            }
+            map.values_mut().for_each(refer);
+        }
+        Value::Array(items) => items.iter_mut().for_each(refer),
+        _ => {}
+    }
+}
+
+/// Adds how lists and maps merge, by strategic merge and by server-side apply.
+fn mark(name: &str, schema: &mut Value) {
+    if type_markers(name).is_some_and(|markers| markers.map_type.is_some()) {
+        schema["x-kubernetes-map-type"] = "atomic".into();
+    }
+    let table = type_def(name);
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for (field, schema) in properties {
+        let Some(schema) = schema.as_object_mut() else { continue };
+        let mut put = |key: &str, value: Value| schema.insert(key.to_owned(), value);
+        if let Some(markers) = field_markers(name, field) {
+            if let Some(kind) = markers.list_type {
+                put("x-kubernetes-list-type", kind.into());
+            }
+            if !markers.list_map_keys.is_empty() {
+                put("x-kubernetes-list-map-keys", json!(markers.list_map_keys));
+            }
+            if let Some(kind) = markers.map_type {
+                put("x-kubernetes-map-type", kind.into());
+            }
+        }
+        let Some(strategy) = table.and_then(|table| table.field(field)).map(|field| field.patch) else { continue };
+        let how = match (strategy.merge, strategy.retain_keys) {
+            (true, true) => "merge,retainKeys",
+            (true, false) => "merge",
+            (false, true) => "retainKeys",
+            (false, false) => continue,
+        };
+        put("x-kubernetes-patch-strategy", how.into());
+        if !strategy.key.is_empty() {
+            put("x-kubernetes-patch-merge-key", strategy.key.into());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Recorded refusals of the reference, asked of the schema alone; and laws that hold for any schema and value.
+
+use std::{env, fs, path::PathBuf};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    StructuralSchema, default_crd, mistyped_builtin_field, prune_builtin, unknown_builtin_fields, validate_crd,
+};
+
+/// A file of the recordings; none, loudly, where they are not available.
+fn golden(name: &str) -> Option<Value> {
+    let root = env::var_os("LONGBOAT_GOLDEN").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
+        PathBuf::from,
+    );
+    let Ok(text) = fs::read_to_string(root.join("apiserver").join(name)) else {
+        assert!(env::var_os("CI").is_none(), "recordings are missing: {}", root.display());
+        #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
+        {
+            eprintln!("SKIPPED: no recordings at {}", root.display());
+        }
+        return None;
+    };
+    Some(serde_saphyr::from_str(&text).unwrap())
+}
+
+fn causes(found: &[crate::status::Cause]) -> Vec<(String, String, String)> {
+    let mut all: Vec<_> = found
+        .iter()
+        .map(|cause| (cause.field.clone(), cause.reason.to_owned(), cause.message.clone()))
+        .collect();
+    all.sort();
+    all
+}
+
+fn recorded(response: &Value) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut all: Vec<_> = response["body"]["details"]["causes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|cause| (text(&cause["field"]), text(&cause["reason"]), text(&cause["message"])))
+        .collect();
+    all.sort();
+    all
+}
+
+fn widgets() -> Option<StructuralSchema> {
+    let crd = golden("setup/widgets-crd.yaml")?;
+    Some(StructuralSchema::compile(&crd, &crd["spec"]["versions"][0]))
+}
+
+#[test]
+fn widgets_are_refused_with_the_recorded_causes() {
+    let Some(schema) = widgets() else { return };
+    for scenario in ["cr-messages.yaml", "cr-pruning.yaml", "cr-cel.yaml", "cr-defaults.yaml"] {
+        let Some(scenario_steps) = golden(scenario) else { return };
+        for (index, step) in scenario_steps["steps"].as_array().unwrap().iter().enumerate() {
+            let request = &step["request"];
+            let body = &request["body"];
+            if request["method"] != "POST" || body["apiVersion"] != "example.test/v1" {
+                continue;
+            }
+            let mut object = body.clone();
+            schema.prune_and_default(&mut object);
+            let mut expected = recorded(&step["response"]);
+            // Found by the scale subresource, not by the schema.
+            expected.retain(|(field, ..)| field != ".spec.replicas");
+            assert_eq!(causes(&schema.validate(&object, None)), expected, "{scenario}:{index}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_are_named_in_the_recorded_order() {
+    let Some(schema) = widgets() else { return };
+    let Some(scenario) = golden("cr-pruning.yaml") else { return };
+    let step = &scenario["steps"][0];
+    let expected: Vec<String> = step["response"]["headers"]["Warning"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| {
+            let text = text.as_str().unwrap().trim_start_matches("299 - \"unknown field \\\"");
+            text.trim_end_matches("\\\"\"").to_owned()
+        })
+        .collect();
+    assert_eq!(schema.unknown_fields(&step["request"]["body"]), expected);
+}
+
+#[test]
+fn definitions_are_refused_with_the_recorded_causes() {
+    let Some(scenario) = golden("crd-invalid.yaml") else { return };
+    let mut different = Vec::new();
+    for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
+        let mut crd = step["request"]["body"].clone();
+        default_crd(&mut crd);
+        let mut expected = recorded(&step["response"]);
+        // Found by the rules for all names, not by those for definitions.
+        expected.retain(|(field, _, message)| field != "metadata.name" || !message.contains("RFC 1123"));
+        let found = causes(&validate_crd(&crd, None));
+        if found != expected {
+            different.push(format!("{index}: found {found:#?}\nexpected {expected:#?}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn ratcheting_tolerates_what_did_not_change() {
+    let crd = json!({"spec": {}});
+    let version = json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+        "type": "object", "required": ["must"], "properties": {
+            "must": {"type": "string"}, "s": {"type": "string", "maxLength": 3},
+            "l": {"type": "array", "items": {"type": "string", "maxLength": 3}},
+        },
+    }}}}});
+    let schema = StructuralSchema::compile(&crd, &version);
+    let old = json!({"spec": {"s": "long value", "l": ["longer", "x"]}});
+    let fields = |new: Value| -> Vec<String> {
+        schema.validate(&new, Some(&old)).into_iter().map(|cause| cause.field).collect()
+    };
+    assert!(fields(json!({"metadata": {"labels": {"a": "b"}}, "spec": old["spec"]})).is_empty());
+    assert!(fields(json!({"spec": {"must": "x", "s": "long value", "l": ["longer", "x"]}})).is_empty());
+    assert_eq!(fields(json!({"spec": {"must": "x", "l": ["longer", "y"]}})), ["spec.l[0]"]);
+    assert_eq!(fields(json!({"spec": {"s": "ok"}})), ["spec.must"]);
+}
+
+/// Any JSON, small.
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-c]{0,3}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map("[a-c]|metadata|apiVersion", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// Something like a schema: keywords that are known, with values that may or may not make sense.
+fn schema() -> impl Strategy<Value = Value> {
+    let keyword = prop_oneof![
+        Just("type"), Just("default"), Just("enum"), Just("required"), Just("nullable"), Just("minimum"),
+        Just("maxLength"), Just("pattern"), Just("format"), Just("multipleOf"), Just("maxItems"),
+        Just("x-kubernetes-preserve-unknown-fields"), Just("x-kubernetes-embedded-resource"),
+        Just("x-kubernetes-int-or-string"), Just("x-kubernetes-list-map-keys"), Just("minProperties"),
+    ];
+    let value = prop_oneof![
+        json(),
+        Just(json!("object")), Just(json!("array")), Just(json!("string")), Just(json!("integer")),
+        Just(json!("date-time")), Just(json!("duration")), Just(json!("cidr")), Just(json!("[")), Just(json!(true)),
+        Just(json!(["a", "b"])), Just(json!(0)),
+    ];
+    let leaf = prop::collection::hash_map(keyword.prop_map(str::to_owned), value, 0..5)
+        .prop_map(|map| Value::Object(map.into_iter().collect()));
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        (
+            inner.clone(),
+            prop_oneof![
+                Just("properties"), Just("items"), Just("additionalProperties"), Just("oneOf"), Just("anyOf"),
+                Just("allOf"), Just("not"), Just("x-kubernetes-validations"),
+            ],
+            prop_oneof![Just("set"), Just("map"), Just("atomic")],
+            inner,
+        )
+            .prop_map(|(mut node, keyword, list, child)| {
+                node["x-kubernetes-list-type"] = list.into();
+                node[keyword] = match keyword {
+                    "properties" => json!({"a": child, "b": child}),
+                    "oneOf" | "anyOf" | "allOf" => json!([child, {"required": ["a"]}]),
+                    "x-kubernetes-validations" => json!([
+                        {"rule": "self.a > 1 || size(self) > 2"}, {"rule": "self == oldSelf"}, {"rule": "self +"}, child,
+                    ]),
+                    _ => child,
+                };
+                node
+            })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_schema_and_no_value_cause_a_panic(schema in schema(), value in json(), old in json()) {
+        let version = json!({"name": "v1", "storage": true, "schema": {"openAPIV3Schema": schema}});
+        let mut crd = json!({
+            "metadata": {"name": "as.b.c"},
+            "spec": {"group": "b.c", "names": {"plural": "as", "kind": "A"}, "versions": [version]},
+        });
+        default_crd(&mut crd);
+        validate_crd(&crd, None);
+        let compiled = StructuralSchema::compile(&crd, &version);
+        let mut object = value;
+        compiled.prune_and_default(&mut object);
+        compiled.validate(&object, None);
+        compiled.validate(&object, Some(&old));
+    }
+
+    #[test]
+    fn pruning_and_defaulting_twice_changes_nothing(schema in schema(), value in json()) {
+        let version = json!({"schema": {"openAPIV3Schema": schema}});
+        let compiled = StructuralSchema::compile(&json!({}), &version);
+        let mut once = value;
+        compiled.default(&mut once);
+        let mut twice = once.clone();
+        compiled.default(&mut twice);
+        prop_assert_eq!(&once, &twice);
+        compiled.prune(&mut once);
+        prop_assert!(compiled.unknown_fields(&once).is_empty());
+    }
+
+    #[test]
+    fn built_in_kinds_are_read_without_a_panic(value in json()) {
+        let row = crate::kinds::builtin::TABLE.iter().find(|row| row.kind == "Pod").unwrap();
+        let resource = row.resource();
+        let mut pod = json!({"metadata": value, "spec": value, "a": value});
+        mistyped_builtin_field(&resource, &pod);
+        prune_builtin(&resource, &mut pod);
+        prop_assert!(unknown_builtin_fields(&resource, &pod).is_empty());
+    }
+}
+
+#[test]
+fn a_large_definition_compiles_and_validates_quickly() {
+    // As large as the inference services of KServe: some 12 000 nodes, a tenth of them with patterns or defaults.
+    let field = |i: usize| match i % 4 {
+        0 => json!({"type": "string", "pattern": "^[a-z]+$", "maxLength": 63, "description": "x".repeat(60)}),
+        1 => json!({"type": "integer", "format": "int32", "default": 1, "minimum": 0}),
+        2 => json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}),
+        _ => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+    };
+    let group = |n: usize, child: &dyn Fn(usize) -> Value| -> Value {
+        let properties: serde_json::Map<_, _> = (0..n).map(|i| (format!("f{i}"), child(i))).collect();
+        json!({"type": "object", "properties": properties,
+               "x-kubernetes-validations": [{"rule": "!has(self.f0) || self.f0 != 'x'", "message": "no"}]})
+    };
+    let schema = group(15, &|_| group(10, &|_| group(40, &field)));
+    let size = schema.to_string().len();
+    let version = json!({"schema": {"openAPIV3Schema": schema}});
+    let started = Instant::now();
+    let compiled = StructuralSchema::compile(&json!({}), &version);
+    let compiling = started.elapsed();
+    let leaf: serde_json::Map<_, _> = (0..40)
+        .map(|i| {
+            let value = match i % 4 { 0 => json!("abc"), 1 => json!(1), 2 => json!([{"name": "a"}, {"name": "b"}]), _ => json!({"k": "v"}) };
+            (format!("f{i}"), value)
+        })
+        .collect();
+    let mut object = json!({"f1": {"f1": leaf, "f2": leaf}, "f2": {"f3": leaf}});
+    compiled.prune_and_default(&mut object);
+    let first = Instant::now();
+    assert_eq!(compiled.validate(&object, None), []);
+    let first = first.elapsed();
+    let rest = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(compiled.validate(&object, None), []);
+    }
+    let each = rest.elapsed() / 10;
+    #[expect(clippy::print_stderr, reason = "the numbers are the point of the test")]
+    {
+        eprintln!("schema of {size} bytes: compiled in {compiling:?}, validated first in {first:?}, then in {each:?}");
+    }
+    // Generous, for unoptimised builds on busy machines: it is there to catch work that grows with the square.
+    assert!(compiling.as_millis() < 3000 && each.as_millis() < 500, "{compiling:?} {each:?}");
+}
