@@ -127,6 +127,14 @@ impl Rule {
         }
     }
 
+    /// The compiled rule, if it compiles.
+    pub(crate) fn program(&self) -> Result<&Program, &str> {
+        match self.compiled() {
+            Ok(compiled) => Ok(&compiled.program),
+            Err(why) => Err(why),
+        }
+    }
+
     fn compiled(&self) -> &Result<Compiled, String> {
         self.compiled.get_or_init(|| {
             let program = Program::compile(&self.source)?;

@@ -18,8 +18,13 @@ mod structural;
 mod tests;
 mod validate;
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    hash::{Hash, Hasher},
+    sync::{Arc, LazyLock, OnceLock, Weak},
+};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 pub use builtin::{mistyped_builtin_field, prune_builtin, unknown_builtin_fields};
@@ -33,13 +38,25 @@ pub use openapi::{openapi_bytes, openapi_document, openapi_index};
 use crate::status::Cause;
 use structural::Node;
 
-/// The compiled schema of one version of a custom resource. Cheap to clone.
+/// The schema of one version of a custom resource. Cheap to clone, and compiled at its first use: at start-up most
+/// definitions are only registered.
 #[derive(Debug, Clone, Default)]
 pub struct StructuralSchema {
-    node: Arc<Node>,
-    /// The schema as written, for OpenAPI documents.
-    source: Arc<Value>,
+    inner: Arc<Inner>,
 }
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The schema as written, for OpenAPI documents.
+    source: Value,
+    /// `spec.preserveUnknownFields` of the definition.
+    preserve: bool,
+    node: OnceLock<Node>,
+}
+
+/// Schemas in use, by a hash of their text: a definition is registered anew with each change of its status or of another
+/// version, and its checked rules need not be compiled again for that.
+static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::default);
 
 /// What a validation found.
 #[derive(Debug, Clone, Default)]
@@ -56,20 +73,41 @@ impl StructuralSchema {
     /// Compiles the schema of `version` (an entry of `spec.versions`) of the definition `crd`, which passed
     /// [`validate_crd`].
     pub fn compile(crd: &Value, version: &Value) -> Self {
-        let schema = &version["schema"]["openAPIV3Schema"];
-        let mut node = Node::compile(schema);
-        if crd["spec"]["preserveUnknownFields"] == true {
-            node.preserve = true;
+        Self::of(&version["schema"]["openAPIV3Schema"], crd["spec"]["preserveUnknownFields"] == true)
+    }
+
+    fn of(schema: &Value, preserve: bool) -> Self {
+        let mut hasher = ahash::AHasher::default();
+        (schema, preserve).hash(&mut hasher);
+        let key = hasher.finish();
+        let mut known = KNOWN.lock();
+        if let Some(inner) = known.get(&key).and_then(Weak::upgrade)
+            && inner.preserve == preserve
+            && inner.source == *schema
+        {
+            return Self { inner };
         }
-        Self {
-            node: Arc::new(node),
-            source: Arc::new(schema.clone()),
-        }
+        let inner = Arc::new(Inner {
+            source: schema.clone(),
+            preserve,
+            node: OnceLock::new(),
+        });
+        known.retain(|_, inner| inner.strong_count() > 0);
+        known.insert(key, Arc::downgrade(&inner));
+        Self { inner }
+    }
+
+    fn node(&self) -> &Node {
+        self.inner.node.get_or_init(|| {
+            let mut node = Node::compile(&self.inner.source);
+            node.preserve |= self.inner.preserve;
+            node
+        })
     }
 
     /// The `openAPIV3Schema` as written.
     pub fn source(&self) -> &Value {
-        &self.source
+        &self.inner.source
     }
 
     /// Dotted paths of fields that pruning will drop (`spec.nope`, `spec.items[0].x`), in the reference's order: of the
@@ -85,14 +123,14 @@ impl StructuralSchema {
             Some(metadata) => embedded::prune_metadata(metadata, "metadata"),
             None => Vec::new(),
         };
-        dropped.extend(prune::prune(object, &self.node));
-        dropped.extend(embedded::prune_embedded(object, &self.node));
+        dropped.extend(prune::prune(object, self.node()));
+        dropped.extend(embedded::prune_embedded(object, self.node()));
         dropped
     }
 
     /// Fills in defaults, then drops nulls that are not allowed.
     pub fn default(&self, object: &mut Value) {
-        default::default(object, &self.node);
+        default::default(object, self.node());
     }
 
     /// Drops unknown fields and fills in defaults, in the reference's order.
@@ -113,7 +151,7 @@ impl StructuralSchema {
 
     /// As [`Self::validate`], with the failures that were tolerated.
     pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
-        let node = &*self.node;
+        let node = self.node();
         let mut causes = validate::check(new, old, node, "");
         embedded::check(new, node, "", &mut causes);
         let clean_before = old.is_none_or(|old| {

@@ -3,7 +3,11 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::super::{cel::Program, cel_types, default, lists, prune, structural::Node, validate};
+use super::super::{
+    StructuralSchema, cel::Program, cel_types, default, lists, prune,
+    structural::{Additional, Node},
+    validate,
+};
 use crate::status::Cause;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -14,7 +18,8 @@ pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes,
         costs: cel_types::Costs::default(),
     };
-    walk.node(schema, path, Place::Root, 1);
+    let compiled = StructuralSchema::of(schema, false);
+    walk.node(schema, compiled.node(), path, Place::Root, 1);
     if let Some(detail) = walk.costs.total() {
         walk.causes.push(Cause::forbidden(path, detail));
     }
@@ -40,13 +45,13 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// `times` is how often the node can occur in one object.
-    fn node(&mut self, schema: &Value, path: &str, place: Place, times: u64) {
+    fn node(&mut self, schema: &Value, node: &Node, path: &str, place: Place, times: u64) {
         let Some(map) = schema.as_object() else { return };
         self.typed(map, path, place);
         if place != Place::Junctor {
             self.extensions(map, path, place);
-            self.default(schema, map, path);
-            self.rules(schema, map, path, times);
+            self.default(schema, node, map, path);
+            self.rules(node, map, path, times);
         }
         self.pattern(map, path);
         if map.contains_key("$ref") {
@@ -58,7 +63,7 @@ impl Walk<'_> {
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             ));
         }
-        self.children(map, path, place, times);
+        self.children(map, node, path, place, times);
     }
 
     fn typed(&mut self, map: &Map<String, Value>, path: &str, place: Place) {
@@ -210,19 +215,20 @@ impl Walk<'_> {
         }
     }
 
-    fn default(&mut self, schema: &Value, map: &Map<String, Value>, path: &str) {
+    fn default(&mut self, schema: &Value, node: &Node, map: &Map<String, Value>, path: &str) {
         let Some(value) = map.get("default") else { return };
         let field = format!("{path}.default");
-        let node = Node::compile(schema);
         let mut pruned = value.clone();
-        default::default(&mut pruned, &node);
+        default::default(&mut pruned, node);
         // As a plain value: pruning spares apiVersion, kind and metadata only at the root of a resource.
-        if !node.embedded && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty() {
+        if !node.embedded
+            && (pruned.is_object() || pruned.is_array())
+            && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty() {
             self.causes.push(Cause::invalid(&field, value, "must not have unknown fields"));
             return;
         }
-        let mut found = validate::check(value, None, &node, "");
-        lists::check(value, &node, "", &mut found);
+        let mut found = validate::check(value, None, node, "");
+        lists::check(value, node, "", &mut found);
         for mut cause in found {
             cause.field = match cause.field.as_str() {
                 "" | "<nil>" => field.clone(),
@@ -246,18 +252,19 @@ impl Walk<'_> {
         }
     }
 
-    fn rules(&mut self, schema: &Value, map: &Map<String, Value>, path: &str, times: u64) {
+    fn rules(&mut self, node: &Node, map: &Map<String, Value>, path: &str, times: u64) {
         let Some(rules) = map.get("x-kubernetes-validations").and_then(Value::as_array) else { return };
-        let node = Node::compile(schema);
-        for (index, rule) in rules.iter().enumerate() {
+        for (index, (rule, compiled)) in rules.iter().zip(&node.rules).enumerate() {
             let at = format!("{path}.x-kubernetes-validations[{index}]");
             let source = rule["rule"].as_str().unwrap_or_default();
             if source.trim().is_empty() {
                 self.causes.push(Cause::required(format!("{at}.rule"), "rule is not specified"));
                 continue;
             }
-            let program = match Program::compile(source)
-                .and_then(|program| cel_types::check(&program, source, &node).map(|()| program))
+            let program = match compiled
+                .program()
+                .map_err(str::to_owned)
+                .and_then(|program| cel_types::check(program, source, node).map(|()| program))
             {
                 Ok(program) => program,
                 Err(why) => {
@@ -269,12 +276,12 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            for detail in self.costs.add(&program, &node, times) {
+            for detail in self.costs.add(program, node, times) {
                 self.causes.push(Cause::forbidden(format!("{at}.rule"), detail));
             }
             if let Some(message) = rule["messageExpression"].as_str().filter(|m| !m.trim().is_empty())
                 && let Err(why) =
-                    Program::compile(message).and_then(|program| cel_types::check(&program, message, &node))
+                    Program::compile(message).and_then(|program| cel_types::check(&program, message, node))
             {
                 self.causes.push(Cause {
                     reason: "FieldValueInvalid",
@@ -288,37 +295,38 @@ impl Walk<'_> {
         }
     }
 
-    fn children(&mut self, map: &Map<String, Value>, path: &str, place: Place, times: u64) {
+    fn children(&mut self, map: &Map<String, Value>, node: &Node, path: &str, place: Place, times: u64) {
         let inner = if place == Place::Junctor { Place::Junctor } else { Place::Field };
         for (name, schema) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            self.node(schema, &format!("{path}.properties[{name}]"), inner, times);
+            if let Some(child) = node.properties.get(name.as_str()) {
+                self.node(schema, child, &format!("{path}.properties[{name}]"), inner, times);
+            }
         }
-        let bound = |key: &str, schema: &Value| {
-            map.get(key)
-                .and_then(Value::as_u64)
-                .unwrap_or_else(|| cel_types::most_items(&Node::compile(schema)))
-        };
-        if let Some(schema) = map.get("additionalProperties").filter(|s| s.is_object()) {
-            let times = times.saturating_mul(bound("maxProperties", schema));
-            self.node(schema, &format!("{path}.additionalProperties"), inner, times);
+        let bound =
+            |key: &str, child: &Node| map.get(key).and_then(Value::as_u64).unwrap_or_else(|| cel_types::most_items(child));
+        if let (Some(schema), Additional::Schema(child)) = (map.get("additionalProperties"), &node.additional) {
+            let times = times.saturating_mul(bound("maxProperties", child));
+            self.node(schema, child, &format!("{path}.additionalProperties"), inner, times);
         }
-        if let Some(schema) = map.get("items").filter(|s| s.is_object()) {
+        if let (Some(schema), Some(child)) = (map.get("items"), &node.items) {
             let inner = if place == Place::Junctor { Place::Junctor } else { Place::Item };
-            let times = times.saturating_mul(bound("maxItems", schema));
-            self.node(schema, &format!("{path}.items"), inner, times);
+            let times = times.saturating_mul(bound("maxItems", child));
+            self.node(schema, child, &format!("{path}.items"), inner, times);
         }
-        let int_or_string = map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
-        for key in ["allOf", "anyOf", "oneOf"] {
+        let Some(logic) = &node.logic else { return };
+        let int_or_string = node.int_or_string;
+        for (key, branches) in [("allOf", &logic.all_of), ("anyOf", &logic.any_of), ("oneOf", &logic.one_of)] {
             // The one junctor that may name types: the two of an int-or-string.
             if int_or_string && key != "oneOf" {
                 continue;
             }
-            for (index, schema) in map.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
-                self.node(schema, &format!("{path}.{key}[{index}]"), Place::Junctor, times);
+            let schemas = map.get(key).and_then(Value::as_array).into_iter().flatten();
+            for (index, (schema, child)) in schemas.zip(branches).enumerate() {
+                self.node(schema, child, &format!("{path}.{key}[{index}]"), Place::Junctor, times);
             }
         }
-        if let Some(schema) = map.get("not") {
-            self.node(schema, &format!("{path}.not"), Place::Junctor, times);
+        if let (Some(schema), Some(child)) = (map.get("not"), &logic.not) {
+            self.node(schema, child, &format!("{path}.not"), Place::Junctor, times);
         }
     }
 }
