@@ -1,1 +1,41 @@
-//! Layers (presets, baseRefs, the service) to one effective spec, with where each leaf came from.
+//! Layers to one effective spec, with where each leaf came from.
+//!
+//! A service names a model and little else; presets of the platform and configs that the user refers to fill in the
+//! rest (contract 02 §2). [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by
+//! strategic merge, renders Go templates, and applies what is decided after that. It is a pure function over plain
+//! data.
+//!
+//! It is also what every reconcile of every service runs, so layers are prepared once ([`Layer`]), presets that are
+//! merged with each other are remembered ([`Composer`]), and merging borrows from the layers.
+
+pub mod outcome;
+pub mod platform;
+pub mod presets;
+
+mod codec;
+mod compose;
+mod de;
+mod dra;
+mod effective;
+mod error;
+mod functions;
+mod keys;
+mod layer;
+mod leaf;
+mod lora;
+mod merge;
+mod pin;
+mod provenance;
+mod render;
+mod rewrite;
+mod schema;
+mod select;
+
+pub use compose::{Composer, Inputs, compose};
+pub use effective::{ConfigMapName, Effective, Warning};
+pub use error::{ComposeError, Retry};
+pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};
+pub use lora::{Adapter, AdapterSource};
+pub use pin::PresetNames;
+pub use platform::Platform;
+pub use provenance::{Leaf, Origin, Provenance, Replaced};

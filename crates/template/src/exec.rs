@@ -308,12 +308,7 @@ impl<'a> State<'a> {
         Ok(value)
     }
 
-    fn command(
-        &mut self,
-        dot: &Value<'a>,
-        command: &'a Command,
-        last: Option<Value<'a>>,
-    ) -> Step<Value<'a>> {
+    fn command(&mut self, dot: &Value<'a>, command: &'a Command, last: Option<Value<'a>>) -> Step<Value<'a>> {
         let first = &command.args[0];
         match first {
             Expr::Field(_, path) => {
@@ -373,7 +368,8 @@ impl<'a> State<'a> {
     fn variable(&mut self, expr: &'a Expr, args: &'a [Expr], last: Option<Value<'a>>) -> Step<Value<'a>> {
         let Expr::Variable(_, path) = expr else { return Ok(Value::Invalid) };
         self.at_expr(expr);
-        let Some(value) = self.vars.iter().rev().find(|(n, _)| *n == &*path[0]).map(|(_, v)| v.clone()) else {
+        let Some(value) = self.vars.iter().rev().find(|(n, _)| *n == &*path[0]).map(|(_, v)| v.clone())
+        else {
             return self.error(format!("undefined variable: {}", path[0]));
         };
         if path.len() == 1 {
@@ -434,7 +430,9 @@ impl<'a> State<'a> {
             Value::Typed(Ty::Struct(s), json) => match Value::field(s, *json, name) {
                 Some(Ok(field)) => return Ok(field),
                 Some(Err(inner)) => {
-                    return self.error(format!("reflect: indirection through nil pointer to embedded struct {inner}"));
+                    return self.error(format!(
+                        "reflect: indirection through nil pointer to embedded struct {inner}"
+                    ));
                 }
                 None => {}
             },
@@ -484,7 +482,8 @@ impl<'a> State<'a> {
         let fixed = if function.variadic { function.params.len() - 1 } else { function.params.len() };
         let count = args.len() + usize::from(last.is_some());
         if function.variadic && count < fixed {
-            return self.error(format!("wrong number of args for {name}: want at least {fixed} got {}", args.len()));
+            return self
+                .error(format!("wrong number of args for {name}: want at least {fixed} got {}", args.len()));
         }
         if !function.variadic && count != fixed {
             return self.error(format!("wrong number of args for {name}: want {fixed} got {count}"));
@@ -551,7 +550,9 @@ impl<'a> State<'a> {
             Expr::Nil(_) => {
                 return match param {
                     Param::Any | Param::Value => Ok(Value::Invalid),
-                    Param::String | Param::Int => self.error(format!("cannot assign nil to {}", param.name())),
+                    Param::String | Param::Int => {
+                        self.error(format!("cannot assign nil to {}", param.name()))
+                    }
                 };
             }
             Expr::Field(_, path) => self.field_chain(expr, dot.clone(), path, &[], None)?,

@@ -79,7 +79,9 @@ fn plain(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
             Value::Typed(Ty::Ptr(inner @ (Ty::Quantity | Ty::IntOrString | Ty::Time | Ty::Url)), json) => {
                 plain(out, &Value::typed(**inner, *json), depth, names);
             }
-            Value::Typed(Ty::Ptr(inner @ (Ty::Struct(_) | Ty::Slice(..) | Ty::Map(..))), json) if depth == 0 => {
+            Value::Typed(Ty::Ptr(inner @ (Ty::Struct(_) | Ty::Slice(..) | Ty::Map(..))), json)
+                if depth == 0 =>
+            {
                 out.push('&');
                 plain(out, &Value::typed(**inner, *json), depth + 1, names);
             }

@@ -159,7 +159,9 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
             }
             match (a, b) {
                 // Two pointers are equal if they point to the same place.
-                (Value::Typed(Ty::Ptr(_), Some(a)), Value::Typed(Ty::Ptr(_), Some(b))) => std::ptr::eq(*a, *b),
+                (Value::Typed(Ty::Ptr(_), Some(a)), Value::Typed(Ty::Ptr(_), Some(b))) => {
+                    std::ptr::eq(*a, *b)
+                }
                 (Value::Typed(_, a), Value::Typed(_, b)) => a == b,
                 _ => false,
             }
@@ -285,7 +287,10 @@ fn slice<'a>(values: &[Value<'a>]) -> Result<Value<'a>, String> {
             let ty = value.element_type();
             let parts: Vec<_> =
                 value.elements()[from..to].iter().map(|json| Value::typed(ty, Some(json))).collect();
-            self::text(format!("[{}]", parts.iter().map(|v| print(std::slice::from_ref(v))).collect::<Vec<_>>().join(" ")))
+            self::text(format!(
+                "[{}]",
+                parts.iter().map(|v| print(std::slice::from_ref(v))).collect::<Vec<_>>().join(" ")
+            ))
         }
     })
 }

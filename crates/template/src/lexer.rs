@@ -168,8 +168,12 @@ impl<'s> Lexer<'s> {
     }
 
     fn emit(&mut self, kind: Kind) -> Token<'s> {
-        let token =
-            Token { kind, pos: self.start, line: self.start_line, val: self.input[self.start..self.pos].into() };
+        let token = Token {
+            kind,
+            pos: self.start,
+            line: self.start_line,
+            val: self.input[self.start..self.pos].into(),
+        };
         self.ignore();
         token
     }

@@ -70,9 +70,16 @@ impl Template {
     ///
     /// [`TemplateError::Parse`] with the text `template: NAME:LINE: …`.
     pub fn parse(name: &str, text: &str, functions: &'static [Function]) -> Result<Self, TemplateError> {
-        let known = |name: &str| functions.iter().any(|f| f.name == name) || functions::builtin(name).is_some();
+        let known =
+            |name: &str| functions.iter().any(|f| f.name == name) || functions::builtin(name).is_some();
         let parsed = parser::parse(name, text, &known).map_err(TemplateError::Parse)?;
-        Ok(Self { name: name.into(), text: text.into(), root: parsed.root, defines: parsed.defines, functions })
+        Ok(Self {
+            name: name.into(),
+            text: text.into(),
+            root: parsed.root,
+            defines: parsed.defines,
+            functions,
+        })
     }
 
     /// Renders over `data`, which `.` and `$` are at the start.
@@ -82,6 +89,11 @@ impl Template {
     /// [`TemplateError::Execute`] with the text `template: NAME:LINE:COLUMN: executing … at <…>: …`.
     pub fn execute<'a>(&'a self, data: Value<'a>, limits: Limits) -> Result<String, TemplateError> {
         exec::execute(self, data, limits).map_err(TemplateError::Execute)
+    }
+
+    /// Whether a field name of which `wanted` holds is used anywhere.
+    pub fn mentions(&self, wanted: impl Fn(&str) -> bool) -> bool {
+        self.root.iter().chain(self.defines.values().flatten()).any(|n| n.mentions(&wanted))
     }
 
     /// Whether the text stands on its own: it declares no template that other text could call.

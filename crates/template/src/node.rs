@@ -69,12 +69,20 @@ pub(crate) enum Expr {
     Bool(Pos, bool),
     Number(Pos, Number),
     /// `quoted` is the source text, `text` what it means.
-    Str { pos: Pos, quoted: Box<str>, text: Box<str> },
+    Str {
+        pos: Pos,
+        quoted: Box<str>,
+        text: Box<str>,
+    },
     Field(Pos, Vec<Box<str>>),
     /// The first element is the variable with its `$`.
     Variable(Pos, Vec<Box<str>>),
     Ident(Pos, Box<str>),
-    Chain { pos: Pos, node: Box<Expr>, fields: Vec<Box<str>> },
+    Chain {
+        pos: Pos,
+        node: Box<Expr>,
+        fields: Vec<Box<str>>,
+    },
     Pipe(Pipe),
 }
 
@@ -106,6 +114,42 @@ impl Node {
             | Self::Break { pos }
             | Self::Continue { pos } => *pos,
             Self::If(branch) | Self::With(branch) | Self::Range(branch) => branch.pos,
+        }
+    }
+}
+
+// === search ===
+
+impl Node {
+    /// Whether a field name of which `wanted` holds occurs in it.
+    pub(crate) fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Text { .. } | Self::Break { .. } | Self::Continue { .. } => false,
+            Self::Action { pipe, .. } => pipe.mentions(wanted),
+            Self::Template { pipe, .. } => pipe.as_ref().is_some_and(|p| p.mentions(wanted)),
+            Self::If(branch) | Self::With(branch) | Self::Range(branch) => {
+                branch.pipe.mentions(wanted)
+                    || branch.body.iter().chain(branch.otherwise.iter().flatten()).any(|n| n.mentions(wanted))
+            }
+        }
+    }
+}
+
+impl Pipe {
+    fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
+        self.cmds.iter().flat_map(|c| &c.args).any(|arg| arg.mentions(wanted))
+    }
+}
+
+impl Expr {
+    fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Field(_, path) | Self::Variable(_, path) => path.iter().any(|name| wanted(name)),
+            Self::Chain { node, fields, .. } => {
+                fields.iter().any(|name| wanted(name)) || node.mentions(wanted)
+            }
+            Self::Pipe(pipe) => pipe.mentions(wanted),
+            _ => false,
         }
     }
 }

@@ -532,7 +532,8 @@ fn number(token: &Token<'_>) -> Result<Number, String> {
         _ => (false, text),
     };
     let magnitude = integer(digits);
-    let mut int = magnitude.and_then(|m| i64::try_from(if negative { -i128::from(m) } else { m.into() }).ok());
+    let mut int =
+        magnitude.and_then(|m| i64::try_from(if negative { -i128::from(m) } else { m.into() }).ok());
     let mut uint = magnitude.filter(|_| !text.starts_with(['-', '+']));
     let mut float = None;
     if let Some(value) = int {

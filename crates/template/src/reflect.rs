@@ -165,13 +165,9 @@ impl<'a> Value<'a> {
                 Ty::Ptr(_) => Kind::Ptr,
                 Ty::Slice(..) => Kind::Slice,
                 Ty::Map(..) => Kind::Map,
-                Ty::Struct(_)
-                | Ty::Quantity
-                | Ty::IntOrString
-                | Ty::Time
-                | Ty::Url
-                | Ty::Raw
-                | Ty::Any => Kind::Struct,
+                Ty::Struct(_) | Ty::Quantity | Ty::IntOrString | Ty::Time | Ty::Url | Ty::Raw | Ty::Any => {
+                    Kind::Struct
+                }
             },
         }
     }
@@ -298,7 +294,11 @@ impl<'a> Value<'a> {
     /// The field `name` of the struct type `s` in `json`, embedded structs included.
     ///
     /// `Some(Err(name))`: the way to it leads through a nil embedded pointer to the struct `name`.
-    pub(crate) fn field(s: &'static Struct, json: Option<&'a Json>, name: &str) -> Option<Result<Self, String>> {
+    pub(crate) fn field(
+        s: &'static Struct,
+        json: Option<&'a Json>,
+        name: &str,
+    ) -> Option<Result<Self, String>> {
         let pick = |field: &'static Field| {
             if field.json.is_empty() { json } else { json.and_then(|j| j.get(field.json)) }
         };

@@ -1,0 +1,126 @@
+//! Go's JSON encoder over a tree: keys in declaration order, HTML characters escaped.
+
+use std::fmt::Write as _;
+
+use longboat_template::reflect::{Struct, Ty};
+use serde_json::{Map, Value};
+
+/// Prints `json` as Go prints a value of type `ty`. Keys that the type does not have are left out.
+pub(crate) fn encode(out: &mut String, ty: Ty, json: &Value) {
+    match (ty, json) {
+        (Ty::Ptr(inner), _) if !json.is_null() => encode(out, *inner, json),
+        (Ty::Struct(s), Value::Object(map)) => {
+            out.push('{');
+            let mut first = true;
+            fields(out, s, map, &mut first);
+            out.push('}');
+        }
+        (Ty::Slice(_, inner), Value::Array(items)) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                encode(out, *inner, item);
+            }
+            out.push(']');
+        }
+        (Ty::Map(_, inner), Value::Object(map)) => {
+            object(out, map, |out, value| encode(out, *inner, value));
+        }
+        _ => plain(out, json),
+    }
+}
+
+fn fields(out: &mut String, s: &'static Struct, map: &Map<String, Value>, first: &mut bool) {
+    for field in s.fields {
+        if field.json.is_empty() {
+            if let Ty::Struct(inner) = field.ty {
+                fields(out, inner, map, first);
+            }
+            continue;
+        }
+        if let Some(value) = map.get(field.json) {
+            if !std::mem::take(first) {
+                out.push(',');
+            }
+            string(out, field.json);
+            out.push(':');
+            encode(out, field.ty, value);
+        }
+    }
+}
+
+/// A value of no particular type.
+fn plain(out: &mut String, json: &Value) {
+    match json {
+        Value::Null => out.push_str("null"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Number(n) => {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "{n}");
+        }
+        Value::String(s) => string(out, s),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                plain(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => object(out, map, plain),
+    }
+}
+
+fn object(out: &mut String, map: &Map<String, Value>, mut value: impl FnMut(&mut String, &Value)) {
+    out.push('{');
+    for (i, (key, item)) in map.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        string(out, key);
+        out.push(':');
+        value(out, item);
+    }
+    out.push('}');
+}
+
+fn string(out: &mut String, text: &str) {
+    out.push('"');
+    escape(out, text);
+    out.push('"');
+}
+
+/// The inside of a Go JSON string.
+pub(crate) fn escape(out: &mut String, text: &str) {
+    let mut start = 0;
+    for (i, c) in text.char_indices() {
+        let short = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\x08' => "\\b",
+            '\x0c' => "\\f",
+            '<' => "\\u003c",
+            '>' => "\\u003e",
+            '&' => "\\u0026",
+            '\u{2028}' => "\\u2028",
+            '\u{2029}' => "\\u2029",
+            c if (c as u32) < 0x20 => "",
+            _ => continue,
+        };
+        out.push_str(&text[start..i]);
+        if short.is_empty() {
+            let _ = write!(out, "\\u{:04x}", c as u32);
+        } else {
+            out.push_str(short);
+        }
+        start = i + c.len_utf8();
+    }
+    out.push_str(&text[start..]);
+}

@@ -1,0 +1,232 @@
+//! Decode and encode in one step: what is left of a JSON tree after a Go struct held it.
+
+use longboat_api::uri::Uri;
+use longboat_template::reflect::{Field, Omit, Struct, Ty};
+use serde_json::{Map, Number, Value};
+
+use super::quantity;
+
+/// What a Go value of type `ty` that was decoded from `json` encodes to. Unknown keys vanish, as do absent and zero
+/// values that Go omits; fields that it always writes appear.
+///
+/// # Errors
+///
+/// The message of Go's decoder for the first value that does not fit its type.
+pub(crate) fn normalise(ty: Ty, json: Value) -> Result<Value, String> {
+    let mut decoder = Decoder { path: Vec::new(), holder: None };
+    decoder.value(ty, json)
+}
+
+struct Decoder {
+    /// Keys down to the current field, with the names of embedded structs among them.
+    path: Vec<&'static str>,
+    /// The struct that has the current field.
+    holder: Option<&'static str>,
+}
+
+impl Decoder {
+    fn mismatch(&self, found: &str, ty: Ty) -> String {
+        match self.holder {
+            None => format!("json: cannot unmarshal {found} into Go value of type {ty}"),
+            Some(holder) => {
+                let holder = holder.rsplit('.').next().unwrap_or(holder);
+                format!(
+                    "json: cannot unmarshal {found} into Go struct field {holder}.{} of type {ty}",
+                    self.path.join(".")
+                )
+            }
+        }
+    }
+
+    /// The encoding of a value that is present; `null` is the zero value.
+    fn value(&mut self, ty: Ty, json: Value) -> Result<Value, String> {
+        if json.is_null() {
+            return Ok(zero(ty));
+        }
+        match ty {
+            Ty::Ptr(inner) => self.value(*inner, json),
+            Ty::Struct(s) => match json {
+                Value::Object(map) => self.object(s, map),
+                other => Err(self.mismatch(found(&other), ty)),
+            },
+            Ty::Slice(_, inner) => match json {
+                Value::Array(items) => {
+                    let items: Result<Vec<_>, _> =
+                        items.into_iter().map(|item| self.value(*inner, item)).collect();
+                    Ok(Value::Array(items?))
+                }
+                other => Err(self.mismatch(found(&other), ty)),
+            },
+            Ty::Map(_, inner) => match json {
+                Value::Object(map) => {
+                    let map: Result<Map<_, _>, String> =
+                        map.into_iter().map(|(key, value)| Ok((key, self.value(*inner, value)?))).collect();
+                    Ok(Value::Object(map?))
+                }
+                other => Err(self.mismatch(found(&other), ty)),
+            },
+            Ty::Bool(_) => match json {
+                Value::Bool(_) => Ok(json),
+                other => Err(self.mismatch(found(&other), ty)),
+            },
+            Ty::Str(_) => match json {
+                Value::String(_) => Ok(json),
+                other => Err(self.mismatch(found(&other), ty)),
+            },
+            Ty::Int(name) => self.integer(ty, name, json),
+            Ty::Float(_) => match json {
+                Value::Number(_) => Ok(json),
+                other => Err(self.mismatch(found(&other), ty)),
+            },
+            Ty::Quantity => match &json {
+                Value::String(text) => quantity::canonical(text).map(Value::String),
+                Value::Number(number) => quantity::canonical(&number.to_string()).map(Value::String),
+                _ => Err(quantity::PATTERN_MISMATCH.to_owned()),
+            },
+            Ty::IntOrString => match json {
+                Value::String(_) => Ok(json),
+                other => self.integer(Ty::Int("int32"), "int32", other),
+            },
+            Ty::Url => match json {
+                Value::String(text) => {
+                    Uri::parse(&text).map(|uri| Value::String(uri.to_string())).map_err(|e| e.to_string())
+                }
+                other => {
+                    Err(format!("json: cannot unmarshal {} into Go value of type string", found(&other)))
+                }
+            },
+            Ty::Time => match json {
+                Value::String(_) => Ok(json),
+                other => {
+                    Err(format!("json: cannot unmarshal {} into Go value of type string", found(&other)))
+                }
+            },
+            Ty::Raw | Ty::Any => Ok(json),
+        }
+    }
+
+    fn integer(&mut self, ty: Ty, name: &str, json: Value) -> Result<Value, String> {
+        let Value::Number(number) = &json else { return Err(self.mismatch(found(&json), ty)) };
+        let fits = match (number.as_i64(), name) {
+            (None, _) => false,
+            (Some(value), "int64" | "int") => i64::try_from(value).is_ok(),
+            (Some(value), "uint16") => u16::try_from(value).is_ok(),
+            (Some(value), "int16") => i16::try_from(value).is_ok(),
+            (Some(value), "int8") => i8::try_from(value).is_ok(),
+            // Named types of the tables (`v1.PortNumber`) are all int32.
+            (Some(value), _) => i32::try_from(value).is_ok(),
+        };
+        if fits { Ok(json) } else { Err(self.mismatch(&format!("number {number}"), ty)) }
+    }
+
+    fn object(&mut self, s: &'static Struct, mut map: Map<String, Value>) -> Result<Value, String> {
+        let outer = self.holder.replace(s.name);
+        let mut out = Map::new();
+        self.fields(s, &mut map, &mut out)?;
+        self.holder = outer;
+        Ok(Value::Object(out))
+    }
+
+    fn fields(
+        &mut self,
+        s: &'static Struct,
+        map: &mut Map<String, Value>,
+        out: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        for field in s.fields {
+            if field.json.is_empty() {
+                if let Ty::Struct(inner) = field.ty {
+                    self.path.push(field.go);
+                    self.fields(inner, map, out)?;
+                    self.path.pop();
+                }
+                continue;
+            }
+            let given = map.remove(field.json).filter(|v| !v.is_null());
+            if given.is_none() && absent_is_omitted(field) {
+                continue;
+            }
+            self.path.push(field.json);
+            let value = match given {
+                Some(json) => self.value(field.ty, json)?,
+                None => zero(field.ty),
+            };
+            self.path.pop();
+            if !is_omitted(field, &value) {
+                out.insert(field.json.to_owned(), value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a field that nobody set is left out. Structs and the scalars that Go keeps in structs are not.
+fn absent_is_omitted(field: &Field) -> bool {
+    match field.omit {
+        Omit::Never => false,
+        Omit::Zero => true,
+        Omit::Empty => {
+            !matches!(field.ty, Ty::Struct(_) | Ty::Quantity | Ty::Url | Ty::IntOrString | Ty::Raw)
+        }
+    }
+}
+
+fn is_omitted(field: &Field, value: &Value) -> bool {
+    match (field.omit, field.ty) {
+        (Omit::Never, _) => false,
+        // A pointer that is set is never empty, whatever it points to.
+        (_, Ty::Ptr(_)) => value.is_null(),
+        (Omit::Zero, ty @ Ty::Struct(_)) => *value == zero(ty),
+        _ => match value {
+            Value::Null => true,
+            Value::Bool(b) => !b && matches!(field.ty, Ty::Bool(_)),
+            Value::String(s) => s.is_empty() && matches!(field.ty, Ty::Str(_)),
+            Value::Number(n) => matches!(field.ty, Ty::Int(_) | Ty::Float(_)) && n.as_f64() == Some(0.0),
+            Value::Array(items) => items.is_empty() && matches!(field.ty, Ty::Slice(..)),
+            Value::Object(map) => map.is_empty() && matches!(field.ty, Ty::Map(..)),
+        },
+    }
+}
+
+/// The encoding of a type's zero value.
+fn zero(ty: Ty) -> Value {
+    match ty {
+        Ty::Ptr(_) | Ty::Slice(..) | Ty::Map(..) | Ty::Raw | Ty::Any | Ty::Time => Value::Null,
+        Ty::Bool(_) => Value::Bool(false),
+        Ty::Str(_) | Ty::Url => Value::String(String::new()),
+        Ty::Int(_) | Ty::Float(_) | Ty::IntOrString => Value::Number(Number::from(0)),
+        Ty::Quantity => Value::String("0".to_owned()),
+        Ty::Struct(s) => {
+            let mut out = Map::new();
+            zero_fields(s, &mut out);
+            Value::Object(out)
+        }
+    }
+}
+
+fn zero_fields(s: &'static Struct, out: &mut Map<String, Value>) {
+    for field in s.fields {
+        match field.ty {
+            Ty::Struct(inner) if field.json.is_empty() => zero_fields(inner, out),
+            _ if absent_is_omitted(field) => {}
+            ty => {
+                let value = zero(ty);
+                if !is_omitted(field, &value) {
+                    out.insert(field.json.to_owned(), value);
+                }
+            }
+        }
+    }
+}
+
+/// A JSON value as Go's messages name it.
+fn found(json: &Value) -> &'static str {
+    match json {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,218 @@
+//! Syntax errors in JSON, in the words of Go's scanner.
+
+use serde_json::Value;
+
+/// Parses JSON.
+///
+/// # Errors
+///
+/// Go's message, `invalid character 'c' after object key:value pair`.
+pub(crate) fn parse(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| {
+        let mut scanner = Scanner { bytes: text.as_bytes(), pos: 0, depth: 0 };
+        match scanner.document() {
+            Err(message) => message,
+            // Go takes what serde refuses: numbers out of range, lone surrogates.
+            Ok(()) => error.to_string(),
+        }
+    })
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+    depth: usize,
+}
+
+/// Go's own limit on nesting.
+const MAX_DEPTH: usize = 10_000;
+
+impl Scanner<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.pos).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.pos += 1;
+        }
+    }
+
+    /// Complains about the byte here.
+    fn unexpected(&self, context: &str) -> String {
+        match self.peek() {
+            None => "unexpected end of JSON input".to_owned(),
+            Some(byte) => {
+                let shown = match byte {
+                    b'\'' => "'\\''".to_owned(),
+                    b'"' => "'\"'".to_owned(),
+                    b'\n' => "'\\n'".to_owned(),
+                    b'\r' => "'\\r'".to_owned(),
+                    b'\t' => "'\\t'".to_owned(),
+                    b'\\' => "'\\\\'".to_owned(),
+                    byte if byte < 0x20 || byte == 0x7f => format!("'\\x{byte:02x}'"),
+                    byte if (0x80..0xa0).contains(&byte) => format!("'\\u00{byte:02x}'"),
+                    byte => format!("'{}'", char::from(byte)),
+                };
+                format!("invalid character {shown} {context}")
+            }
+        }
+    }
+
+    fn document(&mut self) -> Result<(), String> {
+        self.value()?;
+        self.space();
+        if self.peek().is_some() {
+            return Err(self.unexpected("after top-level value"));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<(), String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH.min(1_000) {
+            return Err("exceeded max depth".to_owned());
+        }
+        self.space();
+        match self.peek() {
+            Some(b'{') => self.object()?,
+            Some(b'[') => self.array()?,
+            Some(b'"') => self.string()?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal("true")?,
+            Some(b'f') => self.literal("false")?,
+            Some(b'n') => self.literal("null")?,
+            _ => return Err(self.unexpected("looking for beginning of value")),
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn object(&mut self) -> Result<(), String> {
+        self.pos += 1;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.pos += 1;
+            return Ok(());
+        }
+        loop {
+            self.space();
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("looking for beginning of object key string"));
+            }
+            self.string()?;
+            self.space();
+            if self.peek() != Some(b':') {
+                return Err(self.unexpected("after object key"));
+            }
+            self.pos += 1;
+            self.value()?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.pos += 1,
+                Some(b'}') => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.unexpected("after object key:value pair")),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<(), String> {
+        self.pos += 1;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.pos += 1;
+            return Ok(());
+        }
+        loop {
+            self.value()?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.pos += 1,
+                Some(b']') => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.unexpected("after array element")),
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<(), String> {
+        self.pos += 1;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.pos += 1;
+                    match self.peek() {
+                        Some(b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"') => self.pos += 1,
+                        Some(b'u') => {
+                            self.pos += 1;
+                            for _ in 0..4 {
+                                if !self.peek().is_some_and(|b| b.is_ascii_hexdigit()) {
+                                    return Err(self.unexpected("in \\u hexadecimal character escape"));
+                                }
+                                self.pos += 1;
+                            }
+                        }
+                        _ => return Err(self.unexpected("in string escape code")),
+                    }
+                }
+                Some(byte) if byte >= 0x20 => self.pos += 1,
+                _ => return Err(self.unexpected("in string literal")),
+            }
+        }
+    }
+
+    fn digits(&mut self) {
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.pos += 1;
+        }
+    }
+
+    fn number(&mut self) -> Result<(), String> {
+        if self.peek() == Some(b'-') {
+            self.pos += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.pos += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(self.unexpected("in numeric literal")),
+        }
+        if self.peek() == Some(b'.') {
+            self.pos += 1;
+            if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+                return Err(self.unexpected("after decimal point in numeric literal"));
+            }
+            self.digits();
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.pos += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.pos += 1;
+            }
+            if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+                return Err(self.unexpected("in exponent of numeric literal"));
+            }
+            self.digits();
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, word: &str) -> Result<(), String> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                let expected = char::from(expected);
+                return Err(self.unexpected(&format!("in literal {word} (expecting '{expected}')")));
+            }
+            self.pos += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! Layers to one spec (contract 02 §2).
+
+use std::{collections::HashMap, sync::Arc};
+
+use longboat_api::{
+    child_name,
+    labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE},
+    names::suffix,
+    v1alpha2::{
+        AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec, WorkloadSpec,
+    },
+};
+use longboat_template::reflect::Value as Data;
+use parking_lot::Mutex;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    codec,
+    de::{self, Node, Render},
+    dra,
+    effective::Effective,
+    error::ComposeError,
+    layer::{ConfigMapSource, ConfigSource, Layer, Templates},
+    leaf, lora,
+    merge::{Tree, merge},
+    pin::PresetNames,
+    platform::Platform,
+    render, rewrite, schema, select,
+};
+
+/// Everything that composing reads.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The service.
+    pub service: &'a LLMInferenceService,
+    /// The configs it can see.
+    pub configs: &'a dyn ConfigSource,
+    /// The ConfigMaps that its scheduler may name.
+    pub config_maps: &'a dyn ConfigMapSource,
+    /// The platform settings.
+    pub platform: &'a Platform,
+    /// The controller's namespace, where presets are.
+    pub system_namespace: &'a str,
+    /// How presets are named.
+    pub preset_names: &'a PresetNames,
+}
+
+/// Composes one service. Where many are composed, a [`Composer`] is faster.
+///
+/// # Errors
+///
+/// See [`ComposeError`].
+pub fn compose(inputs: &Inputs<'_>) -> Result<Effective, ComposeError> {
+    Composer::default().compose(inputs)
+}
+
+/// Composes services, remembering what presets merge to: services of one topology share that.
+#[derive(Debug, Default)]
+pub struct Composer {
+    prefixes: Mutex<HashMap<Vec<usize>, Arc<Prefix>, ahash::RandomState>>,
+}
+
+/// Presets merged with each other.
+#[derive(Debug)]
+struct Prefix {
+    /// Kept so that no other layer can come to have the address of one of these.
+    layers: Vec<Arc<Layer>>,
+    merged: Value,
+    templates: Templates,
+}
+
+/// Combinations of presets to remember: releases times topologies, with room; beyond that all are forgotten at once.
+const MAX_PREFIXES: usize = 64;
+
+impl Composer {
+    /// Composes one service.
+    ///
+    /// # Errors
+    ///
+    /// See [`ComposeError`].
+    pub fn compose(&self, inputs: &Inputs<'_>) -> Result<Effective, ComposeError> {
+        let service = inputs.service;
+        let name = service.metadata.name.as_deref().unwrap_or_default();
+        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+        let mut own = own_layer(service)?;
+
+        let base_refs: Vec<&str> = service.spec.base_refs.iter().map(|r| r.name.as_str()).collect();
+        let bases =
+            base_refs.iter().map(|name| find(inputs, namespace, name)).collect::<Result<Vec<_>, _>>()?;
+        // The resolved spec has the base refs on top: it decides what is enabled, and the model's name.
+        let chosen = if bases.is_empty() {
+            select::presets(&Tree::Leaf(&own))
+        } else {
+            let (presets, model_name) = resolve(&own, &bases)?;
+            if let (Some(model_name), Some(model)) =
+                (model_name, own.get_mut("model").and_then(Value::as_object_mut))
+            {
+                model.insert("name".to_owned(), Value::String(model_name));
+            }
+            presets
+        };
+
+        let pins = service.status.as_ref().map(|s| &s.annotations);
+        let pinned = inputs.preset_names.pin(pins);
+        let presets = chosen
+            .iter()
+            .map(|suffix| find(inputs, namespace, &inputs.preset_names.resolve(suffix, Some(&pinned))))
+            .collect::<Result<Vec<_>, _>>()?;
+        let applied = presets
+            .iter()
+            .map(|layer| (layer, Source::Preset))
+            .chain(bases.iter().map(|layer| (layer, Source::UserRef)))
+            .map(|(layer, source)| AppliedConfig {
+                name: layer.name().to_owned(),
+                namespace: layer.namespace().to_owned(),
+                source,
+            })
+            .collect();
+
+        let own = Arc::new(own);
+        let prefix = self.prefix(&presets)?;
+        let mut spec = merged(&prefix, &bases, &own, inputs, name, namespace)?;
+
+        let mut warnings = Vec::new();
+        dra::inject(&mut spec, service);
+        rewrite::route(&mut spec, name);
+        let scheduler_config_map = rewrite::scheduler_config(
+            &mut spec,
+            namespace,
+            inputs.system_namespace,
+            inputs.config_maps,
+            &mut warnings,
+        )?;
+        rewrite::picker_port(&mut spec);
+        let adapters = lora::adapters(&spec)?;
+        let layers = presets.into_iter().chain(bases).collect();
+        Ok(Effective {
+            spec,
+            applied,
+            status_annotations: pinned,
+            adapters,
+            scheduler_config_map,
+            warnings,
+            layers,
+            own,
+        })
+    }
+
+    /// What the presets merge to.
+    fn prefix(&self, presets: &[Arc<Layer>]) -> Result<Arc<Prefix>, ComposeError> {
+        let key: Vec<usize> = presets.iter().map(|layer| Arc::as_ptr(layer) as usize).collect();
+        if let Some(prefix) = self.prefixes.lock().get(&key) {
+            return Ok(prefix.clone());
+        }
+        let mut templates = Templates::default();
+        for layer in presets {
+            templates.extend(layer.templates().iter().map(|(k, v)| (k.clone(), v.clone())));
+        }
+        let merged = merge_layers(presets.iter().map(|layer| layer.spec()))?;
+        let merged = merged.as_ref().map_or(Value::Null, Tree::to_value);
+        let prefix = Arc::new(Prefix { layers: presets.to_vec(), merged, templates });
+        let mut prefixes = self.prefixes.lock();
+        if prefixes.len() >= MAX_PREFIXES {
+            prefixes.clear();
+        }
+        prefixes.insert(key, prefix.clone());
+        Ok(prefix)
+    }
+}
+
+/// The service's own spec as a layer: normalised, and with the defaults that admission would set (contract 02 §6.0).
+fn own_layer(service: &LLMInferenceService) -> Result<Value, ComposeError> {
+    let broken = |message: String| ComposeError::Layer { layer: "the service's spec".to_owned(), message };
+    let spec = serde_json::to_value(&service.spec).map_err(|e| broken(e.to_string()))?;
+    let mut spec = codec::normalise(schema::SPEC, spec).map_err(broken)?;
+    let name = service.metadata.name.as_deref().unwrap_or_default();
+    if let Some(model) = spec.get_mut("model").and_then(Value::as_object_mut)
+        && model.get("name").and_then(Value::as_str).is_none_or(str::is_empty)
+        && !name.is_empty()
+    {
+        model.insert("name".to_owned(), Value::String(name.to_owned()));
+    }
+    fill_containers(&mut spec);
+    Ok(spec)
+}
+
+/// Makes absent containers an empty list in the five pod specs where absence would delete those of lower layers; the
+/// tokenizer's is not among them (contract 02 §3.2).
+pub(crate) fn fill_containers(spec: &mut Value) {
+    const PODS: [&str; 5] =
+        ["/template", "/worker", "/prefill/template", "/prefill/worker", "/router/scheduler/template"];
+    for pod in PODS {
+        if let Some(containers) = spec.pointer_mut(pod).and_then(|pod| pod.get_mut("containers"))
+            && containers.is_null()
+        {
+            *containers = Value::Array(Vec::new());
+        }
+    }
+}
+
+/// Merges specs, lowest first; the first is taken as it is.
+///
+/// As an override, a spec has no null containers: [`fill_containers`] is applied on the way.
+fn merge_layers<'a>(mut specs: impl Iterator<Item = &'a Value>) -> Result<Option<Tree<'a>>, ComposeError> {
+    let Some(first) = specs.next() else { return Ok(None) };
+    specs
+        .try_fold(Tree::Leaf(first), |base, spec| merge(schema::SPEC, base, spec))
+        .map(Some)
+        .map_err(ComposeError::Merge)
+}
+
+fn find(inputs: &Inputs<'_>, namespace: &str, name: &str) -> Result<Arc<Layer>, ComposeError> {
+    inputs
+        .configs
+        .get(namespace, name)
+        .or_else(|| inputs.configs.get(inputs.system_namespace, name))
+        .ok_or_else(|| ComposeError::ConfigNotFound {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            system_namespace: inputs.system_namespace.to_owned(),
+        })
+}
+
+/// The presets and the model name that follow from the spec with its base refs on top.
+fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
+    let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
+    let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
+    let model_name = resolved.at(&["model", "name"]).and_then(|name| name.as_str()).map(ToOwned::to_owned);
+    Ok((select::presets(&resolved), model_name))
+}
+
+/// Merges everything onto the presets, and renders.
+fn merged(
+    prefix: &Prefix,
+    bases: &[Arc<Layer>],
+    own: &Value,
+    inputs: &Inputs<'_>,
+    name: &str,
+    namespace: &str,
+) -> Result<LLMInferenceServiceSpec, ComposeError> {
+    let lowest = (!prefix.merged.is_null()).then_some(&prefix.merged);
+    let specs = lowest.into_iter().chain(bases.iter().map(|layer| layer.spec())).chain(std::iter::once(own));
+    let mut tree = merge_layers(specs)?.unwrap_or(Tree::Leaf(&Value::Null));
+
+    let selector;
+    if tree.at(&["router", "scheduler", "pool", "spec"]).is_some()
+        && tree
+            .at(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"])
+            .is_none_or(|l| l.is_empty())
+    {
+        selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
+        tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
+    }
+    let account;
+    if tree.at(&["router", "scheduler", "template"]).is_some()
+        && tree
+            .at(&["router", "scheduler", "template", "serviceAccountName"])
+            .and_then(|n| n.as_str())
+            .is_none_or(str::is_empty)
+    {
+        account = Value::String(child_name(name, suffix::EPP_SERVICE_ACCOUNT));
+        tree.set(&["router", "scheduler", "template", "serviceAccountName"], &account);
+    }
+
+    let pool = tree
+        .at(&["router", "scheduler", "pool", "ref", "name"])
+        .and_then(|n| n.as_str())
+        .filter(|n| !n.is_empty())
+        .map_or_else(|| child_name(name, suffix::INFERENCE_POOL), ToOwned::to_owned);
+    let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
+
+    let layers = prefix.layers.iter().chain(bases);
+    let alone = !layers.clone().any(|layer| layer.has_templated_keys())
+        && !leaf::has_templated_key(own)
+        && !mentions_templates(inputs.service);
+    if alone {
+        let data = template_data(inputs.service, own, &global, Completeness::Usual)?;
+        let renderer = Renderer {
+            prefix: &prefix.templates,
+            bases,
+            data: Data::typed(schema::TEMPLATE_DATA, Some(&data)),
+        };
+        if let Ok(spec) = typed(&tree, &renderer) {
+            return Ok(spec);
+        }
+    }
+    let data = template_data(inputs.service, own, &global, Completeness::Full)?;
+    let config =
+        json!({ "metadata": data[schema::SERVICE_KEY]["metadata"], "spec": tree.to_value(), "status": {} });
+    let rendered = render::whole(&config, &data)?;
+    typed(&Tree::Leaf(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
+}
+
+/// How much of the service templates get to see.
+#[derive(Clone, Copy, PartialEq)]
+enum Completeness {
+    /// Without what templates hardly ever use: the status, and the record of field managers.
+    Usual,
+    /// All of it.
+    Full,
+}
+
+/// What templates see of the service and the platform.
+fn template_data(
+    service: &LLMInferenceService,
+    own: &Value,
+    global: &Value,
+    completeness: Completeness,
+) -> Result<Value, ComposeError> {
+    let broken = |e: serde_json::Error| ComposeError::Rendered(e.to_string());
+    let mut data = Map::new();
+    if completeness == Completeness::Full {
+        data.insert("metadata".to_owned(), serde_json::to_value(&service.metadata).map_err(broken)?);
+        data.insert("status".to_owned(), serde_json::to_value(&service.status).map_err(broken)?);
+    } else {
+        let meta = &service.metadata;
+        let mut metadata = Map::new();
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                metadata.insert(key.to_owned(), value);
+            }
+        };
+        put("name", meta.name.clone().map(Value::String));
+        put("namespace", meta.namespace.clone().map(Value::String));
+        put("uid", meta.uid.clone().map(Value::String));
+        put("labels", meta.labels.as_ref().map(strings));
+        put("annotations", meta.annotations.as_ref().map(strings));
+        data.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+    data.insert("spec".to_owned(), own.clone());
+    Ok(json!({ schema::SERVICE_KEY: data, schema::GLOBAL_KEY: global }))
+}
+
+fn strings(map: &std::collections::BTreeMap<String, String>) -> Value {
+    Value::Object(map.iter().map(|(k, v)| (k.clone(), Value::String(v.clone()))).collect())
+}
+
+/// Whether the service's metadata contains actions: it is part of the text that templates run on.
+fn mentions_templates(service: &LLMInferenceService) -> bool {
+    let meta = &service.metadata;
+    [&meta.labels, &meta.annotations]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|(key, value)| key.contains(leaf::ACTION) || value.contains(leaf::ACTION))
+}
+
+/// Renders strings on their own.
+struct Renderer<'a> {
+    prefix: &'a Templates,
+    bases: &'a [Arc<Layer>],
+    data: Data<'a>,
+}
+
+impl Render for Renderer<'_> {
+    fn render(&self, text: &str) -> Option<String> {
+        let known =
+            self.prefix.get(text).or_else(|| self.bases.iter().find_map(|layer| layer.templates().get(text)));
+        let parsed;
+        let template = if let Some(template) = known {
+            template
+        } else {
+            parsed = Arc::new(leaf::parse(text)?);
+            &parsed
+        };
+        leaf::render(template, &self.data)
+    }
+}
+
+/// Takes strings as they are.
+struct Verbatim;
+
+impl Render for Verbatim {
+    fn render(&self, text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+}
+
+/// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
+fn typed<R: Render>(tree: &Tree<'_>, render: &R) -> Result<LLMInferenceServiceSpec, de::Error> {
+    fn part<T: DeserializeOwned + Default, R: Render>(
+        tree: &Tree<'_>,
+        key: &str,
+        render: &R,
+    ) -> Result<T, de::Error> {
+        tree.get(key).map_or_else(|| Ok(T::default()), |tree| T::deserialize(Node { tree: &tree, render }))
+    }
+    Ok(LLMInferenceServiceSpec {
+        model: part(tree, "model", render)?,
+        storage_initializer: part(tree, "storageInitializer", render)?,
+        workload: WorkloadSpec::deserialize(Node { tree, render })?,
+        prefill: part(tree, "prefill", render)?,
+        router: part(tree, "router", render)?,
+        tracing: part(tree, "tracing", render)?,
+        base_refs: part(tree, "baseRefs", render)?,
+    })
+}

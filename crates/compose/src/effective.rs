@@ -1,0 +1,68 @@
+//! What composing yields.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use longboat_api::{
+    reasons::event,
+    v1alpha2::{AppliedConfig, LLMInferenceServiceSpec},
+};
+use serde_json::Value;
+
+use crate::{layer::Layer, lora::Adapter, provenance::Provenance};
+
+/// A service's spec with everything it builds on.
+#[derive(Debug, Clone)]
+pub struct Effective {
+    /// The merged and rendered spec.
+    pub spec: LLMInferenceServiceSpec,
+    /// The configs that were merged, in the order they were.
+    pub applied: Vec<AppliedConfig>,
+    /// `status.annotations` with all preset names pinned (contract 02 §2.5).
+    pub status_annotations: BTreeMap<String, String>,
+    /// The adapters to serve, by name (contract 02 §15).
+    pub adapters: Vec<Adapter>,
+    /// The ConfigMap that held the scheduler's config, if one did.
+    pub scheduler_config_map: Option<ConfigMapName>,
+    /// What the user should know; each is an event too.
+    pub warnings: Vec<Warning>,
+    pub(crate) layers: Vec<Arc<Layer>>,
+    pub(crate) own: Arc<Value>,
+}
+
+impl Effective {
+    /// Which layer set each leaf of the spec, and what it replaced. Computed when asked for: composing does not pay
+    /// for it.
+    pub fn provenance(&self) -> Provenance {
+        Provenance::compute(&self.layers, &self.own, &self.spec)
+    }
+}
+
+/// A ConfigMap by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigMapName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Something the user should know although composing succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// The event's reason.
+    pub reason: &'static str,
+    /// The event's message.
+    pub message: String,
+}
+
+impl Warning {
+    pub(crate) fn latency_predictor_config_ref(config_map: &str) -> Self {
+        Self {
+            reason: event::LATENCY_PREDICTOR_CONFIG_REF,
+            message: format!(
+                "The scheduler config in ConfigMap {config_map} uses the plugin predicted-latency-producer, but the \
+                 latency predictor is only added for configs given inline"
+            ),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The functions that KServe adds to templates (contract 02 §4.3).
+
+use longboat_api::child_name;
+use longboat_template::{
+    Function, Param,
+    reflect::{Ty, Value},
+};
+use serde_json::{Map, Value as Json, json};
+
+use crate::codec::quantity;
+
+/// A pod's grace period where none is given, seconds.
+const DEFAULT_GRACE: i64 = 60;
+/// Seconds kept back for the process to exit after it drained.
+const EXIT_MARGIN: i64 = 5;
+
+/// `ChildName`, `kvTransferConfig` and `shutdownTimeout`.
+pub(crate) static FUNCTIONS: &[Function] = &[
+    Function {
+        name: "ChildName",
+        params: &[Param::String, Param::String],
+        variadic: false,
+        call: |v| Ok(Value::Str(child_name(v[0].as_str(), v[1].as_str()).into())),
+    },
+    Function {
+        name: "kvTransferConfig",
+        params: &[Param::Any],
+        variadic: false,
+        call: |v| Ok(Value::Str(kv_transfer_config(&v[0]).into())),
+    },
+    Function {
+        name: "shutdownTimeout",
+        params: &[Param::Any, Param::Int],
+        variadic: false,
+        call: |v| Ok(Value::Int(shutdown_timeout(&v[0], &v[1]))),
+    },
+];
+
+/// The data behind a non-nil pointer to the struct `name`.
+fn pointee<'a>(value: &Value<'a>, name: &str) -> Option<&'a Json> {
+    match value {
+        Value::Typed(Ty::Ptr(Ty::Struct(s)), json) if s.name == name => *json,
+        _ => None,
+    }
+}
+
+/// Seconds a server may drain: the grace period less the pre-stop hook and a margin.
+fn shutdown_timeout(pod: &Value<'_>, pre_stop: &Value<'_>) -> i64 {
+    let grace = pointee(pod, "v1.PodSpec")
+        .and_then(|pod| pod.get("terminationGracePeriodSeconds"))
+        .and_then(Json::as_i64)
+        .unwrap_or(DEFAULT_GRACE);
+    let pre_stop = match pre_stop {
+        Value::Int(seconds) => *seconds,
+        _ => 0,
+    };
+    grace.saturating_sub(pre_stop).saturating_sub(grace.min(EXIT_MARGIN)).max(0)
+}
+
+/// The vLLM flag for KV cache offloading, with its quotes escaped to survive `VAR="…"` and an `eval`.
+fn kv_transfer_config(spec: &Value<'_>) -> String {
+    let Some(spec) = pointee(spec, "v1alpha2.KVCacheOffloadingSpec") else { return String::new() };
+    let mut extra = Map::new();
+    let cpu = spec.get("cpu").and_then(Json::as_str).unwrap_or("0");
+    extra.insert("cpu_bytes_to_use".to_owned(), json!(quantity::whole(cpu).unwrap_or(0)));
+    if let Some(policy) = spec.get("evictionPolicy").and_then(Json::as_str).filter(|p| !p.is_empty()) {
+        extra.insert("eviction_policy".to_owned(), json!(policy));
+    }
+    let tiers: Vec<Json> = spec
+        .get("secondary")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, tier)| tier.get("fileSystem").is_some())
+        .map(|(i, _)| json!({ "root_dir": format!("/mnt/kv-cache-{i}"), "type": "fs" }))
+        .collect();
+    if !tiers.is_empty() {
+        extra.insert("secondary_tiers".to_owned(), Json::Array(tiers));
+    }
+    extra.insert("spec_name".to_owned(), json!("TieringOffloadingSpec"));
+    let config = json!({
+        "kv_connector": "OffloadingConnector",
+        "kv_connector_extra_config": extra,
+        "kv_role": "kv_both",
+    });
+    format!("--kv-transfer-config '{}'", config.to_string().replace('"', r#"\\\""#))
+}

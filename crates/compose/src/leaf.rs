@@ -1,0 +1,102 @@
+//! Templates in single strings.
+//!
+//! The reference runs one template over the JSON text of the whole object (contract 02 §4.1). Where every string that
+//! contains an action is a complete template of its own, running it on that string's JSON text gives the same
+//! result, and strings without actions need not be looked at. Anything else (blocks that span fields, definitions,
+//! templates in keys) is left to [`crate::render`], as is every error.
+
+use longboat_template::{Limits, Template, reflect::Value as Data};
+use serde_json::Value;
+
+use crate::{codec, functions::FUNCTIONS};
+
+/// What begins an action.
+pub(crate) const ACTION: &str = "{{";
+
+/// Beginnings of field names that only the complete service has: templates that use them see the whole document.
+const RARE: [&str; 8] = [
+    "Status",
+    "ManagedFields",
+    "OwnerReferences",
+    "Finalizers",
+    "Generat",
+    "ResourceVersion",
+    "Deletion",
+    "CreationTimestamp",
+];
+
+/// The template in a string, if it is complete in itself.
+pub(crate) fn parse(text: &str) -> Option<Template> {
+    let mut source = String::with_capacity(text.len() + text.len() / 8);
+    codec::escape(&mut source, text);
+    Template::parse(TEMPLATE_NAME, &source, FUNCTIONS).ok().filter(|t| {
+        t.is_self_contained() && !t.mentions(|name| RARE.iter().any(|rare| name.starts_with(rare)))
+    })
+}
+
+/// The name of every template, part of its errors.
+pub(crate) const TEMPLATE_NAME: &str = "config";
+
+/// Renders a string's template; `None` if the result is not the inside of one JSON string.
+pub(crate) fn render(template: &Template, data: &Data<'_>) -> Option<String> {
+    let text = template.execute(data.clone(), Limits::default()).ok()?;
+    unescape(text)
+}
+
+/// Reads the inside of a JSON string.
+fn unescape(text: String) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut i = bytes.iter().position(|b| matches!(b, b'\\' | b'"' | 0..=0x1f));
+    let Some(mut at) = i.take() else { return Some(text) };
+    let mut out = String::with_capacity(text.len());
+    let mut start = 0;
+    loop {
+        if bytes[at] != b'\\' {
+            return None;
+        }
+        out.push_str(&text[start..at]);
+        let (c, width) = match bytes.get(at + 1)? {
+            b'n' => ('\n', 2),
+            b'"' => ('"', 2),
+            b'\\' => ('\\', 2),
+            b't' => ('\t', 2),
+            b'r' => ('\r', 2),
+            b'/' => ('/', 2),
+            b'b' => ('\x08', 2),
+            b'f' => ('\x0c', 2),
+            b'u' => {
+                let digits = text.get(at + 2..at + 6)?;
+                // Surrogates are left to the JSON parser.
+                (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6)
+            }
+            _ => return None,
+        };
+        out.push(c);
+        start = at + width;
+        match bytes[start..].iter().position(|b| matches!(b, b'\\' | b'"' | 0..=0x1f)) {
+            Some(offset) => at = start + offset,
+            None => break,
+        }
+    }
+    out.push_str(&text[start..]);
+    Some(out)
+}
+
+/// Calls `visit` with every string that contains an action.
+pub(crate) fn for_each_template<'a>(json: &'a Value, visit: &mut impl FnMut(&'a str)) {
+    match json {
+        Value::String(text) if text.contains(ACTION) => visit(text),
+        Value::Array(items) => items.iter().for_each(|item| for_each_template(item, visit)),
+        Value::Object(map) => map.values().for_each(|item| for_each_template(item, visit)),
+        _ => {}
+    }
+}
+
+/// Whether a key contains an action.
+pub(crate) fn has_templated_key(json: &Value) -> bool {
+    match json {
+        Value::Array(items) => items.iter().any(has_templated_key),
+        Value::Object(map) => map.iter().any(|(key, item)| key.contains(ACTION) || has_templated_key(item)),
+        _ => false,
+    }
+}

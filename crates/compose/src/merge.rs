@@ -1,0 +1,332 @@
+//! The merge operator (contract 02 §3), over borrowed trees.
+//!
+//! It is Kubernetes' strategic merge patch with a patch that has no directives but those that maps of strings can
+//! carry. Results borrow from the layers, so that what no layer touches is neither visited nor copied.
+
+use longboat_template::reflect::{Struct, Ty};
+use serde_json::{Map, Value};
+
+use crate::keys::list_key;
+
+/// A JSON tree made of pieces of others.
+#[derive(Debug, Clone)]
+pub(crate) enum Tree<'a> {
+    /// A whole borrowed subtree.
+    Leaf(&'a Value),
+    /// An object, by key in ascending order.
+    Object(Vec<(&'a str, Tree<'a>)>),
+    /// A list.
+    List(Vec<Tree<'a>>),
+}
+
+impl<'a> Tree<'a> {
+    /// The member `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<Self> {
+        match self {
+            Self::Leaf(json) => json.get(key).map(Tree::Leaf),
+            Self::Object(entries) => {
+                entries.binary_search_by(|(k, _)| (*k).cmp(key)).ok().map(|i| entries[i].1.clone())
+            }
+            Self::List(_) => None,
+        }
+    }
+
+    /// What is found by following `path`.
+    pub(crate) fn at(&self, path: &[&str]) -> Option<Self> {
+        path.iter().try_fold(self.clone(), |tree, key| tree.get(key))
+    }
+
+    /// A string.
+    pub(crate) fn as_str(&self) -> Option<&'a str> {
+        match self {
+            Self::Leaf(json) => json.as_str(),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an empty object or list, or null.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Leaf(Value::Object(map)) => map.is_empty(),
+            Self::Leaf(Value::Array(items)) => items.is_empty(),
+            Self::Leaf(json) => json.is_null(),
+            Self::Object(entries) => entries.is_empty(),
+            Self::List(items) => items.is_empty(),
+        }
+    }
+
+    /// Sets the value at `path`, whose parents must be objects.
+    pub(crate) fn set(&mut self, path: &[&'a str], value: &'a Value) {
+        let Some((key, rest)) = path.split_first() else {
+            *self = Tree::Leaf(value);
+            return;
+        };
+        let mut entries = std::mem::replace(self, Tree::List(Vec::new())).into_entries();
+        let at = match entries.binary_search_by(|(k, _)| (*k).cmp(key)) {
+            Ok(at) => at,
+            Err(at) => {
+                entries.insert(at, (key, Tree::Object(Vec::new())));
+                at
+            }
+        };
+        entries[at].1.set(rest, value);
+        *self = Tree::Object(entries);
+    }
+
+    /// An owned copy.
+    pub(crate) fn to_value(&self) -> Value {
+        match self {
+            Self::Leaf(json) => (*json).clone(),
+            Self::Object(entries) => {
+                Value::Object(entries.iter().map(|(k, v)| ((*k).to_owned(), v.to_value())).collect())
+            }
+            Self::List(items) => Value::Array(items.iter().map(Tree::to_value).collect()),
+        }
+    }
+
+    fn into_entries(self) -> Vec<(&'a str, Self)> {
+        match self {
+            Self::Object(entries) => entries,
+            Self::Leaf(Value::Object(map)) => map.iter().map(|(k, v)| (k.as_str(), Tree::Leaf(v))).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn into_items(self) -> Vec<Self> {
+        match self {
+            Self::List(items) => items,
+            Self::Leaf(Value::Array(items)) => items.iter().map(Tree::Leaf).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_) | Self::Leaf(Value::Object(_)))
+    }
+
+    fn is_list(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Leaf(Value::Array(_)))
+    }
+}
+
+/// Merges `patch` onto `base`; both are normalised values of the struct type `ty`.
+///
+/// # Errors
+///
+/// The message of Kubernetes' implementation.
+pub(crate) fn merge<'a>(ty: Ty, base: Tree<'a>, patch: &'a Value) -> Result<Tree<'a>, String> {
+    let Value::Object(patch) = patch else { return Ok(Tree::Leaf(patch)) };
+    // `zeroJSON` has an empty model.uri, so the difference to it never carries one (contract 02 §3.1).
+    let model = patch.get("model").and_then(Value::as_object);
+    let bare = model.is_some_and(|m| m.get("uri").is_some_and(|uri| uri == ""));
+    if !bare {
+        return object(shape(ty), base, patch.iter().map(|(k, v)| (k.as_str(), v)));
+    }
+    let rest = patch.iter().filter(|(k, _)| *k != "model").map(|(k, v)| (k.as_str(), v));
+    let mut merged = object(shape(ty), base, rest)?;
+    let members: Vec<_> =
+        model.into_iter().flatten().filter(|(k, _)| *k != "uri").map(|(k, v)| (k.as_str(), v)).collect();
+    if !members.is_empty() {
+        let Ty::Struct(s) = ty else { return Ok(merged) };
+        let base = merged.get("model").unwrap_or(Tree::Object(Vec::new()));
+        let model = object(shape(field_type(s, "model")), base, members.into_iter())?;
+        let mut entries = merged.into_entries();
+        match entries.binary_search_by(|(k, _)| (*k).cmp("model")) {
+            Ok(at) => entries[at].1 = model,
+            Err(at) => entries.insert(at, ("model", model)),
+        }
+        merged = Tree::Object(entries);
+    }
+    Ok(merged)
+}
+
+/// How an object's members are typed.
+#[derive(Clone, Copy)]
+enum Shape {
+    Struct(&'static Struct),
+    Map(Ty),
+    /// No schema: nothing inside can be merged.
+    Raw,
+}
+
+fn shape(ty: Ty) -> Shape {
+    match ty {
+        Ty::Ptr(inner) => shape(*inner),
+        Ty::Struct(s) => Shape::Struct(s),
+        Ty::Map(_, inner) => Shape::Map(*inner),
+        _ => Shape::Raw,
+    }
+}
+
+/// The type of a struct's member, those of inlined structs included.
+fn field_type(s: &'static Struct, key: &str) -> Ty {
+    find_field(s, key).map_or(Ty::Any, |(_, ty)| ty)
+}
+
+/// The struct that declares the member, and the member's type.
+pub(crate) fn find_field(s: &'static Struct, key: &str) -> Option<(&'static Struct, Ty)> {
+    s.fields.iter().find_map(|field| match field.ty {
+        Ty::Struct(inner) if field.json.is_empty() => find_field(inner, key),
+        ty if field.json == key => Some((s, ty)),
+        _ => None,
+    })
+}
+
+const DIRECTIVE: &str = "$patch";
+
+fn object<'a>(
+    shape: Shape,
+    base: Tree<'a>,
+    patch: impl Iterator<Item = (&'a str, &'a Value)> + Clone,
+) -> Result<Tree<'a>, String> {
+    if let Some((_, directive)) = patch.clone().find(|(key, _)| *key == DIRECTIVE) {
+        return match directive.as_str() {
+            Some("replace") => Ok(Tree::Object(
+                patch.filter(|(k, _)| *k != DIRECTIVE).map(|(k, v)| (k, Tree::Leaf(v))).collect(),
+            )),
+            Some("delete") => Ok(Tree::Object(Vec::new())),
+            other => {
+                let shown: Vec<_> = patch.map(|(k, v)| format!("{k}:{}", scalar(v))).collect();
+                let kind = other.map_or_else(|| directive.to_string(), ToOwned::to_owned);
+                Err(format!("unknown patch type: {kind} in map: map[{}]", shown.join(" ")))
+            }
+        };
+    }
+    let mut entries = base.into_entries();
+    for (key, value) in patch {
+        match entries.binary_search_by(|(k, _)| (*k).cmp(key)) {
+            Err(_) if value.is_null() || has_directive(value) => {}
+            Err(at) => entries.insert(at, (key, without_nulls(value))),
+            Ok(at) if value.is_null() => {
+                entries.remove(at);
+            }
+            Ok(at) => {
+                let old = std::mem::replace(&mut entries[at].1, Tree::List(Vec::new()));
+                entries[at].1 = member(shape, key, old, value)?;
+            }
+        }
+    }
+    Ok(Tree::Object(entries))
+}
+
+/// Merges one member that both sides have.
+fn member<'a>(shape_: Shape, key: &str, old: Tree<'a>, value: &'a Value) -> Result<Tree<'a>, String> {
+    let both_objects = old.is_object() && value.is_object();
+    let both_lists = old.is_list() && value.is_array();
+    if !both_objects && !both_lists {
+        return Ok(without_nulls(value));
+    }
+    match shape_ {
+        Shape::Raw => {
+            Err(format!("unable to find api field in struct RawExtension for the json field \"{key}\""))
+        }
+        Shape::Struct(s) => {
+            let (holder, ty) = find_field(s, key).unwrap_or((s, Ty::Any));
+            match value {
+                Value::Object(map) => object(shape(ty), old, map.iter().map(|(k, v)| (k.as_str(), v))),
+                Value::Array(items) => match (list_key(holder.name, key), ty) {
+                    (Some(merge_key), Ty::Slice(_, element)) => list(*element, merge_key, old, items),
+                    _ => Ok(Tree::Leaf(value)),
+                },
+                _ => Ok(Tree::Leaf(value)),
+            }
+        }
+        Shape::Map(inner) => match value {
+            Value::Object(map) => object(shape(inner), old, map.iter().map(|(k, v)| (k.as_str(), v))),
+            _ => Ok(Tree::Leaf(value)),
+        },
+    }
+}
+
+/// Merges lists by key, and orders the result as Kubernetes does (contract 02 §3.6).
+fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Result<Tree<'a>, String> {
+    let base = base.into_items();
+    let key_of = |tree: &Tree<'a>| tree.get(key).map(|k| k.to_value());
+    let base_keys: Vec<Option<Value>> = base.iter().map(key_of).collect();
+    let patch_keys: Vec<Option<&Value>> = patch.iter().map(|item| item.get(key)).collect();
+
+    // Merge in place; what is new goes to the end, where later elements of the same key find it.
+    let mut keys = base_keys.clone();
+    let mut merged = base;
+    for (item, item_key) in patch.iter().zip(&patch_keys) {
+        let Some(item_key) = item_key else {
+            return Err(format!("map: {} does not contain declared merge key: {key}", scalar(item)));
+        };
+        let found = keys.iter().position(|k| k.as_ref() == Some(item_key));
+        match (found, item) {
+            (Some(at), Value::Object(map)) => {
+                let old = std::mem::replace(&mut merged[at], Tree::List(Vec::new()));
+                merged[at] = object(shape(element), old, map.iter().map(|(k, v)| (k.as_str(), v)))?;
+            }
+            (Some(at), _) => merged[at] = Tree::Leaf(item),
+            (None, _) => {
+                keys.push(Some((*item_key).clone()));
+                merged.push(Tree::Leaf(item));
+            }
+        }
+    }
+
+    let in_patch = |k: &Option<Value>| patch_keys.iter().position(|p| *p == k.as_ref());
+    let in_base = |k: &Option<Value>| base_keys.iter().position(|b| b == k);
+    let mut from_patch = Vec::new();
+    let mut base_only = Vec::new();
+    for (tree, tree_key) in merged.into_iter().zip(&keys) {
+        match in_patch(tree_key) {
+            Some(at) => from_patch.push((at, in_base(tree_key), tree)),
+            None => base_only.push((in_base(tree_key), tree)),
+        }
+    }
+    from_patch.sort_by_key(|(at, ..)| *at);
+
+    let mut out = Vec::with_capacity(from_patch.len() + base_only.len());
+    let mut from_patch = from_patch.into_iter().peekable();
+    let mut base_only = base_only.into_iter().peekable();
+    loop {
+        let base_first = match (base_only.peek(), from_patch.peek()) {
+            (None, None) => return Ok(Tree::List(out)),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some((mine, _)), Some((_, theirs, _))) => theirs.is_some_and(|theirs| mine < &Some(theirs)),
+        };
+        if base_first {
+            out.extend(base_only.next().map(|(_, tree)| tree));
+        } else {
+            out.extend(from_patch.next().map(|(_, _, tree)| tree));
+        }
+    }
+}
+
+/// Whether a map carries a directive: with nothing to act on, all of it is dropped.
+fn has_directive(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| map.contains_key(DIRECTIVE))
+}
+
+/// A value of the patch where the base has none: nested nulls and directives go.
+fn without_nulls(value: &Value) -> Tree<'_> {
+    fn is_plain(value: &Value) -> bool {
+        match value {
+            Value::Object(map) => map.values().all(|v| !v.is_null() && !has_directive(v) && is_plain(v)),
+            Value::Array(items) => items.iter().all(is_plain),
+            _ => true,
+        }
+    }
+    fn filtered(map: &Map<String, Value>) -> Tree<'_> {
+        Tree::Object(
+            map.iter()
+                .filter(|(_, v)| !v.is_null() && !has_directive(v))
+                .map(|(k, v)| (k.as_str(), without_nulls(v)))
+                .collect(),
+        )
+    }
+    match value {
+        _ if is_plain(value) => Tree::Leaf(value),
+        Value::Object(map) => filtered(map),
+        Value::Array(items) => Tree::List(items.iter().map(without_nulls).collect()),
+        _ => Tree::Leaf(value),
+    }
+}
+
+/// A scalar as Go prints it in messages.
+fn scalar(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+}

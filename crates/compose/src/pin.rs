@@ -1,0 +1,88 @@
+//! Pinned preset names: a service keeps the presets of the release it was created under (contract 02 §2.5).
+
+use std::collections::BTreeMap;
+
+use longboat_api::names::preset;
+
+/// How presets are named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresetNames {
+    /// Prefix of all preset names, `kserve-` unless the release sets another.
+    pub prefix: String,
+    /// Whether services pin the names they started with.
+    pub versioned: bool,
+}
+
+impl Default for PresetNames {
+    fn default() -> Self {
+        Self { prefix: longboat_api::names::DEFAULT_PRESET_PREFIX.to_owned(), versioned: true }
+    }
+}
+
+impl PresetNames {
+    /// The full name of a preset.
+    pub fn full(&self, suffix: &str) -> String {
+        format!("{}{suffix}", self.prefix)
+    }
+
+    /// The status annotations with every missing pin added; existing ones stay as they are.
+    pub fn pin(&self, annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+        let mut pinned = annotations.cloned().unwrap_or_default();
+        if self.versioned {
+            for suffix in preset::WELL_KNOWN {
+                let value = pinned.entry(key(suffix)).or_default();
+                if value.is_empty() {
+                    *value = self.full(suffix);
+                }
+            }
+        }
+        pinned
+    }
+
+    /// The name under which the preset is looked up, given a service's pins. Routes are never pinned, and neither are
+    /// presets that are not shipped.
+    pub(crate) fn resolve(&self, suffix: &str, pinned: Option<&BTreeMap<String, String>>) -> String {
+        let pinnable =
+            self.versioned && suffix != preset::ROUTER_ROUTE && preset::WELL_KNOWN.contains(&suffix);
+        let pin = pinnable.then(|| pinned?.get(&key(suffix)).filter(|name| !name.is_empty())).flatten();
+        pin.cloned().unwrap_or_else(|| self.full(suffix))
+    }
+}
+
+fn key(suffix: &str) -> String {
+    format!("serving.kserve.io/{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_name_outlives_a_change_of_prefix() {
+        let old = PresetNames { prefix: "old-".to_owned(), versioned: true };
+        let pins = old.pin(None);
+        assert_eq!(pins.len(), 11);
+        let new = PresetNames::default();
+        let again = new.pin(Some(&pins));
+        assert_eq!(again, pins);
+        assert_eq!(new.resolve(preset::TEMPLATE, Some(&again)), "old-config-llm-template");
+        assert_eq!(new.resolve(preset::ROUTER_ROUTE, Some(&again)), "kserve-config-llm-router-route");
+        assert_eq!(
+            new.resolve("config-llm-worker-pipeline-parallel", Some(&again)),
+            "kserve-config-llm-worker-pipeline-parallel"
+        );
+    }
+
+    #[test]
+    fn unrelated_annotations_stay_and_empty_pins_are_filled() {
+        let given = BTreeMap::from([
+            ("serving.kserve.io/config-llm-template".to_owned(), String::new()),
+            ("other".to_owned(), "x".to_owned()),
+        ]);
+        let pins = PresetNames::default().pin(Some(&given));
+        assert_eq!(pins["serving.kserve.io/config-llm-template"], "kserve-config-llm-template");
+        assert_eq!(pins["other"], "x");
+        let unversioned = PresetNames { versioned: false, ..PresetNames::default() };
+        assert_eq!(unversioned.pin(Some(&given)), given);
+    }
+}

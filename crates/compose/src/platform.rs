@@ -1,0 +1,400 @@
+//! The platform's settings: ConfigMap `inferenceservice-config` (contract 02 §1.2, 01 §16).
+
+use std::collections::BTreeMap;
+
+use longboat_api::annotations::CERTIFICATE_EXPIRATION;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::codec::quantity;
+
+/// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Platform {
+    /// Gateways and URLs.
+    pub ingress: Ingress,
+    /// How models are fetched.
+    pub storage: StorageInitializer,
+    /// Where credentials are.
+    pub credentials: Credentials,
+    /// Annotations that hold when a certificate expires: the first is written, all are read.
+    pub expiration_annotations: Vec<String>,
+    /// Prometheus for autoscaling; none if the key is absent.
+    pub autoscaling: Option<Autoscaling>,
+    /// Whether models are cached on nodes.
+    pub local_model: bool,
+}
+
+/// Gateways and URLs: key `ingress`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingress {
+    /// Name of the default gateway.
+    pub gateway_name: String,
+    /// Its namespace.
+    pub gateway_namespace: String,
+    /// Scheme of URLs where the gateway does not tell.
+    pub url_scheme: String,
+    /// Whether servers and pickers use TLS.
+    pub enable_tls: bool,
+    /// Header by which requests select a model.
+    pub model_header: String,
+    /// Whether routes match that header.
+    pub model_routing: ModelRouting,
+}
+
+/// Whether routes match requests by model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ModelRouting {
+    /// Unless a service opts out.
+    #[default]
+    Enabled,
+    /// Always.
+    Forced,
+    /// Never.
+    Disabled,
+}
+
+/// How models are fetched: key `storageInitializer`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StorageInitializer {
+    /// Image of the init container.
+    pub image: String,
+    /// Its CPU request.
+    pub cpu_request: String,
+    /// Its CPU limit.
+    pub cpu_limit: String,
+    /// Its memory request.
+    pub memory_request: String,
+    /// Its memory limit.
+    pub memory_limit: String,
+    /// ConfigMap with the CA bundle of stores; empty for none.
+    pub ca_bundle_config_map: String,
+    /// Where that bundle is mounted.
+    pub ca_bundle_mount_path: String,
+    /// How `oci://` models get to the server; none if they are refused.
+    pub oci_mode: Option<OciMode>,
+    /// CPU of a model container; none: the reference's default, 10m.
+    pub modelcar_cpu: Option<String>,
+    /// Memory of a model container; none: the reference's default, 15Mi.
+    pub modelcar_memory: Option<String>,
+    /// User of a model container.
+    pub modelcar_uid: Option<i64>,
+    /// Registries that are spoken to without TLS, as configured.
+    pub oci_insecure_registry: Option<Value>,
+}
+
+/// How `oci://` models get to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OciMode {
+    /// A container beside the server that holds the files.
+    Modelcar,
+    /// An image volume.
+    Native,
+    /// The storage initializer downloads it.
+    Fetch,
+}
+
+/// Where credentials are: key `credentials`. Empty strings mean unset.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Credentials {
+    /// Secret with storage specs.
+    pub storage_spec_secret_name: String,
+    /// Annotation by which a service names its secret.
+    pub storage_secret_name_annotation: String,
+    /// Google Cloud.
+    pub gcs: GcsCredentials,
+    /// S3.
+    pub s3: S3Credentials,
+}
+
+/// Google Cloud credentials.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GcsCredentials {
+    /// Key of the credentials file in secrets.
+    pub gcs_credential_file_name: String,
+}
+
+/// S3 credentials and endpoint defaults.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct S3Credentials {
+    /// Key of the access key's id in secrets.
+    #[serde(rename = "s3AccessKeyIDName")]
+    pub s3_access_key_id_name: String,
+    /// Key of the secret access key in secrets.
+    pub s3_secret_access_key_name: String,
+    /// Endpoint.
+    pub s3_endpoint: String,
+    /// `0` for plain HTTP.
+    pub s3_use_https: String,
+    /// Region.
+    pub s3_region: String,
+    /// `0` to accept any certificate.
+    #[serde(rename = "s3VerifySSL")]
+    pub s3_verify_ssl: String,
+    /// Buckets as host names.
+    pub s3_use_virtual_bucket: String,
+    /// Transfer acceleration.
+    pub s3_use_accelerate: String,
+    /// Unsigned requests.
+    pub s3_use_anonymous_credential: String,
+    /// ConfigMap with the store's CA bundle.
+    #[serde(rename = "s3CABundleConfigMap")]
+    pub s3_ca_bundle_config_map: String,
+    /// File of the store's CA bundle.
+    #[serde(rename = "s3CABundle")]
+    pub s3_ca_bundle: String,
+}
+
+/// Prometheus for autoscaling: key `autoscaling-wva-controller-config`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Autoscaling {
+    /// How Prometheus is reached.
+    pub prometheus: Prometheus,
+}
+
+/// How Prometheus is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Prometheus {
+    /// Its URL.
+    pub url: String,
+    /// Whether to accept any certificate.
+    pub tls_insecure_skip_verify: bool,
+    /// Authentication modes of the trigger.
+    pub auth_modes: String,
+    /// Name of the KEDA authentication object.
+    pub trigger_auth_name: String,
+    /// Its kind.
+    pub trigger_auth_kind: String,
+}
+
+/// Settings that cannot be used. Upstream's texts, with the first broken quantity in the order of the documentation
+/// where upstream names a random one (contract 06 B20).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlatformError {
+    /// The ConfigMap does not exist.
+    #[error("failed to load ingress config: configmaps \"{name}\" not found")]
+    Missing {
+        /// Its name.
+        name: &'static str,
+    },
+    /// A key does not hold what it should.
+    #[error(
+        "failed to load ingress config: failed to convert InferenceServiceConfigMap to {target}: {problem}"
+    )]
+    Invalid {
+        /// What the key is read into.
+        target: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Default for Ingress {
+    fn default() -> Self {
+        Self {
+            gateway_name: String::new(),
+            gateway_namespace: String::new(),
+            url_scheme: "http".to_owned(),
+            enable_tls: false,
+            model_header: "X-Gateway-Model-Name".to_owned(),
+            model_routing: ModelRouting::default(),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawIngress {
+    kserve_ingress_gateway: String,
+    ingress_gateway: String,
+    ingress_domain: String,
+    path_template: String,
+    enable_gateway_api: bool,
+    url_scheme: String,
+    #[serde(rename = "enableLLMInferenceServiceTLS")]
+    enable_tls: bool,
+    model_based_routing_header_name: String,
+    model_based_routing_mode: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawStorage {
+    image: String,
+    cpu_request: String,
+    cpu_limit: String,
+    memory_request: String,
+    memory_limit: String,
+    ca_bundle_config_map_name: String,
+    ca_bundle_volume_mount_path: String,
+    enable_modelcar: bool,
+    enable_oci_model_support: bool,
+    oci_model_mode: String,
+    cpu_modelcar: String,
+    memory_modelcar: String,
+    uid_modelcar: Option<i64>,
+    oci_insecure_registry: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawScheduler {
+    expiration_annotations: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawLocalModel {
+    enabled: bool,
+}
+
+impl Platform {
+    /// Reads the data of the ConfigMap. `system_namespace` is where a gateway without a namespace is.
+    ///
+    /// # Errors
+    ///
+    /// [`PlatformError`], with upstream's text.
+    pub fn parse(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<Self, PlatformError> {
+        let scheduler: RawScheduler = section(data, "scheduler", "SchedulerConfig")?.unwrap_or_default();
+        let mut expiration_annotations = scheduler.expiration_annotations;
+        if expiration_annotations.is_empty() {
+            expiration_annotations.push(CERTIFICATE_EXPIRATION.to_owned());
+        }
+        let local: RawLocalModel = section(data, "localModel", "LocalModelConfig")?.unwrap_or_default();
+        Ok(Self {
+            ingress: ingress(data, system_namespace)?,
+            storage: storage(data)?,
+            credentials: section(data, "credentials", "CredentialConfig")?.unwrap_or_default(),
+            expiration_annotations,
+            autoscaling: section(data, "autoscaling-wva-controller-config", "WVAControllerConfig")?,
+            local_model: local.enabled,
+        })
+    }
+
+    /// The settings that templates may see, under their Go names (contract 02 §4.2).
+    pub(crate) fn template_globals(&self, system_namespace: &str, namespace: &str, pool: &str) -> Value {
+        json!({
+            "SystemNamespace": system_namespace,
+            "IngressGatewayName": self.ingress.gateway_name,
+            "IngressGatewayNamespace": self.ingress.gateway_namespace,
+            "EnableTLS": self.ingress.enable_tls,
+            "ModelBasedRoutingHeaderName": self.ingress.model_header,
+            "InferencePoolNamespacedName": format!("{namespace}/{pool}"),
+        })
+    }
+}
+
+/// A key's JSON; none if the key is absent.
+fn section<T: for<'de> Deserialize<'de>>(
+    data: &BTreeMap<String, String>,
+    key: &str,
+    target: &'static str,
+) -> Result<Option<T>, PlatformError> {
+    let Some(text) = data.get(key) else { return Ok(None) };
+    serde_json::from_str(text).map(Some).map_err(|e| PlatformError::Invalid {
+        target,
+        problem: format!("unable to parse \"{key}\" in the ConfigMap as JSON: {e}"),
+    })
+}
+
+fn ingress(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<Ingress, PlatformError> {
+    let target = "IngressConfig";
+    let invalid = |problem: &str| PlatformError::Invalid { target, problem: problem.to_owned() };
+    let Some(raw) = section::<RawIngress>(data, "ingress", target)? else {
+        return Ok(Ingress { gateway_namespace: system_namespace.to_owned(), ..Ingress::default() });
+    };
+    if raw.ingress_gateway.is_empty() {
+        return Err(invalid("invalid ingress config - ingressGateway is required"));
+    }
+    let parts: Vec<&str> = raw.kserve_ingress_gateway.split('/').collect();
+    if raw.enable_gateway_api && !matches!(parts[..], [ns, name] if is_label(ns) && is_label(name)) {
+        return Err(invalid(
+            "invalid ingress config - kserveIngressGateway should be in the format <namespace>/<name>",
+        ));
+    }
+    if !raw.path_template.is_empty() && raw.ingress_domain.is_empty() {
+        return Err(invalid("invalid ingress config - ingressDomain is required if pathTemplate is given"));
+    }
+    let (gateway_namespace, gateway_name) = match parts[..] {
+        [namespace, name] => (namespace.to_owned(), name.to_owned()),
+        // Anything but exactly two parts is a name in the controller's namespace.
+        _ => (system_namespace.to_owned(), raw.kserve_ingress_gateway),
+    };
+    let fallback = Ingress::default();
+    let or = |given: String, fallback: String| if given.is_empty() { fallback } else { given };
+    Ok(Ingress {
+        gateway_name,
+        gateway_namespace,
+        url_scheme: or(raw.url_scheme, fallback.url_scheme),
+        enable_tls: raw.enable_tls,
+        model_header: or(raw.model_based_routing_header_name, fallback.model_header),
+        model_routing: match raw.model_based_routing_mode.to_ascii_lowercase().as_str() {
+            "forced" => ModelRouting::Forced,
+            "disabled" => ModelRouting::Disabled,
+            _ => ModelRouting::Enabled,
+        },
+    })
+}
+
+fn is_label(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn storage(data: &BTreeMap<String, String>) -> Result<StorageInitializer, PlatformError> {
+    const KEY: &str = "storageInitializer";
+    let target = "StorageInitializerConfig";
+    let invalid = |problem: String| PlatformError::Invalid { target, problem };
+    let raw: RawStorage = section(data, KEY, target)?.unwrap_or_default();
+    let required = [
+        ("memoryRequest", &raw.memory_request),
+        ("memoryLimit", &raw.memory_limit),
+        ("cpuRequest", &raw.cpu_request),
+        ("cpuLimit", &raw.cpu_limit),
+    ];
+    let optional = [("cpuModelcar", &raw.cpu_modelcar), ("memoryModelcar", &raw.memory_modelcar)];
+    let given = optional.into_iter().filter(|(_, value)| !value.is_empty());
+    for (field, value) in required.into_iter().chain(given) {
+        if let Err(problem) = quantity::canonical(value) {
+            return Err(invalid(format!(
+                "failed to parse resource configuration for \"{KEY}\".\"{field}\": {problem}"
+            )));
+        }
+    }
+    let oci_mode = match raw.oci_model_mode.as_str() {
+        "" if raw.enable_modelcar || raw.enable_oci_model_support => Some(OciMode::Modelcar),
+        "" => None,
+        "modelcar" => Some(OciMode::Modelcar),
+        "native" => Some(OciMode::Native),
+        "fetch" => Some(OciMode::Fetch),
+        other => {
+            return Err(invalid(format!(
+                "invalid ociModelMode \"{other}\": must be one of \"modelcar\", \"native\", \"fetch\""
+            )));
+        }
+    };
+    let some = |text: String| Some(text).filter(|t| !t.is_empty());
+    Ok(StorageInitializer {
+        image: raw.image,
+        cpu_request: raw.cpu_request,
+        cpu_limit: raw.cpu_limit,
+        memory_request: raw.memory_request,
+        memory_limit: raw.memory_limit,
+        ca_bundle_config_map: raw.ca_bundle_config_map_name,
+        ca_bundle_mount_path: raw.ca_bundle_volume_mount_path,
+        oci_mode,
+        modelcar_cpu: some(raw.cpu_modelcar),
+        modelcar_memory: some(raw.memory_modelcar),
+        modelcar_uid: raw.uid_modelcar,
+        oci_insecure_registry: raw.oci_insecure_registry,
+    })
+}

@@ -1,0 +1,60 @@
+//! The well-known configs, embedded (contract 02 §8).
+
+use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+
+use crate::pin::PresetNames;
+
+/// File name (which is the suffix of the preset's name) and text of each.
+static FILES: [(&str, &str); 11] = [
+    ("config-llm-template", include_str!("../../../presets/config-llm-template.yaml")),
+    ("config-llm-decode-template", include_str!("../../../presets/config-llm-decode-template.yaml")),
+    (
+        "config-llm-worker-data-parallel",
+        include_str!("../../../presets/config-llm-worker-data-parallel.yaml"),
+    ),
+    (
+        "config-llm-decode-worker-data-parallel",
+        include_str!("../../../presets/config-llm-decode-worker-data-parallel.yaml"),
+    ),
+    ("config-llm-prefill-template", include_str!("../../../presets/config-llm-prefill-template.yaml")),
+    (
+        "config-llm-prefill-worker-data-parallel",
+        include_str!("../../../presets/config-llm-prefill-worker-data-parallel.yaml"),
+    ),
+    ("config-llm-scheduler", include_str!("../../../presets/config-llm-scheduler.yaml")),
+    ("config-llm-router-route", include_str!("../../../presets/config-llm-router-route.yaml")),
+    (
+        "config-llm-scheduler-latency-predictor",
+        include_str!("../../../presets/config-llm-scheduler-latency-predictor.yaml"),
+    ),
+    ("config-llm-tokenizer", include_str!("../../../presets/config-llm-tokenizer.yaml")),
+    ("config-llm-tracing", include_str!("../../../presets/config-llm-tracing.yaml")),
+];
+
+/// A preset that does not parse: a mistake in this build.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("preset {name} does not parse: {message}")]
+pub struct BrokenPreset {
+    /// The preset.
+    pub name: &'static str,
+    /// The parser's message.
+    pub message: String,
+}
+
+/// The presets of this build, named for `names` and placed in `namespace`.
+///
+/// # Errors
+///
+/// [`BrokenPreset`]; a test of this crate keeps it from happening.
+pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceServiceConfig>, BrokenPreset> {
+    FILES
+        .iter()
+        .map(|&(suffix, text)| {
+            let mut config: LLMInferenceServiceConfig = serde_saphyr::from_str(text)
+                .map_err(|e| BrokenPreset { name: suffix, message: e.to_string() })?;
+            config.metadata.name = Some(names.full(suffix));
+            config.metadata.namespace = Some(namespace.to_owned());
+            Ok(config)
+        })
+        .collect()
+}

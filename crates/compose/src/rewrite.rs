@@ -1,0 +1,143 @@
+//! What is decided after templates ran (contract 02 §5).
+
+use longboat_api::{
+    child_name,
+    foreign::{
+        httproute::{HTTPBackendRef, HTTPRouteSpec},
+        inferencepool::PoolPort,
+        reference::ParentReference,
+    },
+    names::suffix,
+    v1alpha2::{LLMInferenceServiceSpec, RouterSpec},
+};
+use serde_json::Value;
+
+use crate::{
+    effective::{ConfigMapName, Warning},
+    error::ComposeError,
+    layer::ConfigMapSource,
+    select,
+};
+
+/// The port on which the picker answers.
+const EPP_PORT: i32 = 9002;
+/// The key of a scheduler config where none is named.
+const DEFAULT_CONFIG_KEY: &str = "epp";
+/// ConfigMaps of this prefix are shared through the controller's namespace.
+const SHARED_CONFIG_PREFIX: &str = "config-scheduler-";
+
+/// Points the managed route at the gateways and back ends that the rest of the spec asks for.
+pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
+    let Some(router) = &mut spec.router else { return };
+    let RouterSpec { route, gateway, scheduler, .. } = router;
+    let Some(route) = route.as_mut().and_then(|r| r.http.as_mut()).and_then(|h| h.spec.as_mut()) else {
+        return;
+    };
+    let gateways = gateway.as_ref().map(|g| g.refs.as_slice()).unwrap_or_default();
+    if !gateways.is_empty() {
+        route.parent_refs = gateways
+            .iter()
+            .map(|gateway| ParentReference {
+                group: Some("gateway.networking.k8s.io".to_owned()),
+                kind: Some("Gateway".to_owned()),
+                name: gateway.name.clone(),
+                namespace: Some(gateway.namespace.clone()).filter(|n| !n.is_empty()),
+                section_name: gateway.section_name.clone(),
+                ..ParentReference::default()
+            })
+            .collect();
+    }
+    match scheduler {
+        None => {
+            let workload = child_name(service, suffix::WORKLOAD_SERVICE);
+            for backend in managed_pool_backends(route, service) {
+                backend.backend.group = Some(String::new());
+                backend.backend.kind = Some("Service".to_owned());
+                backend.backend.name.clone_from(&workload);
+            }
+        }
+        Some(scheduler) => {
+            if let Some(pool) = scheduler.external_pool() {
+                for backend in managed_pool_backends(route, service) {
+                    pool.clone_into(&mut backend.backend.name);
+                }
+            }
+        }
+    }
+}
+
+/// The back ends that are the pool which the controller would create.
+fn managed_pool_backends<'r>(
+    route: &'r mut HTTPRouteSpec,
+    service: &str,
+) -> impl Iterator<Item = &'r mut HTTPBackendRef> {
+    let pool = child_name(service, suffix::INFERENCE_POOL);
+    route.rules.iter_mut().flat_map(|rule| &mut rule.backend_refs).filter(move |backend| {
+        backend.backend.kind.as_deref() == Some("InferencePool") && backend.backend.name == pool
+    })
+}
+
+/// Replaces a reference to a scheduler config by the config.
+pub(crate) fn scheduler_config(
+    spec: &mut LLMInferenceServiceSpec,
+    namespace: &str,
+    system_namespace: &str,
+    config_maps: &dyn ConfigMapSource,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<ConfigMapName>, ComposeError> {
+    let Some(config) =
+        spec.router.as_mut().and_then(|r| r.scheduler.as_mut()).and_then(|s| s.config.as_mut())
+    else {
+        return Ok(None);
+    };
+    let Some(reference) = &config.ref_ else { return Ok(None) };
+    let name = reference.name.as_str();
+    let key = if reference.key.is_empty() { DEFAULT_CONFIG_KEY } else { &reference.key };
+    let found = match config_maps.get(namespace, name) {
+        Some(data) => Some((namespace, data)),
+        None if name.starts_with(SHARED_CONFIG_PREFIX) => match config_maps.get(system_namespace, name) {
+            Some(data) => Some((system_namespace, data)),
+            None => {
+                return Err(ComposeError::SchedulerConfigMissing {
+                    namespace: system_namespace.to_owned(),
+                    name: name.to_owned(),
+                });
+            }
+        },
+        None => None,
+    };
+    let Some(text) = found.and_then(|(_, data)| data.get(key)) else {
+        return Err(ComposeError::SchedulerConfigKey {
+            namespace: found.map(|(namespace, _)| namespace.to_owned()).unwrap_or_default(),
+            name: found.map(|_| name.to_owned()).unwrap_or_default(),
+            key: key.to_owned(),
+        });
+    };
+    let resolved =
+        found.map(|(namespace, _)| ConfigMapName { namespace: namespace.to_owned(), name: name.to_owned() });
+    let inline = serde_saphyr::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()));
+    if select::plugins_of(&inline).iter().any(|plugin| plugin == select::LATENCY_PLUGIN) {
+        warnings.push(Warning::latency_predictor_config_ref(name));
+    }
+    config.inline = Some(inline);
+    config.ref_ = None;
+    Ok(resolved)
+}
+
+/// Gives the managed pool's picker its port.
+pub(crate) fn picker_port(spec: &mut LLMInferenceServiceSpec) {
+    let Some(pool) = spec
+        .router
+        .as_mut()
+        .and_then(|r| r.scheduler.as_mut())
+        .and_then(|s| s.pool.as_mut())
+        .and_then(|p| p.spec.as_mut())
+    else {
+        return;
+    };
+    let picker = &mut pool.endpoint_picker_ref;
+    let unset = picker.port.as_ref().is_none_or(|port| port.number == 0);
+    if unset && matches!(picker.kind.as_str(), "Service" | "") {
+        picker.port = Some(PoolPort { number: EPP_PORT });
+    }
+}

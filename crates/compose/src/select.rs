@@ -1,0 +1,138 @@
+//! Which presets a service builds on (contract 02 §2.3, §2.4).
+
+use longboat_api::names::preset;
+use serde_json::Value;
+
+use crate::merge::Tree;
+
+/// Scheduler plugins that need a tokenizer.
+const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-scorer"];
+/// The scheduler plugin that needs latency predictors.
+pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
+
+/// Suffixes of the presets for a resolved spec, lowest layer first.
+pub(crate) fn presets(spec: &Tree<'_>) -> Vec<&'static str> {
+    let scheduler = spec.at(&["router", "scheduler"]);
+    let plugins = scheduler.as_ref().map(plugin_types).unwrap_or_default();
+    let external_pool = || {
+        spec.at(&["router", "scheduler", "pool", "ref", "name"])
+            .and_then(|name| name.as_str())
+            .is_some_and(|name| !name.is_empty())
+    };
+    let has_plugin = |wanted: &[&str]| plugins.iter().any(|plugin| wanted.contains(&plugin.as_str()));
+
+    let mut chosen = Vec::new();
+    if let Some(scheduler) = &scheduler {
+        if !external_pool() {
+            chosen.push(preset::SCHEDULER);
+        }
+        if scheduler.get("tokenizer").is_some() || has_plugin(&TOKENIZER_PLUGINS) {
+            chosen.push(preset::TOKENIZER);
+        }
+        if has_plugin(&[LATENCY_PLUGIN]) {
+            chosen.push(preset::SCHEDULER_LATENCY_PREDICTOR);
+        }
+    }
+    let routes_refs = || {
+        spec.at(&["router", "route", "http", "refs"]).is_some_and(|refs| match refs {
+            Tree::Leaf(json) => json.as_array().is_some_and(|refs| !refs.is_empty()),
+            Tree::List(refs) => !refs.is_empty(),
+            Tree::Object(_) => false,
+        })
+    };
+    if spec.at(&["router", "route"]).is_some() && !routes_refs() {
+        chosen.push(preset::ROUTER_ROUTE);
+    }
+    if spec.get("tracing").is_some() {
+        chosen.push(preset::TRACING);
+    }
+    match spec.get("prefill") {
+        Some(prefill) => {
+            chosen.extend(workload(
+                &prefill,
+                [
+                    preset::PREFILL_TEMPLATE,
+                    preset::PREFILL_WORKER_DATA_PARALLEL,
+                    "config-llm-prefill-worker-pipeline-parallel",
+                ],
+            ));
+            chosen.extend(workload(
+                spec,
+                [
+                    preset::DECODE_TEMPLATE,
+                    preset::DECODE_WORKER_DATA_PARALLEL,
+                    "config-llm-decode-worker-pipeline-parallel",
+                ],
+            ));
+        }
+        None => chosen.extend(workload(
+            spec,
+            [preset::TEMPLATE, preset::WORKER_DATA_PARALLEL, "config-llm-worker-pipeline-parallel"],
+        )),
+    }
+    chosen
+}
+
+/// The preset of one workload: for a single node, data parallel, pipeline parallel; none for workers that are neither.
+fn workload(
+    spec: &Tree<'_>,
+    [single, data_parallel, pipeline_parallel]: [&'static str; 3],
+) -> Option<&'static str> {
+    if spec.get("worker").is_none() {
+        return Some(single);
+    }
+    let positive = |field: &str| {
+        spec.at(&["parallelism", field]).is_some_and(|n| match n {
+            Tree::Leaf(json) => json.as_i64().is_some_and(|n| n > 0),
+            _ => false,
+        })
+    };
+    if positive("data") || positive("dataLocal") {
+        Some(data_parallel)
+    } else if positive("pipeline") {
+        Some(pipeline_parallel)
+    } else {
+        None
+    }
+}
+
+/// Types of the plugins that the scheduler's config lists; none where it cannot be read. ConfigMaps are not consulted.
+fn plugin_types(scheduler: &Tree<'_>) -> Vec<String> {
+    match scheduler.at(&["config", "inline"]) {
+        Some(inline) => plugins_of(&inline.to_value()),
+        None => argument_config(scheduler).map(|text| plugins_of_text(&text)).unwrap_or_default(),
+    }
+}
+
+/// Types of the plugins in a config given as text.
+pub(crate) fn plugins_of_text(text: &str) -> Vec<String> {
+    serde_saphyr::from_str::<Value>(text).map(|config| plugins_of(&config)).unwrap_or_default()
+}
+
+pub(crate) fn plugins_of(config: &Value) -> Vec<String> {
+    // An inline config that is itself a string holds YAML.
+    if let Some(text) = config.as_str() {
+        return plugins_of_text(text);
+    }
+    config
+        .get("plugins")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|plugin| plugin.get("type")?.as_str().map(ToOwned::to_owned))
+        .collect()
+}
+
+/// The config that the scheduler's own container gets as an argument, if its first config flag carries text.
+fn argument_config(scheduler: &Tree<'_>) -> Option<String> {
+    const TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
+    const FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
+    let containers = scheduler.at(&["template", "containers"])?.to_value();
+    let main = containers.as_array()?.iter().find(|c| c.get("name").is_some_and(|n| n == "main"))?;
+    let args: Vec<&str> = main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect();
+    let at = args.iter().position(|arg| {
+        let name = arg.split('=').next().unwrap_or(arg);
+        TEXT.contains(&name) || FILE.contains(&name)
+    })?;
+    TEXT.contains(&args[at]).then(|| args.get(at + 1).map(ToString::to_string)).flatten()
+}
