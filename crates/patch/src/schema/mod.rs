@@ -1,1 +1,163 @@
-//! placeholder
+//! Schemas as server-side apply sees them: every place is a scalar, a list, a map, or any of them.
+
+mod builtin;
+mod structural;
+
+use serde_json::Value;
+
+use crate::table::{Shape, TypeDef};
+
+/// A place in a schema. Cheap to copy: it borrows the table or a CRD's schema.
+#[derive(Debug, Clone, Copy)]
+pub enum Node<'a> {
+    /// A struct of the table.
+    Type(&'static TypeDef),
+    /// The type of a field of the table.
+    Shape(&'static Shape),
+    /// The root of a CRD's `openAPIV3Schema`, whose metadata is that of every object.
+    CustomRoot {
+        /// The schema.
+        schema: &'a Value,
+    },
+    /// A place in a CRD's `openAPIV3Schema`.
+    Custom {
+        /// The schema of this place.
+        schema: &'a Value,
+        /// Whether a schema above keeps unknown fields.
+        keeps_unknown: bool,
+    },
+    /// Any JSON: maps merge entry by entry, lists are one value.
+    Deduced,
+    /// Any JSON as one value.
+    Untyped,
+}
+
+/// What may be at a place.
+#[derive(Debug, Clone)]
+pub struct Atom<'a> {
+    /// A scalar of this type.
+    pub scalar: Option<Scalar>,
+    /// A list.
+    pub list: Option<List<'a>>,
+    /// A map or struct.
+    pub map: Option<Map<'a>>,
+}
+
+/// Types of scalars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// Integer or float.
+    Numeric,
+    /// String.
+    String,
+    /// Boolean.
+    Boolean,
+    /// Any of them.
+    Any,
+}
+
+/// A list.
+#[derive(Debug, Clone)]
+pub struct List<'a> {
+    /// What it holds.
+    pub element: Node<'a>,
+    /// How it merges.
+    pub relation: Relation<'a>,
+}
+
+/// How a list merges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Relation<'a> {
+    /// As one value.
+    Atomic,
+    /// Element by element.
+    Set,
+    /// By these keys of its elements.
+    Keys(Vec<&'a str>),
+}
+
+/// A map or struct.
+#[derive(Debug, Clone)]
+pub struct Map<'a> {
+    /// Whether it is one value.
+    pub atomic: bool,
+    place: Node<'a>,
+}
+
+/// A field that a struct declares.
+#[derive(Debug, Clone, Copy)]
+pub struct Declared<'a> {
+    /// What it holds.
+    pub node: Node<'a>,
+    /// Its value where it serves as a list key and was left out.
+    pub default: Option<&'a Value>,
+}
+
+impl<'a> Node<'a> {
+    /// What may be here.
+    pub fn atom(self) -> Atom<'a> {
+        match self {
+            Self::Type(def) => builtin::type_atom(def),
+            Self::Shape(shape) => builtin::shape_atom(shape),
+            Self::CustomRoot { .. } => {
+                Atom { scalar: None, list: None, map: Some(Map { atomic: false, place: self }) }
+            }
+            Self::Custom { schema, keeps_unknown } => structural::atom(schema, keeps_unknown),
+            Self::Deduced => any(self, false),
+            Self::Untyped => any(self, true),
+        }
+    }
+}
+
+fn any(place: Node<'_>, atomic: bool) -> Atom<'_> {
+    Atom {
+        scalar: Some(Scalar::Any),
+        list: Some(List { element: Node::Untyped, relation: Relation::Atomic }),
+        map: Some(Map { atomic, place }),
+    }
+}
+
+impl<'a> Map<'a> {
+    /// The field of this name, if the struct declares one.
+    pub fn field(&self, name: &str) -> Option<Declared<'a>> {
+        match self.place {
+            Node::Type(def) => builtin::field(def, name),
+            Node::CustomRoot { schema } => structural::root_field(schema, name),
+            Node::Custom { schema, keeps_unknown } => structural::field(schema, keeps_unknown, name),
+            Node::Shape(_) | Node::Deduced | Node::Untyped => None,
+        }
+    }
+
+    /// What entries hold that are not declared; none when there may be no such entries.
+    pub fn other(&self) -> Option<Node<'a>> {
+        match self.place {
+            Node::Type(def) => def.open.then_some(Node::Deduced),
+            Node::Shape(shape) => builtin::entries(shape),
+            Node::CustomRoot { schema } | Node::Custom { schema, keeps_unknown: false } => {
+                structural::entries(schema, false)
+            }
+            Node::Custom { schema, keeps_unknown: true } => structural::entries(schema, true),
+            Node::Deduced => Some(Node::Deduced),
+            Node::Untyped => Some(Node::Untyped),
+        }
+    }
+
+    /// What the entry of this name holds; none when there may be no such entry.
+    pub fn entry(&self, name: &str) -> Option<Node<'a>> {
+        self.field(name).map(|field| field.node).or_else(|| self.other())
+    }
+
+    /// Whether nothing is known of it, so that its fields are deduced from what is there.
+    pub(crate) fn is_deduced(&self) -> bool {
+        match self.place {
+            Node::Deduced => true,
+            Node::Custom { schema, .. } => {
+                !structural::has_properties(schema) && matches!(self.other(), Some(Node::Deduced))
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

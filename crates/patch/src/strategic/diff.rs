@@ -15,7 +15,12 @@ use super::{
 type Object = Map<String, Value>;
 
 /// What an object must be patched with; empty when nothing differs.
-pub(super) fn objects(original: &Object, modified: &Object, place: Place, retain: bool) -> Result<Object, Error> {
+pub(super) fn objects(
+    original: &Object,
+    modified: &Object,
+    place: Place,
+    retain: bool,
+) -> Result<Object, Error> {
     let mut patch = Object::new();
     for (key, value) in modified {
         let Some(old) = original.get(key) else {
@@ -56,7 +61,10 @@ pub(super) fn objects(original: &Object, modified: &Object, place: Place, retain
             patch.insert(key.clone(), Value::Null);
         }
     }
-    if retain && (!patch.is_empty() || original.iter().any(|(key, old)| !old.is_null() && !modified.contains_key(key))) {
+    if retain
+        && (!patch.is_empty()
+            || original.iter().any(|(key, old)| !old.is_null() && !modified.contains_key(key)))
+    {
         let mut keys: Vec<&String> =
             modified.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key).collect();
         if !keys.is_empty() {
@@ -67,7 +75,13 @@ pub(super) fn objects(original: &Object, modified: &Object, place: Place, retain
     Ok(patch)
 }
 
-fn field_lists(key: &str, old: &Vec<Value>, new: &Vec<Value>, place: Place, patch: &mut Object) -> Result<(), Error> {
+fn field_lists(
+    key: &str,
+    old: &Vec<Value>,
+    new: &Vec<Value>,
+    place: Place,
+    patch: &mut Object,
+) -> Result<(), Error> {
     let (inner, strategy) = match place.list(key) {
         Ok(found) => found,
         Err(_) if old == new => return Ok(()),
@@ -115,7 +129,8 @@ fn lists(old: &Vec<Value>, new: &Vec<Value>, inner: Place, key: &str, retain: bo
     let (set, deletions) = keyed(old, new, inner, key, retain)?;
     let mut set = order::sort_as(set, new, key, true)?;
     set.extend(deletions);
-    let same_order = old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.get(key) == new.get(key));
+    let same_order =
+        old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.get(key) == new.get(key));
     let order = if set.is_empty() && same_order {
         Vec::new()
     } else {
@@ -147,7 +162,13 @@ fn scalars(old: &[Value], new: &[Value]) -> (Vec<Value>, Vec<Value>) {
 }
 
 /// Patches for elements by key, and deletions.
-fn keyed(old: &[Value], new: &[Value], inner: Place, key: &str, retain: bool) -> Result<(Vec<Value>, Vec<Value>), Error> {
+fn keyed(
+    old: &[Value],
+    new: &[Value],
+    inner: Place,
+    key: &str,
+    retain: bool,
+) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let by_key = |list: &[Value]| -> Result<Vec<(String, Value)>, Error> {
         order::check_keys(key, list)?;
         let mut sorted: Vec<(String, Value)> =

@@ -180,7 +180,10 @@ fn check_order(patch: &[Value], wanted: &[Value], key: &str) -> Result<(), Error
         }
     }
     if left.peek().is_some() {
-        return Err(Error::OrderMismatch { patch: gofmt::plain_list(patch), order: gofmt::plain_list(wanted) });
+        return Err(Error::OrderMismatch {
+            patch: gofmt::plain_list(patch),
+            order: gofmt::plain_list(wanted),
+        });
     }
     Ok(())
 }

@@ -21,13 +21,13 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 /// Applies a strategic merge patch to an object of the table's type `type_name` and returns what came of it.
 ///
 /// Fields that are scalars need no type; a list or an object on both sides must be a field of the type.
-pub fn apply(type_name: &str, base: Value, patch: Value) -> Result<Value, Error> {
+pub fn merge(base: Value, patch: Value, type_name: &str) -> Result<Value, Error> {
     let (Value::Object(base), Value::Object(patch)) = (base, patch) else { return Err(Error::NotAnObject) };
     merge::objects(base, patch, place(type_name)?).map(Value::Object)
 }
 
 /// Computes the patch that makes `modified` from `original`: both objects of the table's type `type_name`.
-pub fn two_way(type_name: &str, original: &Value, modified: &Value) -> Result<Value, Error> {
+pub fn two_way(original: &Value, modified: &Value, type_name: &str) -> Result<Value, Error> {
     let (Value::Object(original), Value::Object(modified)) = (original, modified) else {
         return Err(Error::NotAnObject);
     };

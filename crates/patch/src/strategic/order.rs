@@ -10,14 +10,14 @@ fn position(list: &[Value], element: &Value, key: &str) -> Option<usize> {
         return list.iter().position(|other| other == element);
     }
     let wanted = element.as_object().and_then(|map| map.get(key)).unwrap_or(&Value::Null);
-    list.iter().position(|other| other.as_object().and_then(|map| map.get(key)).unwrap_or(&Value::Null) == wanted)
+    list.iter()
+        .position(|other| other.as_object().and_then(|map| map.get(key)).unwrap_or(&Value::Null) == wanted)
 }
 
 /// Every element must be an object that has the key.
 pub(super) fn check_keys(key: &str, list: &[Value]) -> Result<(), Error> {
     for element in list {
-        let map =
-            element.as_object().ok_or_else(|| Error::wrong_type("map[string]interface {}", element))?;
+        let map = element.as_object().ok_or_else(|| Error::wrong_type("map[string]interface {}", element))?;
         if !map.contains_key(key) {
             return Err(Error::no_merge_key(map, key));
         }
@@ -62,7 +62,12 @@ pub(super) fn is_deletion(element: &Value) -> bool {
 
 /// Interleaves what only the server has with what the patch has: an element of the server goes first when both of
 /// the two heads were in the server's list and it stood before the other.
-pub(super) fn interleave(server_only: Vec<Value>, patch: Vec<Value>, server: &[Value], key: &str) -> Vec<Value> {
+pub(super) fn interleave(
+    server_only: Vec<Value>,
+    patch: Vec<Value>,
+    server: &[Value],
+    key: &str,
+) -> Vec<Value> {
     let mut merged = Vec::with_capacity(server_only.len() + patch.len());
     let mut left = server_only.into_iter().peekable();
     let mut right = patch.into_iter().peekable();

@@ -29,7 +29,8 @@ impl Place {
             Self::Free => Ok((Self::Free, Strategy::default())),
             Self::Struct(def) => {
                 let exact = def.field(key);
-                let field = exact.or_else(|| def.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key)));
+                let field =
+                    exact.or_else(|| def.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key)));
                 match field {
                     Some(field) => Ok((Self::of(&field.shape), field.patch)),
                     None if def.open => Ok((Self::Free, Strategy::default())),

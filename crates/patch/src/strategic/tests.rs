@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Error, apply, two_way};
+use super::{Error, merge, two_way};
 
 const POD: &str = "core.v1.PodSpec";
 
@@ -9,7 +9,12 @@ fn containers(names: &[&str]) -> Value {
 }
 
 fn names(spec: &Value) -> Vec<&str> {
-    spec["containers"].as_array().unwrap().iter().map(|container| container["name"].as_str().unwrap()).collect()
+    spec["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|container| container["name"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -20,7 +25,7 @@ fn new_elements_go_before_what_only_the_base_has() {
         (&["a", "b", "c"], &["c", "d"], &["a", "b", "c", "d"]),
         (&["a", "b"], &["z", "b", "y"], &["z", "a", "b", "y"]),
     ] {
-        let merged = apply(POD, containers(base), containers(patch)).unwrap();
+        let merged = merge(containers(base), containers(patch), POD).unwrap();
         assert_eq!(names(&merged), expected, "{base:?} | {patch:?}");
     }
 }
@@ -44,7 +49,11 @@ fn the_merge_vectors_of_the_contract_hold() {
             json!({"nodeSelector": {"b": "2"}}),
         ),
         (json!({}), json!({"nodeSelector": {"$patch": "replace", "b": "2"}}), json!({})),
-        (json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {"$patch": "delete"}}), json!({"nodeSelector": {}})),
+        (
+            json!({"nodeSelector": {"a": "1"}}),
+            json!({"nodeSelector": {"$patch": "delete"}}),
+            json!({"nodeSelector": {}}),
+        ),
         (
             json!({"containers": [{"name": "m", "ports": [{"containerPort": 8000, "protocol": "TCP"}, {"containerPort": 8000, "protocol": "UDP"}]}]}),
             json!({"containers": [{"name": "m", "ports": [{"containerPort": 8000, "protocol": "UDP"}]}]}),
@@ -56,7 +65,7 @@ fn the_merge_vectors_of_the_contract_hold() {
             json!({"containers": [{"name": "m", "resources": {"limits": {"cpu": "1", "gpu": "2"}, "claims": [{"name": "b"}]}}]}),
         ),
     ] {
-        assert_eq!(apply(POD, base.clone(), patch.clone()).unwrap(), expected, "{base} | {patch}");
+        assert_eq!(merge(base.clone(), patch.clone(), POD).unwrap(), expected, "{base} | {patch}");
     }
 }
 
@@ -82,7 +91,7 @@ fn directives_delete_replace_retain_and_order() {
         ),
         (json!({"containers": null}), json!({})),
     ] {
-        assert_eq!(apply(POD, base.clone(), patch.clone()).unwrap(), expected, "{patch}");
+        assert_eq!(merge(base.clone(), patch.clone(), POD).unwrap(), expected, "{patch}");
     }
 }
 
@@ -90,15 +99,16 @@ fn directives_delete_replace_retain_and_order() {
 fn scalars_merge_and_are_deleted_from_their_lists() {
     let base = json!({"finalizers": ["x.y/1", "x.y/2"]});
     let meta = "meta.v1.ObjectMeta";
-    let merged = apply(meta, base.clone(), json!({"finalizers": ["x.y/3", "x.y/2"]})).unwrap();
+    let merged = merge(base.clone(), json!({"finalizers": ["x.y/3", "x.y/2"]}), meta).unwrap();
     assert_eq!(merged, json!({"finalizers": ["x.y/3", "x.y/1", "x.y/2"]}));
-    let merged = apply(meta, base, json!({"$deleteFromPrimitiveList/finalizers": ["x.y/1"]})).unwrap();
+    let merged = merge(base, json!({"$deleteFromPrimitiveList/finalizers": ["x.y/1"]}), meta).unwrap();
     assert_eq!(merged, json!({"finalizers": ["x.y/2"]}));
 }
 
 #[test]
 fn errors_have_the_words_of_apimachinery() {
-    let error = |type_name: &str, base: Value, patch: Value| apply(type_name, base, patch).unwrap_err().to_string();
+    let error =
+        |type_name: &str, base: Value, patch: Value| merge(base, patch, type_name).unwrap_err().to_string();
     assert_eq!(
         error(POD, containers(&["a"]), json!({"containers": [{"image": "x"}]})),
         "map: map[image:x] does not contain declared merge key: name"
@@ -112,7 +122,11 @@ fn errors_have_the_words_of_apimachinery() {
         "The order in patch list:\n[map[image:o:2 name:only]]\n doesn't match $setElementOrder list:\n[map[name:zz]]\n"
     );
     assert_eq!(
-        error(POD, json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {"$patch": "explode", "b": "2"}})),
+        error(
+            POD,
+            json!({"nodeSelector": {"a": "1"}}),
+            json!({"nodeSelector": {"$patch": "explode", "b": "2"}})
+        ),
         "unknown patch type: explode in map: map[$patch:explode b:2]"
     );
     assert_eq!(
@@ -123,7 +137,7 @@ fn errors_have_the_words_of_apimachinery() {
         ),
         "unable to find api field in struct RawExtension for the json field \"a\""
     );
-    assert_eq!(apply("no.Type", json!({}), json!({})), Err(Error::UnknownType("no.Type".to_owned())));
+    assert_eq!(merge(json!({}), json!({}), "no.Type"), Err(Error::UnknownType("no.Type".to_owned())));
 }
 
 #[test]
@@ -131,12 +145,12 @@ fn a_computed_patch_says_what_changed_and_in_which_order() {
     let old = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}], "nodeSelector": {"x": "1"}});
     let new = json!({"containers": [{"name": "c"}, {"name": "a", "image": "2"}]});
     assert_eq!(
-        two_way(POD, &old, &new).unwrap(),
+        two_way(&old, &new, POD).unwrap(),
         json!({
             "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
             "containers": [{"name": "c"}, {"name": "a", "image": "2"}, {"name": "b", "$patch": "delete"}],
             "nodeSelector": null,
         })
     );
-    assert_eq!(two_way(POD, &old, &old).unwrap(), json!({}));
+    assert_eq!(two_way(&old, &old, POD).unwrap(), json!({}));
 }

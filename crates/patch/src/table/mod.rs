@@ -175,7 +175,8 @@ pub fn type_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn short(name: &str) -> &str {
-    for prefix in ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."] {
+    for prefix in ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."]
+    {
         if let Some(rest) = name.strip_prefix(prefix) {
             return rest;
         }
@@ -198,7 +199,10 @@ mod tests {
                     check(owner, field, element);
                     if let (ListKind::Map(keys), Shape::Message { name, .. }) = (kind, element.as_ref()) {
                         for key in keys {
-                            assert!(type_def(name).unwrap().field(key).is_some(), "{owner}.{field}: key {key}");
+                            assert!(
+                                type_def(name).unwrap().field(key).is_some(),
+                                "{owner}.{field}: key {key}"
+                            );
                         }
                     }
                 }

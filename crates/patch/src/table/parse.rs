@@ -25,7 +25,8 @@ pub(super) fn parse(sources: &[&'static str]) -> HashMap<&'static str, TypeDef> 
             block.lines.push(line);
         }
     }
-    let by_name: HashMap<&str, usize> = blocks.iter().enumerate().map(|(at, block)| (block.name, at)).collect();
+    let by_name: HashMap<&str, usize> =
+        blocks.iter().enumerate().map(|(at, block)| (block.name, at)).collect();
     blocks
         .iter()
         .map(|block| {
@@ -36,7 +37,8 @@ pub(super) fn parse(sources: &[&'static str]) -> HashMap<&'static str, TypeDef> 
             for (at, field) in fields.iter().enumerate() {
                 index.entry(field.name).or_insert(at);
             }
-            let def = TypeDef { name: block.name, atomic: block.atomic, open: block.open, fields, embedded, index };
+            let def =
+                TypeDef { name: block.name, atomic: block.atomic, open: block.open, fields, embedded, index };
             (block.name, def)
         })
         .collect()
@@ -52,7 +54,9 @@ fn collect(
 ) {
     for line in &block.lines {
         let mut words = line.split(' ');
-        let (Some(name), Some(number), Some(shape)) = (words.next(), words.next(), words.next()) else { continue };
+        let (Some(name), Some(number), Some(shape)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
         let number = number.parse().unwrap_or(0);
         if name == "*" {
             if !inner {

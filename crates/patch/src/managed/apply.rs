@@ -1,0 +1,236 @@
+//! Server-side apply.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    fields::Set,
+    typed::{self, with_named_members},
+};
+
+use super::{
+    ManagedError, Versions, Write,
+    entries::{self, Managed, Manager, Owned},
+    last_applied, update,
+    updater::{Converted, Seen, reconcile, strip, take_over},
+};
+
+/// The manager of fields that were there before anybody tracked them.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// What came of an apply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The object in `write.api_version` with its `managedFields`; not defaulted yet.
+    pub object: Value,
+    /// Whether the fields of the live object changed: if not, times are kept.
+    pub changed: bool,
+}
+
+/// Applies `config` to `live` (none: it does not exist yet), both in `write.api_version`.
+pub fn apply(
+    write: &Write<'_>,
+    versions: &dyn Versions,
+    live: Option<&Value>,
+    config: &Value,
+) -> Result<Applied, ManagedError> {
+    check_type(write, config)?;
+    let empty = update::empty_object(write);
+    let live = live.unwrap_or(&empty);
+    let mut managed = entries::decode(live)
+        .map_err(|error| ManagedError::Failed(format!("failed to decode managed fields: {error}")))?;
+    let live = entries::without_entries(live);
+    if managed.is_empty() {
+        let all = Write { subresource: "", ..*write };
+        managed = update::owned_by_update(&all, versions, &empty, &live, managed, BEFORE_FIRST_APPLY)
+            .map_err(|error| {
+                ManagedError::Failed(format!("failed to create manager for existing fields: {error}"))
+            })?;
+    }
+    let first = merged(write, versions, &live, config, managed.clone());
+    let result = match first {
+        Err(ManagedError::Conflict(conflicts)) if write.manager == last_applied::KUBECTL => {
+            last_applied::left_over(write, versions, &live, conflicts)?;
+            merged(&Write { force: true, ..*write }, versions, &live, config, managed)
+        }
+        other => other,
+    };
+    let (object, managed) = result?;
+    let changed = object.is_some();
+    let mut object = object.unwrap_or(live);
+    if write.manager == last_applied::KUBECTL {
+        last_applied::refresh(&mut object, config);
+    }
+    entries::encode(&mut object, &managed);
+    Ok(Applied { object, changed })
+}
+
+fn check_type(write: &Write<'_>, config: &Value) -> Result<(), ManagedError> {
+    let api_version = config["apiVersion"].as_str().unwrap_or_default();
+    let kind = config["kind"].as_str().unwrap_or_default();
+    if api_version != write.api_version || kind != write.kind {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        return Err(ManagedError::BadRequest(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
+    if !config.pointer("/metadata/managedFields").is_none_or(Value::is_null) {
+        return Err(ManagedError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    Ok(())
+}
+
+/// Names an object in an error: `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`.
+fn named(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let api_version = text("/apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    format!(
+        "{}/{}; {group}/{version}, Kind={}",
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+        text("/kind")
+    )
+}
+
+/// The merged object, none when nothing changed, and who owns what of it.
+fn merged(
+    write: &Write<'_>,
+    versions: &dyn Versions,
+    live: &Value,
+    config: &Value,
+    managed: Managed,
+) -> Result<(Option<Value>, Managed), ManagedError> {
+    let node = versions
+        .schema(write.api_version)
+        .ok_or_else(|| ManagedError::Failed(format!("no schema for {}", write.api_version)))?;
+    typed::validate(config, node, false).map_err(|error| {
+        ManagedError::Failed(format!("failed to create typed patch object ({}): {error}", named(config)))
+    })?;
+    let live_seen = Seen::new(live, write.api_version, node).map_err(|error| {
+        ManagedError::Failed(format!("failed to create typed live object ({}): {error}", named(live)))
+    })?;
+    let mut managed = reconcile(&live_seen, managed, versions)?;
+    let merged = typed::merge(&live_seen.value, config, node)
+        .map_err(|error| ManagedError::Failed(format!("failed to merge config: {error}")))?;
+
+    let me = Manager {
+        name: write.manager.to_owned(),
+        operation: "Apply".to_owned(),
+        api_version: String::new(),
+        subresource: write.subresource.to_owned(),
+        time: None,
+    };
+    let mut set = typed::field_set(config, node);
+    if let Some(ignored) = write.ignored {
+        set = set.recursive_difference(ignored);
+    }
+    let last = managed.get(&me).cloned();
+    let time = last.as_ref().and_then(|last| last.time.clone());
+    let owned = Owned { set, api_version: write.api_version.to_owned(), applied: true, time };
+    managed.insert(me.clone(), owned);
+
+    let merged = Seen { value: merged, api_version: write.api_version.to_owned(), node };
+    let new = match last.filter(|last| !last.set.is_empty()) {
+        Some(last) => prune(&merged, &managed, &me, &last, versions)?,
+        None => merged,
+    };
+    take_over(&live_seen, &new, &mut managed, versions, &me, write.force, write.ignored)?;
+    if let Some(owned) = managed.get_mut(&me) {
+        owned.set = strip(&owned.set);
+        if owned.set.is_empty() {
+            managed.remove(&me);
+        }
+    }
+    let unchanged = typed::compare(&live_seen.value, &new.value, node) == typed::Comparison::default()
+        && live_seen.value == new.value;
+    if unchanged {
+        return Ok((None, managed));
+    }
+    if let Some(owned) = managed.get_mut(&me) {
+        owned.time = Some(write.now.to_owned());
+    }
+    let mut value = new.value;
+    if matches!(node, crate::schema::Node::Type(_)) {
+        drop_nulls(&mut value);
+    }
+    Ok((Some(value), managed))
+}
+
+/// Nulls of built-in kinds are zero values of lists, maps and pointers: they are not stored.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, inner| !inner.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Removes what the manager applied last time and does not now, unless somebody else owns it.
+fn prune<'a>(
+    merged: &Seen<'a>,
+    managed: &Managed,
+    me: &Manager,
+    last: &Owned,
+    versions: &'a dyn Versions,
+) -> Result<Seen<'a>, ManagedError> {
+    let Converted::Yes(merged_then) = merged.convert(versions, &last.api_version)? else {
+        return Ok(merged.clone());
+    };
+    let last_set = with_named_members(&last.set, Some(merged_then.node));
+    let mut pruned = merged_then.clone();
+    pruned.value = typed::remove(&merged_then.value, &last_set, merged_then.node);
+
+    let pruned = add_back_owned(&merged_then, pruned, &last.api_version, managed, versions)?;
+
+    // Only what this manager applied may go: what nobody owns stays.
+    let Converted::Yes(pruned) = pruned.convert(versions, &last.api_version)? else {
+        return Ok(merged.clone());
+    };
+    let of_pruned = named_set(&pruned);
+    let of_merged = named_set(&merged_then);
+    let gone = of_merged.difference(&of_pruned).intersection(&last_set);
+    let mut result = merged_then.clone();
+    result.value = typed::remove(&merged_then.value, &gone, merged_then.node);
+    let to = managed.get(me).map_or(merged.api_version.as_str(), |owned| owned.api_version.as_str());
+    match result.convert(versions, to)? {
+        Converted::Yes(result) => Ok(result),
+        Converted::Gone => Ok(merged.clone()),
+    }
+}
+
+fn named_set(seen: &Seen<'_>) -> Set {
+    with_named_members(&typed::field_set(&seen.value, seen.node), Some(seen.node))
+}
+
+/// Puts back what was removed although somebody owns it: version by version, that of the pruned object first.
+fn add_back_owned<'a>(
+    merged: &Seen<'a>,
+    pruned: Seen<'a>,
+    pruned_version: &str,
+    managed: &Managed,
+    versions: &'a dyn Versions,
+) -> Result<Seen<'a>, ManagedError> {
+    let mut by_version: BTreeMap<&str, Set> = BTreeMap::new();
+    for owned in managed.values() {
+        let all = by_version.entry(&owned.api_version).or_default();
+        *all = all.union(&owned.set);
+    }
+    let first = by_version.remove_entry(pruned_version);
+    let (mut merged, mut pruned) = (merged.clone(), pruned);
+    for (version, owned) in first.into_iter().chain(by_version) {
+        let (Converted::Yes(merged_now), Converted::Yes(pruned_now)) =
+            (merged.convert(versions, version)?, pruned.convert(versions, version)?)
+        else {
+            continue;
+        };
+        let keep = named_set(&pruned_now).union(&with_named_members(&owned, Some(merged_now.node)));
+        let gone = named_set(&merged_now).difference(&keep);
+        pruned = merged_now.clone();
+        pruned.value = typed::remove(&merged_now.value, &gone, merged_now.node);
+        merged = merged_now;
+    }
+    Ok(pruned)
+}

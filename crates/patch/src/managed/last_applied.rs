@@ -1,0 +1,61 @@
+//! Moving from client-side to server-side apply: what kubectl wrote down as last applied may be taken over.
+
+use serde_json::{Value, json};
+
+use crate::{fields::Set, typed};
+
+use super::{Conflicts, ManagedError, Versions, Write, updater::Seen};
+
+/// The manager that these rules are for.
+pub(super) const KUBECTL: &str = "kubectl";
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Refuses with the conflicts that client-side apply does not explain; fine when it explains all.
+pub(super) fn left_over(
+    write: &Write<'_>,
+    versions: &dyn Versions,
+    live: &Value,
+    conflicts: Conflicts,
+) -> Result<(), ManagedError> {
+    let Some(allowed) = unchanged_since(write, versions, live) else {
+        return Err(ManagedError::Conflict(conflicts));
+    };
+    let left: Vec<_> = conflicts.0.into_iter().filter(|conflict| !allowed.has(&conflict.path.0)).collect();
+    if left.is_empty() { Ok(()) } else { Err(ManagedError::Conflict(Conflicts(left))) }
+}
+
+/// The fields of the last applied configuration that the live object still has as they were applied.
+fn unchanged_since(write: &Write<'_>, versions: &dyn Versions, live: &Value) -> Option<Set> {
+    let text = annotation(live)?;
+    let node = versions.schema(write.api_version)?;
+    let live = Seen::new(live, write.api_version, node).ok()?;
+    let last: Value = serde_json::from_str(text).ok()?;
+    if last["apiVersion"] != write.api_version || typed::validate(&last, node, false).is_err() {
+        return None;
+    }
+    let changed = typed::compare(&last, &live.value, node);
+    Some(
+        typed::field_set(&last, node)
+            .difference(&changed.modified)
+            .difference(&changed.added)
+            .difference(&changed.removed),
+    )
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// Keeps the annotation up to date while the object still has it, so that client-side apply goes on working.
+pub(super) fn refresh(object: &mut Value, config: &Value) {
+    if annotation(object).is_none() {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
+        annotations.remove(ANNOTATION);
+    }
+    if let Some(Value::Object(annotations)) = object.pointer_mut("/metadata/annotations") {
+        annotations.insert(ANNOTATION.to_owned(), json!(format!("{config}\n")));
+    }
+}

@@ -1,0 +1,152 @@
+//! Ownership after a create, update or patch that is no apply.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::fields::Set;
+
+use super::{
+    ManagedError, Versions, Write,
+    entries::{self, Managed, Manager, Owned},
+    updater::{Seen, reconcile, strip, take_over},
+};
+
+/// How many managers of updates an object lists; the oldest are merged into one beyond that.
+const MAX_UPDATE_MANAGERS: usize = 10;
+/// The manager that stands for those.
+const ANCIENT: &str = "ancient-changes";
+
+/// Brings `managedFields` of `new` up to date: what differs from `live` becomes the manager's.
+///
+/// `live` is none for a create. Both are in `write.api_version`. A reset (`[]` or `[{}]`) is honoured where the request
+/// is to the object itself. When ownership cannot be worked out, the object ends up without entries rather than with
+/// wrong ones, as kube-apiserver does.
+pub fn update(write: &Write<'_>, versions: &dyn Versions, live: Option<&Value>, new: &mut Value) {
+    let empty = empty_object(write);
+    let live = live.unwrap_or(&empty);
+    let managed = entries_to_start_from(live, new, !write.subresource.is_empty());
+    let bare = entries::without_entries(new);
+    let managed =
+        tracked(write, versions, &entries::without_entries(live), &bare, managed).unwrap_or_default();
+    entries::encode(new, &managed);
+}
+
+/// An object that nothing is known of but its type.
+pub(super) fn empty_object(write: &Write<'_>) -> Value {
+    json!({ "apiVersion": write.api_version, "kind": write.kind })
+}
+
+/// The entries in the request, or the live ones where the request has none, or none that can be read.
+fn entries_to_start_from(live: &Value, new: &Value, of_subresource: bool) -> Managed {
+    let of_live = || entries::decode(live).unwrap_or_default();
+    if of_subresource {
+        return of_live();
+    }
+    if entries::is_reset(new.pointer("/metadata/managedFields")) {
+        return Managed::new();
+    }
+    match entries::decode(new) {
+        Ok(managed) if !managed.is_empty() => managed,
+        _ => of_live(),
+    }
+}
+
+fn tracked(
+    write: &Write<'_>,
+    versions: &dyn Versions,
+    live: &Value,
+    new: &Value,
+    managed: Managed,
+) -> Result<Managed, ManagedError> {
+    // An object that is not tracked, because it was reset, stays so until somebody applies to it.
+    let exists = live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
+    if managed.is_empty() && exists {
+        return Ok(managed);
+    }
+    let mut managed = owned_by_update(write, versions, live, new, managed, write.manager)?;
+    cap(&mut managed);
+    Ok(managed)
+}
+
+/// Ownership after `manager` made `new` from `live`.
+pub(super) fn owned_by_update(
+    write: &Write<'_>,
+    versions: &dyn Versions,
+    live: &Value,
+    new: &Value,
+    managed: Managed,
+    manager: &str,
+) -> Result<Managed, ManagedError> {
+    let failed = |error: crate::typed::SchemaError| ManagedError::Failed(error.to_string());
+    let node = versions
+        .schema(write.api_version)
+        .ok_or_else(|| ManagedError::Failed(format!("no schema for {}", write.api_version)))?;
+    let new = Seen::new(new, write.api_version, node).map_err(failed)?;
+    let live = Seen::new(live, write.api_version, node).map_err(failed)?;
+    let mut managed = reconcile(&live, managed, versions)?;
+    let nobody = Manager::default();
+    let changed = take_over(&live, &new, &mut managed, versions, &nobody, true, write.ignored)?;
+    let mut set = changed.modified.union(&changed.added);
+    if let Some(ignored) = write.ignored {
+        set = set.recursive_difference(ignored);
+    }
+    let set = strip(&set);
+    if !set.is_empty() {
+        let manager = Manager {
+            name: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
+            operation: "Update".to_owned(),
+            api_version: write.api_version.to_owned(),
+            subresource: write.subresource.to_owned(),
+            time: None,
+        };
+        let before = managed.get(&manager).map_or_else(Set::default, |owned| owned.set.clone());
+        let owned = Owned {
+            set: set.union(&before),
+            api_version: write.api_version.to_owned(),
+            applied: false,
+            time: Some(write.now.to_owned()),
+        };
+        managed.insert(manager, owned);
+    }
+    Ok(managed)
+}
+
+/// Merges the oldest update entries when there are too many.
+fn cap(managed: &mut Managed) {
+    let mut updaters: Vec<Manager> =
+        managed.iter().filter(|(_, owned)| !owned.applied).map(|(manager, _)| manager.clone()).collect();
+    let mut left = updaters.len();
+    if left <= MAX_UPDATE_MANAGERS {
+        return;
+    }
+    updaters.sort_by_cached_key(|manager| {
+        (managed.get(manager).and_then(|owned| owned.time.clone()), manager.clone())
+    });
+    let mut first_of: BTreeMap<String, Manager> = BTreeMap::new();
+    for manager in updaters {
+        if left <= MAX_UPDATE_MANAGERS {
+            break;
+        }
+        let Some(owned) = managed.get(&manager).cloned() else { continue };
+        let Some(first) = first_of.get(&owned.api_version) else {
+            first_of.insert(owned.api_version.clone(), manager);
+            continue;
+        };
+        let bucket = Manager {
+            name: ANCIENT.to_owned(),
+            operation: "Update".to_owned(),
+            api_version: owned.api_version.clone(),
+            ..Manager::default()
+        };
+        if !managed.contains_key(&bucket)
+            && let Some(oldest) = managed.remove(first)
+        {
+            managed.insert(bucket.clone(), oldest);
+        }
+        let before = managed.get(&bucket).map_or_else(Set::default, |bucket| bucket.set.clone());
+        managed.remove(&manager);
+        managed.insert(bucket, Owned { set: owned.set.union(&before), ..owned });
+        left -= 1;
+    }
+}

@@ -1,0 +1,159 @@
+//! Taking fields from those whose values were changed, and giving them to who changed them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    fields::Set,
+    schema::Node,
+    typed::{self, Comparison},
+};
+
+use super::{
+    Conflicts, ManagedError, Versions, conflict,
+    entries::{Managed, Manager, Owned},
+};
+
+/// An object in a version, seen by its schema.
+#[derive(Debug, Clone)]
+pub(super) struct Seen<'a> {
+    pub(super) value: Value,
+    pub(super) api_version: String,
+    pub(super) node: Node<'a>,
+}
+
+pub(super) enum Converted<'a> {
+    Yes(Seen<'a>),
+    /// The version is not served any more.
+    Gone,
+}
+
+impl<'a> Seen<'a> {
+    /// Sees an object of a version; built-in kinds get the zero values that they always have.
+    pub(super) fn new(value: &Value, api_version: &str, node: Node<'a>) -> Result<Self, typed::SchemaError> {
+        let value = match node {
+            Node::Type(def) => typed::inflate(value, def),
+            _ => value.clone(),
+        };
+        typed::validate(&value, node, true)?;
+        Ok(Self { value, api_version: api_version.to_owned(), node })
+    }
+
+    pub(super) fn convert(
+        &self,
+        versions: &'a dyn Versions,
+        to: &str,
+    ) -> Result<Converted<'a>, ManagedError> {
+        if to == self.api_version {
+            return Ok(Converted::Yes(self.clone()));
+        }
+        let Some(node) = versions.schema(to) else { return Ok(Converted::Gone) };
+        let value = versions.convert(&self.value, to).map_err(ManagedError::Failed)?;
+        Self::new(&value, to, node)
+            .map(Converted::Yes)
+            .map_err(|error| ManagedError::Failed(error.to_string()))
+    }
+}
+
+/// Field sets written under an older schema, brought to today's; entries of versions that are gone are dropped.
+pub(super) fn reconcile(
+    live: &Seen<'_>,
+    managed: Managed,
+    versions: &dyn Versions,
+) -> Result<Managed, ManagedError> {
+    let mut result = Managed::new();
+    for (manager, mut owned) in managed {
+        if let Converted::Yes(seen) = live.convert(versions, &owned.api_version)? {
+            if let Some(set) = typed::reconcile(&owned.set, seen.node) {
+                owned.set = set;
+            }
+            result.insert(manager, owned);
+        }
+    }
+    Ok(result)
+}
+
+/// What a change takes from others: `Err` lists conflicts, unless `force`. Returns what changed.
+pub(super) fn take_over(
+    old: &Seen<'_>,
+    new: &Seen<'_>,
+    managed: &mut Managed,
+    versions: &dyn Versions,
+    except: &Manager,
+    force: bool,
+    ignored: Option<&Set>,
+) -> Result<Comparison, ManagedError> {
+    let plain = typed::compare(&old.value, &new.value, old.node);
+    let changed = ignored.map_or_else(|| plain.clone(), |ignored| plain.clone().without(ignored));
+    let mut by_version: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
+    by_version.insert(old.api_version.clone(), Some(changed.clone()));
+
+    let mut conflicts = Managed::new();
+    let mut gone = Vec::new();
+    let mut removed: Vec<(Manager, Set)> = Vec::new();
+    for (manager, owned) in managed.iter() {
+        if manager == except {
+            continue;
+        }
+        if !by_version.contains_key(&owned.api_version) {
+            let both =
+                (old.convert(versions, &owned.api_version)?, new.convert(versions, &owned.api_version)?);
+            let comparison = match both {
+                (Converted::Yes(old), Converted::Yes(new)) => {
+                    Some(typed::compare(&old.value, &new.value, old.node))
+                }
+                _ => None,
+            };
+            by_version.insert(owned.api_version.clone(), comparison);
+        }
+        let Some(Some(comparison)) = by_version.get(&owned.api_version) else {
+            gone.push(manager.clone());
+            continue;
+        };
+        let taken = owned.set.intersection(&comparison.modified.union(&comparison.added));
+        if !taken.is_empty() {
+            conflicts.insert(manager.clone(), Owned { set: taken, ..owned.clone() });
+        }
+        if !comparison.removed.is_empty() {
+            removed.push((manager.clone(), comparison.removed.clone()));
+        }
+    }
+    if !force && !conflicts.is_empty() {
+        let conflicts: Conflicts = conflict::of(&conflicts);
+        return Err(ManagedError::Conflict(conflicts));
+    }
+    for manager in gone {
+        managed.remove(&manager);
+    }
+    let lost = conflicts.into_iter().map(|(manager, owned)| (manager, owned.set)).chain(removed);
+    for (manager, set) in lost {
+        if let Some(owned) = managed.get_mut(&manager) {
+            owned.set = owned.set.difference(&set);
+        }
+    }
+    managed.retain(|_, owned| !owned.set.is_empty());
+    Ok(changed)
+}
+
+/// Paths that are nobody's: identity and what the server keeps.
+pub(super) fn strip(set: &Set) -> Set {
+    let mut stripped = Set::default();
+    for path in [
+        &["apiVersion"][..],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ] {
+        stripped.insert(&crate::fields::Path::of_fields(path).0);
+    }
+    set.difference(&stripped)
+}
