@@ -15,7 +15,7 @@ pub mod openapi;
 mod prune;
 mod structural;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod validate;
 
 use std::{

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// A file of the recordings; none, loudly, where they are not available.
-fn golden(name: &str) -> Option<Value> {
+pub(crate) fn golden(name: &str) -> Option<Value> {
     let root = env::var_os("LONGBOAT_GOLDEN").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
         PathBuf::from,
@@ -27,7 +27,7 @@ fn golden(name: &str) -> Option<Value> {
     Some(serde_saphyr::from_str(&text).unwrap())
 }
 
-fn causes(found: &[crate::status::Cause]) -> Vec<(String, String, String)> {
+pub(crate) fn causes(found: &[crate::status::Cause]) -> Vec<(String, String, String)> {
     let mut all: Vec<_> = found
         .iter()
         .map(|cause| (cause.field.clone(), cause.reason.to_owned(), cause.message.clone()))
@@ -36,7 +36,7 @@ fn causes(found: &[crate::status::Cause]) -> Vec<(String, String, String)> {
     all
 }
 
-fn recorded(response: &Value) -> Vec<(String, String, String)> {
+pub(crate) fn recorded(response: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut all: Vec<_> = response["body"]["details"]["causes"]
         .as_array()

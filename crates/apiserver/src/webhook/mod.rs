@@ -5,6 +5,8 @@ pub(crate) mod config;
 mod conversion;
 mod hooks;
 mod outgoing;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 

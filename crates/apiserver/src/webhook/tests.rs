@@ -1,0 +1,36 @@
+//! Configurations as the reference judges them.
+
+use serde_json::{Value, json};
+
+use super::config::{default, selects, validate};
+use crate::schema::tests::{causes, golden, recorded};
+
+#[test]
+fn configurations_are_defaulted_and_refused_as_recorded() {
+    let Some(scenario) = golden("wh-config.yaml") else { return };
+    for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
+        if step["request"]["method"] != "POST" {
+            continue;
+        }
+        let mut config = step["request"]["body"].clone();
+        default(&mut config);
+        assert_eq!(causes(&validate(&config)), recorded(&step["response"]), "step {index}");
+        if step["response"]["code"] == 201 {
+            assert_eq!(config["webhooks"], step["response"]["body"]["webhooks"], "step {index}");
+        }
+    }
+}
+
+#[test]
+fn selectors_match_labels() {
+    let labels = json!({"a": "1", "b": "2"});
+    let labels = labels.as_object().unwrap();
+    let matches = |selector: Value| selects(&selector, labels);
+    assert!(matches(json!({})));
+    assert!(matches(json!({"matchLabels": {"a": "1"}})));
+    assert!(!matches(json!({"matchLabels": {"a": "2"}})));
+    assert!(matches(json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "3"]}]})));
+    assert!(!matches(json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]})));
+    assert!(matches(json!({"matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["1"]}]})));
+    assert!(!matches(json!({"matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]})));
+}
