@@ -35,5 +35,8 @@ pub use plan::{Plan, children, finalization};
 pub use problem::{Phase, PlanError, Problem};
 pub use scheduler::{TransformError, VersionError};
 pub use snapshot::{Capabilities, Objects, Snapshot};
-pub use status::{Outcome, status};
+pub use status::{Pass, status};
 pub use workload::{CertificateRequest, StorageError};
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Routing by the model that a header names (contract/03 §4.3).
 
 use longboat_api::{annotations::MODEL_BASED_ROUTING, foreign::httproute::HTTPRouteSpec};
-use longboat_compose::platform::ModelBasedRoutingMode;
+use longboat_compose::platform::ModelRouting;
 
 use crate::context::Context;
 
@@ -10,7 +10,7 @@ pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) {
     if enabled(context) {
         return;
     }
-    let header = &context.snapshot.platform.ingress.model_based_routing_header_name;
+    let header = &context.snapshot.platform.ingress.model_header;
     for rule in &mut spec.rules {
         rule.matches.retain(|found| !found.headers.iter().any(|candidate| candidate.name == *header));
     }
@@ -21,13 +21,13 @@ pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) {
 fn enabled(context: &Context) -> bool {
     let ingress = &context.snapshot.platform.ingress;
     let marked = context.spec.workload.annotations.get(MODEL_BASED_ROUTING).is_some_and(|value| value == "true");
-    if ingress.model_based_routing_header_name.is_empty() || !marked {
+    if ingress.model_header.is_empty() || !marked {
         return false;
     }
-    match ingress.model_based_routing_mode {
-        ModelBasedRoutingMode::Disabled => false,
-        ModelBasedRoutingMode::Forced => true,
-        ModelBasedRoutingMode::Enabled => !vetoed(context),
+    match ingress.model_routing {
+        ModelRouting::Disabled => false,
+        ModelRouting::Forced => true,
+        ModelRouting::Enabled => !vetoed(context),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<D
 
 fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -> Result<(), String> {
     let ingress = &context.snapshot.platform.ingress;
-    let paths = paths(route, &ingress.model_based_routing_header_name);
+    let paths = paths(route, &ingress.model_header);
     for parent in &route.spec.parent_refs {
         let namespace = gateway::namespace_of(parent, route, context.namespace);
         let gateway = context

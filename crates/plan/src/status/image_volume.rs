@@ -4,13 +4,13 @@ use longboat_api::{
     conditions::{Conditions, types},
     reasons::condition::{IMAGE_VOLUME_ALPHA, IMAGE_VOLUME_SUB_PATH_UNSUPPORTED, IMAGE_VOLUME_UNSUPPORTED},
 };
-use longboat_compose::platform::OciModelMode;
+use longboat_compose::platform::OciMode;
 
-use crate::{context::Context, workload};
+use crate::context::Context;
 
 /// Reports only where the platform mounts model images as volumes, and the cluster's version says that it cannot.
 pub(super) fn report(context: &Context, conditions: &mut Conditions) {
-    let native = workload::oci_mode(&context.snapshot.platform) == Some(OciModelMode::Native);
+    let native = context.snapshot.platform.storage.oci_mode == Some(OciMode::Native);
     let version = context.snapshot.capabilities.kubernetes.filter(|_| native);
     let Some((major, minor)) = version.filter(|version| *version < (1, 35)) else {
         conditions.clear(types::OCI_IMAGE_VOLUME_COMPATIBLE);

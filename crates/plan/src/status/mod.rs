@@ -14,10 +14,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::{
-    conditions::{ConditionStatus, Conditions, ROUTER, SERVICE, WORKLOADS, groom, types},
-    reasons::condition::{NEW_OBSERVED_GENERATION_FAILURE, STOPPED},
-    v1alpha2::{AppliedConfig, LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
+    conditions::{Conditions, ROUTER, SERVICE, WORKLOADS, groom, types},
+    reasons::condition::NEW_OBSERVED_GENERATION_FAILURE,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
 };
+
+use longboat_compose::outcome as compose;
 
 use crate::{
     children::{Applied, Children},
@@ -28,52 +30,33 @@ use crate::{
 
 /// How far one pass over a service got.
 #[derive(Clone, Copy, Debug)]
-pub enum Outcome<'a> {
-    /// The layers did not compose, or the result was refused: nothing was planned.
-    NotComposed {
-        /// False, or Unknown where it could not be checked.
-        status: ConditionStatus,
-        /// Reason of `PresetsCombined`.
-        reason: &'a str,
-        /// Its message.
-        message: &'a str,
-        /// The configs that were merged, where merging is not what failed.
-        applied_configs: &'a [AppliedConfig],
-    },
-    /// The service is stopped, and so it does not matter that it does not compose.
-    StoppedUncomposed {
-        /// Why it does not compose.
-        warning: &'a str,
-    },
-    /// The service was planned, and applied as far as possible.
-    Planned {
-        /// The composed spec.
-        spec: &'a LLMInferenceServiceSpec,
-        /// The configs that were merged, lowest precedence first.
-        applied_configs: &'a [AppliedConfig],
-        /// What planning or applying stopped at.
-        problem: Option<&'a Problem>,
-    },
+pub struct Pass<'a> {
+    /// What composing, and checking what it gave, came to.
+    pub presets: &'a compose::Outcome,
+    /// The preset names that the service keeps across upgrades of the platform, for `status.annotations`.
+    pub pins: &'a BTreeMap<String, String>,
+    /// The spec that was planned, unless composing left nothing to plan.
+    pub spec: Option<&'a LLMInferenceServiceSpec>,
+    /// What planning or applying stopped at.
+    pub problem: Option<&'a Problem>,
 }
 
 /// The status to report. The shell writes it if it differs from the stored one.
 ///
-/// `pins` are the preset names that the service keeps across upgrades of the platform, for `status.annotations`.
 /// Conditions that say what they said before keep their time; all others get `now`.
 ///
 /// # Errors
 /// When the service was never stored.
 pub fn status(
     service: &LLMInferenceService,
-    pins: &BTreeMap<String, String>,
-    outcome: Outcome,
+    pass: Pass,
     applied: &Children<Applied>,
     snapshot: &Snapshot,
     now: Timestamp,
 ) -> Result<LLMInferenceServiceStatus, PlanError> {
     let before = service.status.clone().unwrap_or_default();
     let mut status = before.clone();
-    status.annotations.extend(pins.clone());
+    status.annotations.extend(pass.pins.clone());
     let mut list = std::mem::take(&mut status.conditions);
     let mut conditions = Conditions::new(SERVICE, &mut list, now);
     conditions.initialize();
@@ -83,41 +66,34 @@ pub fn status(
         conditions.mark_unknown(types::READY, NEW_OBSERVED_GENERATION_FAILURE, message);
     }
 
-    let context = |spec| Context::new(service, spec, snapshot);
-    match outcome {
-        Outcome::NotComposed { status: verdict, reason, message, applied_configs } => {
-            status.applied_configs = applied_configs.to_vec();
-            if verdict == ConditionStatus::Unknown {
-                conditions.mark_unknown(types::PRESETS_COMBINED, reason, message);
-            } else {
-                conditions.mark_false(types::PRESETS_COMBINED, reason, message);
-            }
-        }
-        Outcome::StoppedUncomposed { warning } => {
-            let message = format!("Service is stopped with warning: {warning}");
-            conditions.mark_false(types::PRESETS_COMBINED, STOPPED, &message);
+    presets(pass.presets, &mut status, &mut conditions);
+    if let Some(spec) = pass.spec {
+        let context = Context::new(service, spec, snapshot)?;
+        image_volume::report(&context, &mut conditions);
+        if context.stopped() {
             stopped::report(&mut status, &mut conditions);
-        }
-        Outcome::Planned { spec, applied_configs, problem } => {
-            let context = context(spec)?;
-            status.applied_configs = applied_configs.to_vec();
-            conditions.mark_true(types::PRESETS_COMBINED);
-            image_volume::report(&context, &mut conditions);
-            if context.stopped() {
-                stopped::report(&mut status, &mut conditions);
-                if let Some(problem) = problem {
-                    conditions.mark_false(problem.condition, problem.reason, &problem.message);
-                }
-            } else {
-                let world = World { context, applied };
-                report(&world, problem, &mut status, &mut conditions);
-            }
+        } else {
+            let world = World { context, applied };
+            report(&world, pass.problem, &mut status, &mut conditions);
         }
     }
     status.conditions = list;
     status.observed_generation = generation;
     groom(&mut status.conditions, &before.conditions, now);
     Ok(status)
+}
+
+fn presets(outcome: &compose::Outcome, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) {
+    match outcome.status {
+        "True" => conditions.mark_true(types::PRESETS_COMBINED),
+        "False" => conditions.mark_false(types::PRESETS_COMBINED, outcome.reason, &outcome.message),
+        _ => conditions.mark_unknown(types::PRESETS_COMBINED, outcome.reason, &outcome.message),
+    }
+    match &outcome.applied {
+        compose::Applied::Keep => {}
+        compose::Applied::Clear => status.applied_configs.clear(),
+        compose::Applied::Set(configs) => status.applied_configs.clone_from(configs),
+    }
 }
 
 /// The service and what was read back of it.

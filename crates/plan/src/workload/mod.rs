@@ -11,8 +11,6 @@ mod tls_secret;
 pub use storage::StorageError;
 pub use tls_secret::CertificateRequest;
 
-pub(crate) use storage::oci_mode;
-
 use crate::{context::Context, draft::Draft, problem::Problem, scope};
 
 /// Plans the workload in the order in which it is written; what was planned before a problem stays planned.

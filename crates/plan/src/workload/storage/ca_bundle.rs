@@ -19,21 +19,21 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
     let env = |name: &str| {
         container.env.iter().flatten().find(|variable| variable.name == name).and_then(|variable| variable.value.clone())
     };
-    let storage = &attachment.platform.storage_initializer;
+    let storage = &attachment.platform.storage;
     let named = env("AWS_CA_BUNDLE_CONFIGMAP").filter(|name| !name.is_empty());
-    if named.is_none() && storage.ca_bundle_config_map_name.is_empty() {
+    if named.is_none() && storage.ca_bundle_config_map.is_empty() {
         return;
     }
     let config_map = named.unwrap_or_else(|| {
         if attachment.namespace == attachment.system_namespace {
-            storage.ca_bundle_config_map_name.clone()
+            storage.ca_bundle_config_map.clone()
         } else {
             COPY.to_owned()
         }
     });
     let path = env("AWS_CA_BUNDLE")
         .and_then(|file| file.rsplit_once('/').map(|(directory, _)| directory.to_owned()))
-        .or_else(|| Some(storage.ca_bundle_volume_mount_path.clone()).filter(|path| !path.is_empty()))
+        .or_else(|| Some(storage.ca_bundle_mount_path.clone()).filter(|path| !path.is_empty()))
         .unwrap_or_else(|| DEFAULT_PATH.to_owned());
     add_env(container, "CA_BUNDLE_CONFIGMAP_NAME", &config_map);
     add_env(container, "CA_BUNDLE_VOLUME_MOUNT_POINT", &path);
@@ -50,7 +50,7 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
 /// When the platform names a bundle that does not exist, or has no certificates in it.
 pub(crate) fn copy(context: &Context) -> Result<Option<ConfigMap>, String> {
     let snapshot = context.snapshot;
-    let name = &snapshot.platform.storage_initializer.ca_bundle_config_map_name;
+    let name = &snapshot.platform.storage.ca_bundle_config_map;
     if name.is_empty() || context.namespace == snapshot.system_namespace {
         return Ok(None);
     }

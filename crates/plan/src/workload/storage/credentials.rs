@@ -54,11 +54,11 @@ fn add_secret(pod: &mut PodSpec, container: &mut Container, name: &str, secret: 
     let or = |configured: &str, fallback: &str| {
         if configured.is_empty() { fallback.to_owned() } else { configured.to_owned() }
     };
-    let s3_secret_key = or(&credentials.s3.secret_access_key_name, "awsSecretAccessKey");
-    let gcs_file = or(&credentials.gcs_credential_file_name, "gcloud-application-credentials.json");
+    let s3_secret_key = or(&credentials.s3.s3_secret_access_key_name, "awsSecretAccessKey");
+    let gcs_file = or(&credentials.gcs.gcs_credential_file_name, "gcloud-application-credentials.json");
 
     if has(&s3_secret_key) {
-        let s3_key_id = or(&credentials.s3.access_key_id_name, "awsAccessKeyID");
+        let s3_key_id = or(&credentials.s3.s3_access_key_id_name, "awsAccessKeyID");
         set_env(container, from_secret("AWS_ACCESS_KEY_ID", name, &s3_key_id));
         set_env(container, from_secret("AWS_SECRET_ACCESS_KEY", name, &s3_secret_key));
         let annotations = secret.metadata.annotations.as_ref();

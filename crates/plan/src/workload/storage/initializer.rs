@@ -67,7 +67,7 @@ pub(super) fn attach(
 }
 
 fn managed(uri: &str, attachment: &Attachment) -> Container {
-    let storage = &attachment.platform.storage_initializer;
+    let storage = &attachment.platform.storage;
     let image = attachment
         .live
         .and_then(initializer)

@@ -20,7 +20,6 @@ use thiserror::Error;
 use crate::{event::PlannedEvent, snapshot::Objects};
 
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
-pub(crate) use oci::mode as oci_mode;
 
 /// The container that serves the model.
 pub(crate) const MAIN: &str = "main";

@@ -7,7 +7,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
-use longboat_compose::platform::{OciModelMode, Platform};
+use longboat_compose::platform::{OciMode, Platform};
 
 use super::{MAIN, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
 
@@ -19,19 +19,11 @@ const IMAGE_VOLUME: &str = "mnt-models";
 
 /// Attaches an image in the mode that the platform chose.
 pub(super) fn attach(pod: &mut PodSpec, image: &str, platform: &Platform) -> Result<(), StorageError> {
-    match mode(platform) {
-        Some(OciModelMode::Native) => attach_native(pod, image),
-        Some(OciModelMode::Modelcar | OciModelMode::Fetch) => attach_modelcar(pod, image, platform),
+    match platform.storage.oci_mode {
+        Some(OciMode::Native) => attach_native(pod, image),
+        Some(OciMode::Modelcar | OciMode::Fetch) => attach_modelcar(pod, image, platform),
         None => Err(StorageError::OciDisabled),
     }
-}
-
-/// How images become models on this platform; none where that is switched off.
-pub(crate) fn mode(platform: &Platform) -> Option<OciModelMode> {
-    let storage = &platform.storage_initializer;
-    storage.oci_model_mode.or_else(|| {
-        (storage.enable_modelcar || storage.enable_oci_model_support).then_some(OciModelMode::Modelcar)
-    })
 }
 
 /// An image volume: the kubelet pulls and mounts it.
@@ -59,7 +51,7 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
     if pod.containers.iter().any(|container| container.name == MODELCAR) {
         return Ok(());
     }
-    let storage = &platform.storage_initializer;
+    let storage = &platform.storage;
     let Some(main) = container_mut(pod, MAIN) else { return Err(StorageError::NoMainContainer) };
     let mount = || VolumeMount { name: SHARED.into(), mount_path: SHARED_PATH.into(), ..VolumeMount::default() };
     let env = main.env.get_or_insert_default();
@@ -68,13 +60,13 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
         None => env.push(EnvVar { name: "MODEL_INIT_MODE".into(), value: Some("async".into()), value_from: None }),
     }
     add_mount(main, mount());
-    if let Some(uid) = storage.uid_modelcar {
+    if let Some(uid) = storage.modelcar_uid {
         main.security_context.get_or_insert_default().run_as_user = Some(uid);
     }
 
     let quantities = || {
-        [("cpu", &storage.cpu_modelcar), ("memory", &storage.memory_modelcar)]
-            .map(|(name, amount)| (name.to_owned(), Quantity(amount.clone())))
+        [("cpu", &storage.modelcar_cpu, "10m"), ("memory", &storage.modelcar_memory, "15Mi")]
+            .map(|(name, amount, default)| (name.to_owned(), Quantity(amount.as_deref().unwrap_or(default).to_owned())))
             .into()
     };
     let container = |name: &str, script: String| Container {
@@ -93,7 +85,7 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
     let mut server = container(MODELCAR, format!("ln -sf /proc/$$$$/root/models {MODEL_PATH} && sleep infinity"));
     server.volume_mounts = Some(vec![mount()]);
     server.security_context =
-        storage.uid_modelcar.map(|uid| SecurityContext { run_as_user: Some(uid), ..SecurityContext::default() });
+        storage.modelcar_uid.map(|uid| SecurityContext { run_as_user: Some(uid), ..SecurityContext::default() });
     let check = container(
         "modelcar-init",
         format!(

@@ -38,8 +38,8 @@ impl Source<'_> {
                 env.push(literal(name, &value));
             }
         };
-        if let Some(endpoint) = self.setting("endpoint", "S3_ENDPOINT", &platform.endpoint) {
-            let configured = self.setting("usehttps", "S3_USE_HTTPS", &platform.use_https);
+        if let Some(endpoint) = self.setting("endpoint", "S3_ENDPOINT", &platform.s3_endpoint) {
+            let configured = self.setting("usehttps", "S3_USE_HTTPS", &platform.s3_use_https);
             let (use_https, host) = match endpoint.split_once("://") {
                 Some(("https", host)) => (Some("1".to_owned()), host),
                 Some(("http", host)) => (Some("0".to_owned()), host),
@@ -51,21 +51,21 @@ impl Source<'_> {
             add("S3_ENDPOINT", Some(host.to_owned()));
             add("AWS_ENDPOINT_URL", Some(url));
         }
-        add("S3_VERIFY_SSL", self.setting("verifyssl", "S3_VERIFY_SSL", &platform.verify_ssl));
+        add("S3_VERIFY_SSL", self.setting("verifyssl", "S3_VERIFY_SSL", &platform.s3_verify_ssl));
         add(
             "awsAnonymousCredential",
-            self.setting("useanoncredential", "awsAnonymousCredential", &platform.use_anonymous_credential),
+            self.setting("useanoncredential", "awsAnonymousCredential", &platform.s3_use_anonymous_credential),
         );
-        add("AWS_DEFAULT_REGION", self.setting("region", "AWS_DEFAULT_REGION", &platform.region));
+        add("AWS_DEFAULT_REGION", self.setting("region", "AWS_DEFAULT_REGION", &platform.s3_region));
         add(
             "S3_USER_VIRTUAL_BUCKET",
-            self.setting("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.use_virtual_bucket),
+            self.setting("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.s3_use_virtual_bucket),
         );
-        add("S3_USE_ACCELERATE", self.setting("useaccelerate", "S3_USE_ACCELERATE", &platform.use_accelerate));
-        add("AWS_CA_BUNDLE", self.setting("cabundle", "AWS_CA_BUNDLE", &platform.ca_bundle));
+        add("S3_USE_ACCELERATE", self.setting("useaccelerate", "S3_USE_ACCELERATE", &platform.s3_use_accelerate));
+        add("AWS_CA_BUNDLE", self.setting("cabundle", "AWS_CA_BUNDLE", &platform.s3_ca_bundle));
         add(
             "AWS_CA_BUNDLE_CONFIGMAP",
-            self.setting("cabundle-configmap", "AWS_CA_BUNDLE_CONFIGMAP", &platform.ca_bundle_config_map),
+            self.setting("cabundle-configmap", "AWS_CA_BUNDLE_CONFIGMAP", &platform.s3_ca_bundle_config_map),
         );
         env
     }

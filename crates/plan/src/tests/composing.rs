@@ -1,0 +1,71 @@
+//! Composing for the world of a test.
+
+use std::collections::BTreeMap;
+
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_compose::{
+    ConfigSource, Inputs, Layer, PresetNames, compose as compose_layers,
+    outcome::{DryRun, Outcome},
+    platform::Platform,
+};
+use serde_json::Value;
+
+use super::{SYSTEM_NAMESPACE, world::World};
+
+/// What composing came to, and what to plan, if anything.
+pub(super) struct Composed {
+    pub(super) outcome: Outcome,
+    pub(super) spec: Option<LLMInferenceServiceSpec>,
+}
+
+pub(super) fn platform(config_map: &Value) -> Platform {
+    let data: BTreeMap<String, String> = serde_json::from_value(config_map["data"].clone()).unwrap();
+    Platform::parse(&data, SYSTEM_NAMESPACE).unwrap()
+}
+
+pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
+    PresetNames::default().pin(service.status.as_ref().map(|status| &status.annotations))
+}
+
+/// The layers of a world.
+struct Configs<'a>(&'a World);
+
+impl ConfigSource for Configs<'_> {
+    fn get(&self, namespace: &str, name: &str) -> Option<std::sync::Arc<Layer>> {
+        let config = self.0.configs.get(namespace, name)?;
+        Some(std::sync::Arc::new(Layer::new(config).unwrap()))
+    }
+}
+
+pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed {
+    let config_maps: BTreeMap<(String, String), BTreeMap<String, String>> = world
+        .snapshot
+        .config_maps
+        .iter()
+        .map(|map| {
+            let metadata = &map.metadata;
+            let key = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+            (key, map.data.clone().unwrap_or_default())
+        })
+        .collect();
+    let inputs = Inputs {
+        service,
+        configs: &Configs(world),
+        config_maps: &config_maps,
+        platform: &world.snapshot.platform,
+        system_namespace: SYSTEM_NAMESPACE,
+        preset_names: &PresetNames::default(),
+    };
+    let stopped = longboat_api::annotations::is_stopped(service.metadata.annotations.as_ref());
+    match compose_layers(&inputs) {
+        Ok(effective) => Composed {
+            outcome: Outcome::of_dry_run(&effective.applied, &DryRun::Accepted, stopped),
+            spec: Some(effective.spec),
+        },
+        Err(error) => {
+            let outcome = Outcome::of_error(&error, stopped);
+            let spec = outcome.use_own_spec.then(|| service.spec.clone());
+            Composed { outcome, spec }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Comparing what we made with what was recorded, leaf by leaf.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// One leaf that is not the same.
+#[derive(Clone, Debug)]
+pub(super) struct Difference {
+    pub(super) place: String,
+    pub(super) recorded: String,
+    pub(super) ours: String,
+}
+
+/// A difference that is meant.
+struct Meant {
+    case: &'static str,
+    place: &'static str,
+    recorded: &'static str,
+    reason: &'static str,
+}
+
+/// The list of meant differences.
+pub(super) struct MeantDifferences(Vec<Meant>);
+
+// === impl MeantDifferences ===
+
+impl MeantDifferences {
+    /// Reads `case | place | part of what was recorded | reason` lines; `*` stands for anything.
+    pub(super) fn read() -> Self {
+        let lines = include_str!("differences.txt").lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+        Self(
+            lines
+                .map(|line| {
+                    let parts: Vec<&str> = line.split(" | ").map(str::trim).collect();
+                    let [case, place, recorded, reason] = parts[..] else { panic!("four parts: {line}") };
+                    Meant { case, place, recorded, reason }
+                })
+                .collect(),
+        )
+    }
+
+    /// Why a difference is meant, if it is.
+    pub(super) fn reason(&self, case: &str, difference: &Difference) -> Option<&'static str> {
+        let fits = |pattern: &str, text: &str| match pattern.strip_suffix('*') {
+            Some(start) => text.starts_with(start),
+            None => text == pattern,
+        };
+        let meant = self.0.iter().find(|meant| {
+            fits(meant.case, case)
+                && (fits(meant.place, &difference.place)
+                    || meant.place.strip_prefix('*').is_some_and(|end| !end.is_empty() && difference.place.contains(end)))
+                && (meant.recorded == "*" || difference.recorded.contains(meant.recorded))
+        })?;
+        Some(meant.reason)
+    }
+}
+
+/// An object as it is recorded: without what differs from run to run.
+pub(super) fn normal_child(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"] {
+            metadata.remove(field);
+        }
+        for owner in metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten() {
+            owner["uid"] = "<uid>".into();
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            if let Some(time) = annotations.get_mut("certificates.kserve.io/expiration") {
+                *time = "<time>".into();
+            }
+        }
+    }
+    if object["kind"] == "Secret" {
+        for value in object["data"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            *value = "<data>".into();
+        }
+    }
+    if object["kind"] == "Service" {
+        let spec = object["spec"].as_object_mut().unwrap();
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    object
+}
+
+/// A status without times.
+pub(super) fn normal_status(mut status: Value) -> Value {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        condition.as_object_mut().unwrap().remove("lastTransitionTime");
+    }
+    // Conditions by type instead of by position, so that one more is one difference.
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let by_type: Map<String, Value> =
+        conditions.into_iter().map(|condition| (condition["type"].as_str().unwrap_or_default().to_owned(), condition)).collect();
+    status["conditions"] = Value::Object(by_type);
+    status
+}
+
+/// Every leaf in which two trees differ.
+pub(super) fn differences(place: &str, recorded: &Value, ours: &Value, found: &mut Vec<Difference>) {
+    match (recorded, ours) {
+        (Value::Object(left), Value::Object(right)) => {
+            for key in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+                let value = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
+                differences(&format!("{place}.{key}"), &value(left), &value(right), found);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            for position in 0..left.len().max(right.len()) {
+                let value = |list: &[Value]| list.get(position).cloned().unwrap_or(Value::Null);
+                differences(&format!("{place}[{position}]"), &value(left), &value(right), found);
+            }
+        }
+        _ if recorded == ours || (empty(recorded) && empty(ours)) => {}
+        _ if recorded.as_f64().is_some() && recorded.as_f64() == ours.as_f64() => {}
+        _ => found.push(Difference { place: place.into(), recorded: show(recorded), ours: show(ours) }),
+    }
+}
+
+fn empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

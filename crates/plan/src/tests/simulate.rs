@@ -1,0 +1,135 @@
+//! What other controllers would report: Deployments available, routes and pools accepted.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::apps::v1::{DeploymentCondition, DeploymentStatus},
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use longboat_api::foreign::{
+    httproute::{HTTPRouteStatus, RouteParentStatus},
+    inferencepool::{InferencePoolStatus, PoolParentReference, PoolParentStatus},
+    inferencepool_x::{InferencePoolStatus as OldPoolStatus, ParentGatewayReference, PoolStatus},
+    reference::ParentReference,
+};
+use serde_json::Value;
+
+use super::world::World;
+
+/// Makes the world of a namespace ready, but for what `how` says.
+pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
+    let only = how["only"].as_array();
+    let wanted = |kind: &str| only.is_none_or(|kinds| kinds.iter().any(|present| present == kind));
+    if wanted("Deployment") {
+        deployments(world, namespace, &how["deploy"]);
+    }
+    if wanted("HTTPRoute") {
+        routes(world, namespace, &how["route"]);
+    }
+    if wanted("InferencePool") {
+        pools(world, namespace, how);
+    }
+}
+
+/// Status, reason and message of a condition: as given, or the good news.
+fn words(how: &Value, type_: &str, reason: &str) -> [String; 3] {
+    let given = |position: usize| how[type_][position].as_str().unwrap_or_default().to_owned();
+    if how[type_].is_array() { [given(0), given(1), given(2)] } else { ["True".into(), reason.into(), String::new()] }
+}
+
+fn deployments(world: &mut World, namespace: &str, how: &Value) {
+    let all: Vec<_> = world.snapshot.deployments.in_namespace(namespace).cloned().collect();
+    for mut deployment in all {
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let available = how["availableReplicas"].as_i64().map_or(wanted, |count| i32::try_from(count).unwrap());
+        let condition = |type_: &str, reason: &str| {
+            let [status, reason, message] = words(how, type_, reason);
+            DeploymentCondition {
+                type_: type_.into(),
+                status,
+                reason: Some(reason),
+                message: Some(message),
+                ..DeploymentCondition::default()
+            }
+        };
+        deployment.status = Some(DeploymentStatus {
+            available_replicas: Some(available),
+            conditions: Some(vec![
+                condition("Progressing", "NewReplicaSetAvailable"),
+                condition("Available", "MinimumReplicasAvailable"),
+            ]),
+            ..DeploymentStatus::default()
+        });
+        world.snapshot.deployments.insert(Arc::new(deployment));
+    }
+}
+
+fn condition(how: &Value, type_: &str, generation: Option<i64>, now: Time) -> Condition {
+    let [status, reason, message] = words(how, type_, type_);
+    Condition { type_: type_.into(), status, reason, message, observed_generation: generation, last_transition_time: now }
+}
+
+fn routes(world: &mut World, namespace: &str, how: &Value) {
+    let now = Time(world.snapshot.now);
+    let all: Vec<_> = world.snapshot.http_routes.in_namespace(namespace).cloned().collect();
+    for mut route in all {
+        let seen = how["observedGeneration"].as_i64().or(route.metadata.generation);
+        let types = ["Accepted", "ResolvedRefs"].into_iter().filter(|type_| {
+            how["only"].as_array().is_none_or(|only| only.iter().any(|present| present == type_))
+        });
+        let conditions: Vec<_> = types.map(|type_| condition(how, type_, seen, now.clone())).collect();
+        let parents = route.spec.parent_refs.iter().map(|parent| RouteParentStatus {
+            parent_ref: parent.clone(),
+            controller_name: "golden/controller".into(),
+            conditions: conditions.clone(),
+        });
+        route.status = Some(HTTPRouteStatus { parents: parents.collect() });
+        world.snapshot.http_routes.insert(Arc::new(route));
+    }
+}
+
+fn pools(world: &mut World, namespace: &str, how: &Value) {
+    let now = Time(world.snapshot.now);
+    let mut gateways: Vec<ParentReference> =
+        world.snapshot.http_routes.in_namespace(namespace).flat_map(|route| route.spec.parent_refs.clone()).collect();
+    gateways.dedup_by(|a, b| a.name == b.name && a.namespace == b.namespace);
+    let of = |parent: &ParentReference| parent.namespace.clone().unwrap_or_else(|| namespace.to_owned());
+    let kinds: Vec<&str> = how["pools"].as_array().map_or(vec!["InferencePool"], |kinds| {
+        kinds.iter().filter_map(Value::as_str).collect()
+    });
+    if kinds.contains(&"InferencePool") {
+        let all: Vec<_> = world.snapshot.inference_pools.in_namespace(namespace).cloned().collect();
+        for mut pool in all {
+            let accepted = condition(&how["pool"], "Accepted", pool.metadata.generation, now.clone());
+            let parents = gateways.iter().map(|parent| PoolParentStatus {
+                conditions: vec![accepted.clone()],
+                parent_ref: PoolParentReference {
+                    group: Some("gateway.networking.k8s.io".into()),
+                    kind: "Gateway".into(),
+                    name: parent.name.clone(),
+                    namespace: of(parent),
+                },
+                controller_name: "golden/controller".into(),
+            });
+            pool.status = Some(InferencePoolStatus { parents: parents.collect() });
+            world.snapshot.inference_pools.insert(Arc::new(pool));
+        }
+    }
+    if kinds.contains(&"InferencePoolX") {
+        let all: Vec<_> = world.snapshot.inference_pools_x.in_namespace(namespace).cloned().collect();
+        for mut pool in all {
+            let accepted = condition(&how["pool"], "Accepted", pool.metadata.generation, now.clone());
+            let parent = gateways.iter().map(|parent| PoolStatus {
+                parent_ref: ParentGatewayReference {
+                    group: None,
+                    kind: None,
+                    name: parent.name.clone(),
+                    namespace: Some(of(parent)),
+                },
+                conditions: vec![accepted.clone()],
+            });
+            pool.status = Some(OldPoolStatus { parent: parent.collect() });
+            world.snapshot.inference_pools_x.insert(Arc::new(pool));
+        }
+    }
+}

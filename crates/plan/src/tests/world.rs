@@ -1,0 +1,367 @@
+//! A cluster small enough for a test: it stores what it is given, fills in defaults, and runs the controller's passes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Secret, Service},
+        rbac::v1::{ClusterRoleBinding, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
+};
+use longboat_api::{
+    foreign::{httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::composing;
+use crate::{
+    Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Pass, Plan, Snapshot,
+    server_defaults,
+};
+
+/// The cluster, and what happened in it.
+pub(super) struct World {
+    pub(super) snapshot: Snapshot,
+    pub(super) services: BTreeMap<(String, String), LLMInferenceService>,
+    pub(super) configs: Objects<LLMInferenceServiceConfig>,
+    /// The last certificate issued for each secret.
+    pub(super) certificates: BTreeMap<String, CertificateRequest>,
+    /// Writes of children since the world began.
+    pub(super) writes: Vec<String>,
+    serial: u32,
+}
+
+/// The features that a service asked for and that are not there yet.
+pub(super) type NotImplemented = Option<String>;
+
+// === impl World ===
+
+impl World {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            services: BTreeMap::new(),
+            configs: Objects::default(),
+            certificates: BTreeMap::new(),
+            writes: Vec::new(),
+            serial: 0,
+        }
+    }
+
+    fn next(&mut self) -> u32 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Stores an object as a user would: by create or PUT. Kinds that planning does not look at are ignored.
+    pub(super) fn put(&mut self, mut object: Value, namespace: &str) {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let group = object["apiVersion"].as_str().unwrap_or_default().split('/').next().unwrap_or_default().to_owned();
+        if object["metadata"]["namespace"].is_null() && !matches!(kind.as_str(), "GatewayClass" | "ClusterRoleBinding") {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        match (kind.as_str(), group.as_str()) {
+            ("LLMInferenceService", _) => self.put_service(parse(object)),
+            ("LLMInferenceServiceConfig", _) => self.configs.insert(Arc::new(parse(object))),
+            ("Secret", _) => {
+                let mut secret: Secret = parse(object);
+                for (key, text) in secret.string_data.take().into_iter().flatten() {
+                    secret.data.get_or_insert_default().insert(key, k8s_openapi::ByteString(text.into_bytes()));
+                }
+                self.store(secret);
+            }
+            ("HTTPRoute", _) => self.store::<HTTPRoute>(parse(object)),
+            ("InferencePool", "inference.networking.k8s.io") => self.store::<InferencePool>(parse(object)),
+            ("InferencePool", _) => self.store::<inferencepool_x::InferencePool>(parse(object)),
+            ("Deployment", _) => self.store::<Deployment>(parse(object)),
+            ("Service", _) => self.store::<Service>(parse(object)),
+            ("ServiceAccount", _) => self.store::<k8s_openapi::api::core::v1::ServiceAccount>(parse(object)),
+            ("ConfigMap", _) => self.store::<k8s_openapi::api::core::v1::ConfigMap>(parse(object)),
+            ("Pod", _) => self.snapshot.pods.insert(Arc::new(parse(object))),
+            ("Gateway", _) => self.snapshot.gateways.insert(Arc::new(parse(object))),
+            ("GatewayClass", _) => self.snapshot.gateway_classes.insert(Arc::new(parse(object))),
+            _ => {}
+        }
+    }
+
+    fn put_service(&mut self, mut service: LLMInferenceService) {
+        let key = (service.metadata.namespace.clone().unwrap(), service.metadata.name.clone().unwrap());
+        match self.services.get(&key) {
+            Some(live) => {
+                let bump = i64::from(live.spec != service.spec);
+                service.metadata.uid.clone_from(&live.metadata.uid);
+                service.metadata.generation = live.metadata.generation.map(|generation| generation + bump);
+                service.status.clone_from(&live.status);
+            }
+            None => {
+                service.metadata.uid = Some(format!("uid-{}", self.next()));
+                service.metadata.generation = Some(1);
+            }
+        }
+        self.services.insert(key, service);
+    }
+
+    /// Stores a child or another object of a child's kind, with the server's defaults.
+    pub(super) fn store<K: Child + Stored>(&mut self, mut object: K) {
+        object.fill_in(self.serial + 1);
+        let metadata = object.metadata().clone();
+        let live = K::observed(&self.snapshot).get(&metadata.namespace.unwrap_or_default(), &metadata.name.unwrap()).cloned();
+        let generation = live.as_ref().map_or(1, |live| {
+            live.metadata().generation.unwrap_or(1) + i64::from(!object.same_spec(live))
+        });
+        if let Some(live) = &live {
+            object.keep_status(live);
+        }
+        let uid = live.and_then(|live| live.metadata().uid.clone()).unwrap_or_else(|| format!("uid-{}", self.serial + 1));
+        let serial = self.next();
+        let metadata = object.metadata_mut();
+        metadata.uid = Some(uid);
+        metadata.generation = Some(generation);
+        metadata.resource_version = Some(serial.to_string());
+        K::observed_mut(&mut self.snapshot).insert(Arc::new(object));
+    }
+
+    /// Deletes by kind and name.
+    pub(super) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+        let world = &mut self.snapshot;
+        match kind {
+            "HTTPRoute" => drop(world.http_routes.remove(namespace, name)),
+            "Deployment" => drop(world.deployments.remove(namespace, name)),
+            "Service" => drop(world.services.remove(namespace, name)),
+            "Secret" => drop(world.secrets.remove(namespace, name)),
+            "ServiceAccount" => drop(world.service_accounts.remove(namespace, name)),
+            "LLMInferenceServiceConfig" => drop(self.configs.remove(namespace, name)),
+            other => panic!("cannot delete a {other}"),
+        }
+    }
+
+    /// Passes over all services until nothing changes; the feature that some service lacks, if one does.
+    pub(super) fn settle(&mut self) -> NotImplemented {
+        let mut missing = None;
+        for _ in 0..12 {
+            let writes = self.writes.len();
+            let before: Vec<_> = self.services.values().map(|service| service.status.clone()).collect();
+            for key in self.services.keys().cloned().collect::<Vec<_>>() {
+                missing = missing.or(self.pass(&key));
+            }
+            let after: Vec<_> = self.services.values().map(|service| service.status.clone()).collect();
+            if writes == self.writes.len() && before == after {
+                return missing;
+            }
+        }
+        panic!("did not settle: {:?}", &self.writes[self.writes.len().saturating_sub(12)..]);
+    }
+
+    /// One pass over one service, as the controller makes it.
+    fn pass(&mut self, key: &(String, String)) -> NotImplemented {
+        let mut service = self.services[key].clone();
+        let now = self.snapshot.now;
+        let pins = composing::pins(&service);
+        let composed = composing::compose(self, &service);
+        let spec = composed.spec.as_ref();
+        let planned = spec.map(|spec| self.plan_and_apply(&service, spec));
+        let problem = planned.as_ref().and_then(|(plan, _)| plan.problem.as_ref());
+        let missing = problem.filter(|problem| problem.reason == "NotImplemented").map(|problem| problem.message.clone());
+        let nothing = Children::<Applied>::default();
+        let applied = planned.as_ref().map_or(&nothing, |(_, applied)| applied);
+        let pass = Pass { presets: &composed.outcome, pins: &pins, spec, problem };
+        let status = crate::status(&service, pass, applied, &self.snapshot, now);
+        service.status = Some(status.unwrap());
+        self.services.insert(key.clone(), service);
+        missing
+    }
+
+    fn plan_and_apply(
+        &mut self,
+        service: &LLMInferenceService,
+        spec: &longboat_api::v1alpha2::LLMInferenceServiceSpec,
+    ) -> (Plan, Children<Applied>) {
+        let mut plan = crate::children(service, spec, &self.snapshot).unwrap();
+        assert_eq!(plan, crate::children(service, spec, &self.snapshot).unwrap(), "planning is deterministic");
+        for request in &plan.certificates {
+            let (certificate, key) = issue(request, self.snapshot.now);
+            for secret in &mut plan.children.secrets {
+                request.fill(secret, &certificate, &key);
+            }
+            self.certificates.insert(request.secret.clone(), request.clone());
+        }
+        for object in &plan.remove {
+            self.remove(object);
+        }
+        let applied = self.apply(&plan.children);
+        (plan, applied)
+    }
+
+    fn apply<S>(&mut self, children: &Children<S>) -> Children<Applied> {
+        let mut applied = Children::<Applied>::default();
+        self.apply_kind::<k8s_openapi::api::core::v1::ConfigMap, S>(children, &mut applied);
+        self.apply_kind::<Secret, S>(children, &mut applied);
+        self.apply_kind::<k8s_openapi::api::core::v1::ServiceAccount, S>(children, &mut applied);
+        self.apply_kind::<k8s_openapi::api::rbac::v1::Role, S>(children, &mut applied);
+        self.apply_kind::<RoleBinding, S>(children, &mut applied);
+        self.apply_kind::<ClusterRoleBinding, S>(children, &mut applied);
+        self.apply_kind::<Deployment, S>(children, &mut applied);
+        self.apply_kind::<Service, S>(children, &mut applied);
+        self.apply_kind::<InferencePool, S>(children, &mut applied);
+        self.apply_kind::<inferencepool_x::InferencePool, S>(children, &mut applied);
+        self.apply_kind::<HTTPRoute, S>(children, &mut applied);
+        applied
+    }
+
+    fn apply_kind<K: Child + Stored, S>(&mut self, children: &Children<S>, applied: &mut Children<Applied>) {
+        for desired in K::of(children) {
+            let reference = desired.reference();
+            let live = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
+            let write = match &live {
+                None => Some(desired.clone()),
+                Some(live) if desired.differs(live) => {
+                    let mut desired = desired.clone();
+                    desired.carry_over(live);
+                    Some(desired)
+                }
+                Some(_) => None,
+            };
+            if let Some(object) = write {
+                self.writes.push(format!("{} {reference}", if live.is_some() { "Updated" } else { "Created" }));
+                self.store(object);
+            }
+            let stored = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
+            K::of_mut(applied).extend(stored);
+        }
+    }
+
+    fn remove(&mut self, object: &ObjectRef) {
+        self.writes.push(format!("Deleted {object}"));
+        let ObjectRef { kind, namespace, name } = object;
+        let world = &mut self.snapshot;
+        let found = match kind {
+            ChildKind::ConfigMap => world.config_maps.remove(namespace, name).is_some(),
+            ChildKind::Secret => world.secrets.remove(namespace, name).is_some(),
+            ChildKind::ServiceAccount => world.service_accounts.remove(namespace, name).is_some(),
+            ChildKind::Role => world.roles.remove(namespace, name).is_some(),
+            ChildKind::RoleBinding => world.role_bindings.remove(namespace, name).is_some(),
+            ChildKind::ClusterRoleBinding => world.cluster_role_bindings.remove(namespace, name).is_some(),
+            ChildKind::Deployment => world.deployments.remove(namespace, name).is_some(),
+            ChildKind::Service => world.services.remove(namespace, name).is_some(),
+            ChildKind::InferencePool => world.inference_pools.remove(namespace, name).is_some(),
+            ChildKind::InferencePoolX => world.inference_pools_x.remove(namespace, name).is_some(),
+            ChildKind::HTTPRoute => world.http_routes.remove(namespace, name).is_some(),
+        };
+        assert!(found, "only live objects are removed: {object}");
+    }
+}
+
+fn parse<T: DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+fn issue(request: &CertificateRequest, now: Timestamp) -> (String, String) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(request.dns_names.clone()).unwrap();
+    params.subject_alt_names.extend(request.addresses.iter().map(|address| rcgen::SanType::IpAddress(*address)));
+    assert!(params.not_after.unix_timestamp() > now.as_second(), "the default validity lasts");
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+/// What the server does to objects of a kind when they are stored.
+pub(super) trait Stored: Child {
+    fn observed_mut(snapshot: &mut Snapshot) -> &mut Objects<Self>;
+    fn fill_in(&mut self, _serial: u32) {}
+    fn keep_status(&mut self, _live: &Self) {}
+    fn same_spec(&self, _live: &Self) -> bool {
+        true
+    }
+}
+
+macro_rules! stored {
+    ($($kind:ty, $field:ident $({ $($body:tt)* })?;)*) => {
+        $(impl Stored for $kind {
+            fn observed_mut(snapshot: &mut Snapshot) -> &mut Objects<Self> {
+                &mut snapshot.$field
+            }
+            $($($body)*)?
+        })*
+    };
+}
+
+fn account_subjects(subjects: &mut Option<Vec<k8s_openapi::api::rbac::v1::Subject>>) {
+    for subject in subjects.iter_mut().flatten() {
+        subject.api_group = subject.api_group.take().filter(|group| !group.is_empty());
+    }
+}
+
+stored! {
+    k8s_openapi::api::core::v1::ConfigMap, config_maps;
+    Secret, secrets;
+    k8s_openapi::api::core::v1::ServiceAccount, service_accounts;
+    k8s_openapi::api::rbac::v1::Role, roles;
+    RoleBinding, role_bindings { fn fill_in(&mut self, _serial: u32) { account_subjects(&mut self.subjects); } };
+    ClusterRoleBinding, cluster_role_bindings { fn fill_in(&mut self, _serial: u32) { account_subjects(&mut self.subjects); } };
+    Deployment, deployments {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::deployment(self.spec.get_or_insert_default()); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+        fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
+    };
+    Service, services {
+        fn fill_in(&mut self, serial: u32) {
+            let spec = self.spec.get_or_insert_default();
+            server_defaults::service(spec);
+            let address = spec.cluster_ip.get_or_insert_with(|| format!("10.96.{}.{}", serial / 200, serial % 200 + 1)).clone();
+            spec.cluster_ips.get_or_insert_with(|| vec![address]);
+            spec.ip_families.get_or_insert_with(|| vec!["IPv4".into()]);
+            spec.ip_family_policy.get_or_insert_with(|| "SingleStack".into());
+        }
+    };
+    InferencePool, inference_pools {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::inference_pool(&mut self.spec); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+        fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
+    };
+    inferencepool_x::InferencePool, inference_pools_x {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::inference_pool_x(&mut self.spec); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+        fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
+    };
+    HTTPRoute, http_routes {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::http_route(&mut self.spec); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+        fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
+    };
+}
+
+impl World {
+    /// The children of a namespace by the file names that recordings give them.
+    pub(super) fn children(&self, namespace: &str, found: &mut BTreeMap<String, Value>) {
+        fn of<K: Child + serde::Serialize>(world: &World, namespace: &str, kind: &str, found: &mut BTreeMap<String, Value>) {
+            for object in K::observed(&world.snapshot).in_namespace(namespace) {
+                if is_child(object.metadata()) {
+                    let name = object.metadata().name.as_deref().unwrap_or_default();
+                    found.insert(format!("{kind}-{name}.yaml"), serde_json::to_value(object).unwrap());
+                }
+            }
+        }
+        of::<k8s_openapi::api::core::v1::ConfigMap>(self, namespace, "configmap", found);
+        of::<Secret>(self, namespace, "secret", found);
+        of::<k8s_openapi::api::core::v1::ServiceAccount>(self, namespace, "serviceaccount", found);
+        of::<k8s_openapi::api::rbac::v1::Role>(self, namespace, "role", found);
+        of::<RoleBinding>(self, namespace, "rolebinding", found);
+        of::<ClusterRoleBinding>(self, "", "clusterrolebinding", found);
+        of::<Deployment>(self, namespace, "deployment", found);
+        of::<Service>(self, namespace, "service", found);
+        of::<InferencePool>(self, namespace, "inferencepool", found);
+        of::<inferencepool_x::InferencePool>(self, namespace, "inferencepool.x-k8s.io", found);
+        of::<HTTPRoute>(self, namespace, "httproute", found);
+    }
+}
+
+/// Inputs have neither an owner nor the name of a child without one.
+fn is_child(metadata: &ObjectMeta) -> bool {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let unowned = name.ends_with("-epp-auth-rb") || name == "global-ca-bundle" || metadata.namespace.is_none();
+    unowned || metadata.owner_references.is_some()
+}
