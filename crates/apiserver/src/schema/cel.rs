@@ -312,7 +312,7 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
             // `1.0` is a valid integer on the wire.
             number.as_i64().or_else(|| number.as_f64().and_then(whole)).map_or_else(|| plain(value), Cel::Int)
         }
-        Value::String(text) => {
+        Value::String(_) => {
             let format = schema.bounds.as_ref().and_then(|b| b.format.as_deref());
             let function = match format {
                 Some("date-time" | "datetime") => TIMESTAMP.get_or_init(|| Program::compile("timestamp(self)").ok()),

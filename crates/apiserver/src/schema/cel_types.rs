@@ -54,7 +54,7 @@ fn walk<'s>(
             None if internal(name) || TYPE_NAMES.contains(&name.as_str()) || SPACES.contains(&name.as_str()) => {
                 Ok(None)
             }
-            None => Err(at(source, name, 0, &format!("undeclared reference to '{name}' (in container '')"))),
+            None => Err(at(source, name, &format!("undeclared reference to '{name}' (in container '')"))),
         },
         Expr::Select(select) => {
             let Some(schema) = walk(&select.operand, scope, source)? else { return Ok(None) };
@@ -75,12 +75,11 @@ fn walk<'s>(
                 return Ok(None);
             }
             let needle = format!(".{}", select.field);
-            Err(at(source, &needle, 0, &format!("undefined field '{}'", select.field)))
+            Err(at(source, &needle, &format!("undefined field '{}'", select.field)))
         }
         Expr::Call(call) => {
-            let mut target = None;
             if let Some(on) = &call.target {
-                target = walk(on, scope, source)?;
+                walk(on, scope, source)?;
             }
             let mut first = None;
             for (index, argument) in call.args.iter().enumerate() {
@@ -89,7 +88,6 @@ fn walk<'s>(
                     first = schema;
                 }
             }
-            let _ = target;
             Ok(match call.func_name.as_str() {
                 "_[_]" => first.and_then(|list| list.items.as_deref()),
                 _ => None,
@@ -127,8 +125,8 @@ fn internal(name: &str) -> bool {
 }
 
 /// An error at the place of `needle` in `source`, with the line and a mark below it.
-fn at(source: &str, needle: &str, skip: usize, what: &str) -> String {
-    let offset = source.find(needle).unwrap_or(0) + skip;
+fn at(source: &str, needle: &str, what: &str) -> String {
+    let offset = source.find(needle).unwrap_or(0);
     let line_start = source[..offset].rfind('\n').map_or(0, |at| at + 1);
     let line = source[..offset].matches('\n').count() + 1;
     let column = source[line_start..offset].chars().count();
@@ -179,7 +177,7 @@ fn exceeded(what: &str) -> String {
 }
 
 /// Loop iterations of an expression, at least one. Only loops are counted: a lower bound of the reference's estimate.
-fn steps<'s>(expression: &IdedExpr, scope: &mut Vec<(String, Option<&'s Node>)>) -> u64 {
+fn steps(expression: &IdedExpr, scope: &mut Vec<(String, Option<&Node>)>) -> u64 {
     match &expression.expr {
         Expr::Comprehension(loop_) => {
             let range = range_of(&loop_.iter_range, scope);

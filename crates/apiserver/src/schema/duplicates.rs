@@ -1,6 +1,9 @@
 //! Fields that a JSON text gives twice: the parser keeps the last one, and the sender should know.
 
-use std::{collections::HashSet, fmt};
+use std::{
+    collections::HashSet,
+    fmt::{self, Write},
+};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -67,7 +70,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let length = self.path.len();
         let mut index = 0;
         loop {
-            self.path.push_str(&format!("[{index}]"));
+            // Writing to a string cannot fail.
+            let _ = write!(self.path, "[{index}]");
             let walk = Walk {
                 path: self.path,
                 found: self.found,

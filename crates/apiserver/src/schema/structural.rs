@@ -13,6 +13,7 @@ const DEEPEST: usize = 100;
 
 /// One node of a structural schema.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the switches that OpenAPI has")]
 pub(crate) struct Node {
     /// `type`, or the two types of an int-or-string.
     pub(crate) types: Vec<Box<str>>,
@@ -23,9 +24,9 @@ pub(crate) struct Node {
     /// `x-kubernetes-embedded-resource`
     pub(crate) embedded: bool,
     pub(crate) list: ListType,
-    pub(crate) properties: BTreeMap<Box<str>, Node>,
+    pub(crate) properties: BTreeMap<Box<str>, Self>,
     pub(crate) additional: Additional,
-    pub(crate) items: Option<Box<Node>>,
+    pub(crate) items: Option<Box<Self>>,
     pub(crate) required: Vec<Box<str>>,
     pub(crate) default: Option<Value>,
     pub(crate) bounds: Option<Box<Bounds>>,
@@ -37,6 +38,7 @@ pub(crate) struct Node {
 
 /// Which of the costlier features occur in a subtree.
 #[derive(Debug, Default, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of features")]
 pub(crate) struct Below {
     pub(crate) rules: bool,
     pub(crate) defaults: bool,

@@ -152,7 +152,7 @@ async fn ask(
         shown(state, review.resource, review.old, &api_version).await?,
     );
     let uid = Uuid::new_v4().to_string();
-    let request = request(&uid, review, &resource, object, old);
+    let request = request(&uid, review, &resource, &object, &old);
     if !hook.conditions_hold(&request, review)? {
         return Ok(None);
     }
@@ -174,7 +174,7 @@ async fn ask(
     }
 }
 
-fn request(uid: &str, review: &Review<'_>, resource: &Resource, object: Value, old: Value) -> Value {
+fn request(uid: &str, review: &Review<'_>, resource: &Resource, object: &Value, old: &Value) -> Value {
     let kind = |r: &Resource| match review.subresource {
         Some("scale") => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
         _ => json!({"group": r.group, "version": r.version, "kind": r.kind}),

@@ -18,25 +18,25 @@ use crate::kinds::Resource;
 
 /// What an admission review is about.
 #[derive(Debug, Clone)]
-pub struct Review<'a> {
+pub(crate) struct Review<'a> {
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
-    pub operation: &'static str,
+    pub(crate) operation: &'static str,
     /// The version that the request named.
-    pub resource: &'a Resource,
+    pub(crate) resource: &'a Resource,
     /// `status`, `scale`, or none.
-    pub subresource: Option<&'a str>,
+    pub(crate) subresource: Option<&'a str>,
     /// Namespace of the object (for a Namespace its own name), if any.
-    pub namespace: Option<&'a str>,
+    pub(crate) namespace: Option<&'a str>,
     /// Name; empty while generateName is pending.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// New object (none on DELETE).
-    pub object: Option<&'a Value>,
+    pub(crate) object: Option<&'a Value>,
     /// Stored object, on UPDATE and DELETE.
-    pub old: Option<&'a Value>,
+    pub(crate) old: Option<&'a Value>,
     /// `CreateOptions`, `UpdateOptions`, … as sent on.
-    pub options: &'a Value,
+    pub(crate) options: &'a Value,
     /// `userInfo` of the caller.
-    pub user: &'a Value,
+    pub(crate) user: &'a Value,
     /// Whether nothing will be stored.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }

@@ -3,7 +3,10 @@
 pub(super) mod kinds;
 mod types;
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    fmt::Write,
+    sync::{Arc, LazyLock},
+};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use regex::Regex;
@@ -86,7 +89,8 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
 fn prune_items(items: &mut [Value], shape: &Shape, path: &mut String, dropped: &mut Vec<String>) {
     let length = path.len();
     for (index, item) in items.iter_mut().enumerate() {
-        path.push_str(&format!("[{index}]"));
+        // Writing to a string cannot fail.
+        let _ = write!(path, "[{index}]");
         prune_value(item, shape, path, dropped);
         path.truncate(length);
     }
@@ -127,10 +131,9 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
     match (shape, value) {
         (_, Value::Null)
         | (Shape::Any | Shape::StructOr(_), _)
-        | (Shape::Text, Value::String(_))
+        | (Shape::Text | Shape::IntOrString, Value::String(_))
         | (Shape::Bool, Value::Bool(_))
-        | (Shape::Float | Shape::Quantity, Value::Number(_))
-        | (Shape::IntOrString, Value::String(_)) => None,
+        | (Shape::Float | Shape::Quantity, Value::Number(_)) => None,
         (Shape::Struct(name), Value::Object(map)) => mistyped(map, &*named(name)?, path),
         (Shape::List(shape), Value::Array(items)) => {
             items.iter().find_map(|item| mistyped_value(item, shape, kind, path))

@@ -10,8 +10,8 @@ struct Taken {
 }
 
 /// The status that `crd` should have, given the `others` (all definitions; those of other groups and `crd` itself are
-/// ignored). `now` is an RFC 3339 time.
-pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Value {
+/// ignored); none if it has it. `now` is an RFC 3339 time.
+pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> {
     let spec = &crd["spec"];
     let own = &crd["metadata"]["name"];
     let mut taken = Taken::default();
@@ -69,7 +69,8 @@ pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Value {
         }
     }
     status.insert("conditions".to_owned(), Value::Array(conditions));
-    Value::Object(status)
+    let status = Value::Object(status);
+    (status != crd["status"]).then_some(status)
 }
 
 /// Sets the `Terminating` condition: pending when a definition is marked for deletion, in progress while its objects

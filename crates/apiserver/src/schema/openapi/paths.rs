@@ -97,7 +97,7 @@ impl Operations<'_> {
 
     fn create(&self) -> Value {
         let mut operation = self.operation("post", "create", "", "create a", self.name);
-        operation["parameters"] = self.writing();
+        operation["parameters"] = Self::writing();
         operation["requestBody"] = self.body();
         operation["responses"]["201"] = answer("Created", self.name, self.built_in());
         operation["responses"]["202"] = answer("Accepted", self.name, self.built_in());
@@ -114,7 +114,7 @@ impl Operations<'_> {
 
     fn replace(&self, subresource: &str) -> Value {
         let mut operation = self.operation("put", "replace", &capital(subresource), "replace the specified", self.name);
-        operation["parameters"] = self.writing();
+        operation["parameters"] = Self::writing();
         operation["requestBody"] = self.body();
         operation["responses"]["201"] = answer("Created", self.name, self.built_in());
         operation
@@ -123,7 +123,7 @@ impl Operations<'_> {
     fn patch(&self, subresource: &str) -> Value {
         let mut operation =
             self.operation("patch", "patch", &capital(subresource), "partially update the specified", self.name);
-        let mut parameters = self.writing();
+        let mut parameters = Self::writing();
         if let Value::Array(parameters) = &mut parameters {
             parameters.push(query("force", "boolean"));
         }
@@ -185,7 +185,7 @@ impl Operations<'_> {
         json!({"content": content(media, self.name), "required": true})
     }
 
-    fn writing(&self) -> Value {
+    fn writing() -> Value {
         json!([query("dryRun", "string"), query("fieldManager", "string"), query("fieldValidation", "string")])
     }
 
