@@ -1,1 +1,43 @@
 //! Pods as processes on loopback addresses, and the workload controllers a cluster would have.
+//!
+//! The node talks to the API server only through a [`kube::Client`]. It does what a kubelet, a scheduler, the
+//! Deployment, ReplicaSet and EndpointSlice controllers and a service proxy do on a cluster, as far as one machine
+//! without containers allows:
+//!
+//! * **Addresses.** Each pod has its own loopback address (127.x.y.z), so that ports never collide. A process must bind
+//!   that address: our own roles read it from `LONGBOAT_POD_IP`, an external engine gets it as `--host`. A pod with
+//!   `hostNetwork` has 127.0.0.1.
+//! * **Images.** Nothing is pulled. An image or an entry point that has a role in the `longboat` executable runs that
+//!   role ([`container::roles`]); any other command must exist on this machine. What does neither waits with the reason
+//!   `NoLocalRole`, which says what is known.
+//! * **Files.** There is no mount namespace. Volumes are folders under the pod's directory, and mount paths are
+//!   rewritten where the manifest names them: command, args, env values, working directory, hooks and exec probes
+//!   ([`container::paths`] has the rule). A path that only the program knows is not rewritten, and `readOnly` is not
+//!   enforced.
+//! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy here serves, and finds
+//!   that address in the `{SERVICE}_SERVICE_HOST` variables or by the API.
+//! * **Isolation.** Users, capabilities, limits, affinity and taints are not applied: a pod is processes of the user
+//!   who started Longboat.
+//!
+//! Everything that was started ends with the node, also when it is killed: see [`reaper`].
+
+mod address;
+mod bin_dir;
+mod cache;
+pub mod container;
+mod controllers;
+mod error;
+mod events;
+mod node;
+mod options;
+mod pod;
+mod pod_access;
+mod probe;
+pub mod reaper;
+mod registration;
+mod volume;
+
+pub use address::AddressRange;
+pub use error::NodeError;
+pub use node::{Node, NodeHandle};
+pub use options::{ApiAccess, Engine, Options, Timing};

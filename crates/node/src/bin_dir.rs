@@ -1,0 +1,75 @@
+//! The `bin` folder: the programs that containers find first in PATH.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use crate::container::roles;
+use crate::options::Engine;
+
+/// Fills `dir` with a link to `executable` for every role, and with the engine that replaces `vllm`.
+///
+/// The replacement is a script, because the engine is a shell command line: it searches the engine outside of this
+/// folder, so that the command may itself be called `vllm`, and tells it the pod's address after `serve` (without one,
+/// engines bind all addresses, and two pods would fight for a port).
+pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    for link in roles::LINKS {
+        let path = dir.join(link);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match engine {
+            Engine::Command(command) if *link == "vllm" => {
+                fs::write(&path, engine_script(dir, command))?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+            }
+            _ => symlink(executable, &path)?,
+        }
+    }
+    Ok(())
+}
+
+fn engine_script(dir: &Path, command: &str) -> String {
+    format!(
+        "#!/bin/sh\n\
+         PATH=\"${{PATH#{dir}:}}\"\n\
+         export PATH\n\
+         case \"$1\" in\n\
+         serve) exec {command} \"$@\" --host \"$LONGBOAT_POD_IP\" ;;\n\
+         *) exec {command} \"$@\" ;;\n\
+         esac\n",
+        dir = dir.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn every_role_is_a_link_and_the_engine_a_script_that_adds_the_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        create(&bin, Path::new("/bin/echo"), &Engine::Command("echo engine".into())).unwrap();
+        create(&bin, Path::new("/bin/echo"), &Engine::Command("echo engine".into())).unwrap();
+        assert_eq!(fs::read_link(bin.join("epp")).unwrap(), Path::new("/bin/echo"));
+        let output = |args: &[&str]| {
+            let out = Command::new(bin.join("vllm"))
+                .args(args)
+                .env("LONGBOAT_POD_IP", "127.64.0.1")
+                .output()
+                .unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        assert_eq!(
+            output(&["serve", "/m", "--port", "8000"]),
+            "engine serve /m --port 8000 --host 127.64.0.1\n"
+        );
+        assert_eq!(output(&["--version"]), "engine --version\n");
+    }
+}

@@ -1,0 +1,313 @@
+//! A container's environment as the manifest describes it.
+//!
+//! Kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables. The result still has the manifest's paths: paths
+//! are rewritten after everything was expanded ([`super::paths`]).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod, ResourceFieldSelector};
+
+use super::expand::expand;
+use super::quantity;
+use super::sources::{Sources, Wanted};
+
+/// Facts about a running pod that the API object does not have yet.
+#[derive(Debug, Clone)]
+pub(crate) struct PodFacts {
+    pub(crate) pod_ip: String,
+    pub(crate) host_ip: String,
+    pub(crate) node_name: String,
+}
+
+/// Why an environment cannot be made; shown as `CreateContainerConfigError`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EnvError {
+    #[error("{kind} {name:?} not found")]
+    Missing { kind: &'static str, name: String },
+    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
+    MissingKey { kind: &'static str, namespace: String, name: String, key: String },
+    #[error("unsupported fieldPath: {0}")]
+    FieldPath(String),
+    #[error("unsupported container resource: {0}")]
+    Resource(String),
+    #[error("container {0} not found")]
+    Container(String),
+}
+
+/// The ConfigMaps and Secrets that the container's environment needs.
+pub(crate) fn wanted(container: &Container) -> Wanted {
+    let mut wanted = Wanted::default();
+    for from in container.env_from.iter().flatten() {
+        wanted.config_maps.extend(from.config_map_ref.iter().map(|r| r.name.clone()));
+        wanted.secrets.extend(from.secret_ref.iter().map(|r| r.name.clone()));
+    }
+    for source in container.env.iter().flatten().filter_map(|var| var.value_from.as_ref()) {
+        wanted.config_maps.extend(source.config_map_key_ref.iter().map(|r| r.name.clone()));
+        wanted.secrets.extend(source.secret_key_ref.iter().map(|r| r.name.clone()));
+    }
+    wanted
+}
+
+/// The container's variables, in an order where none is there twice. `services` are the service variables, which the
+/// manifest's own win over but may refer to.
+pub(crate) fn resolve(
+    pod: &Pod,
+    container: &Container,
+    sources: &Sources,
+    facts: &PodFacts,
+    services: &[(String, String)],
+) -> Result<BTreeMap<String, String>, EnvError> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let mut env = BTreeMap::new();
+    for from in container.env_from.iter().flatten() {
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        if let Some(reference) = &from.config_map_ref {
+            match sources.config_map(&reference.name) {
+                Some(map) => env.extend(
+                    map.data.iter().flatten().map(|(key, value)| (format!("{prefix}{key}"), value.clone())),
+                ),
+                None if reference.optional == Some(true) => {}
+                None => return Err(EnvError::Missing { kind: "configmap", name: reference.name.clone() }),
+            }
+        }
+        if let Some(reference) = &from.secret_ref {
+            match sources.secret(&reference.name) {
+                Some(secret) => env.extend(secret.data.iter().flatten().map(|(key, value)| {
+                    (format!("{prefix}{key}"), String::from_utf8_lossy(&value.0).into_owned())
+                })),
+                None if reference.optional == Some(true) => {}
+                None => return Err(EnvError::Missing { kind: "secret", name: reference.name.clone() }),
+            }
+        }
+    }
+    for var in container.env.iter().flatten() {
+        let value = match (&var.value, &var.value_from) {
+            (Some(value), _) if !value.is_empty() => Some(expand(value, |name| {
+                env.get(name)
+                    .map(String::as_str)
+                    .or_else(|| services.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()))
+            })),
+            (_, Some(source)) => from_source(pod, container, source, sources, facts, namespace)?,
+            _ => Some(String::new()),
+        };
+        if let Some(value) = value {
+            env.insert(var.name.clone(), value);
+        }
+    }
+    for (key, value) in services {
+        env.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    Ok(env)
+}
+
+/// The value of a `valueFrom`; none where an optional one is missing.
+fn from_source(
+    pod: &Pod,
+    container: &Container,
+    source: &EnvVarSource,
+    sources: &Sources,
+    facts: &PodFacts,
+    namespace: &str,
+) -> Result<Option<String>, EnvError> {
+    let missing_key = |kind, name: &str, key: &str| EnvError::MissingKey {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        key: key.to_owned(),
+    };
+    if let Some(field) = &source.field_ref {
+        return field_value(pod, &field.field_path, facts).map(Some);
+    }
+    if let Some(resource) = &source.resource_field_ref {
+        return resource_value(pod, Some(container), resource).map(Some);
+    }
+    if let Some(reference) = &source.config_map_key_ref {
+        let optional = reference.optional == Some(true);
+        return match sources.config_map(&reference.name) {
+            None if optional => Ok(None),
+            None => Err(EnvError::Missing { kind: "configmap", name: reference.name.clone() }),
+            Some(map) => match map.data.as_ref().and_then(|data| data.get(&reference.key)) {
+                Some(value) => Ok(Some(value.clone())),
+                None if optional => Ok(None),
+                None => Err(missing_key("ConfigMap", &reference.name, &reference.key)),
+            },
+        };
+    }
+    if let Some(reference) = &source.secret_key_ref {
+        let optional = reference.optional == Some(true);
+        return match sources.secret(&reference.name) {
+            None if optional => Ok(None),
+            None => Err(EnvError::Missing { kind: "secret", name: reference.name.clone() }),
+            Some(secret) => match secret.data.as_ref().and_then(|data| data.get(&reference.key)) {
+                Some(value) => Ok(Some(String::from_utf8_lossy(&value.0).into_owned())),
+                None if optional => Ok(None),
+                None => Err(missing_key("Secret", &reference.name, &reference.key)),
+            },
+        };
+    }
+    Ok(Some(String::new()))
+}
+
+/// A downward API field, for variables and for volume files (which alone may ask for all labels or annotations).
+pub(crate) fn field_value(pod: &Pod, path: &str, facts: &PodFacts) -> Result<String, EnvError> {
+    let meta = &pod.metadata;
+    let spec = pod.spec.as_ref();
+    let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+    if let Some((map, key)) = subscript(path) {
+        let map = match map {
+            "metadata.labels" => meta.labels.as_ref(),
+            "metadata.annotations" => meta.annotations.as_ref(),
+            _ => return Err(EnvError::FieldPath(path.to_owned())),
+        };
+        return Ok(text(map.and_then(|map| map.get(key))));
+    }
+    Ok(match path {
+        "metadata.name" => text(meta.name.as_ref()),
+        "metadata.namespace" => text(meta.namespace.as_ref()),
+        "metadata.uid" => text(meta.uid.as_ref()),
+        "metadata.labels" => format_map(meta.labels.as_ref()),
+        "metadata.annotations" => format_map(meta.annotations.as_ref()),
+        "spec.nodeName" => facts.node_name.clone(),
+        "spec.serviceAccountName" => text(spec.and_then(|spec| spec.service_account_name.as_ref())),
+        "spec.restartPolicy" => text(spec.and_then(|spec| spec.restart_policy.as_ref())),
+        "status.hostIP" | "status.hostIPs" => facts.host_ip.clone(),
+        "status.podIP" | "status.podIPs" => facts.pod_ip.clone(),
+        _ => return Err(EnvError::FieldPath(path.to_owned())),
+    })
+}
+
+/// `metadata.labels['app']` is (`metadata.labels`, `app`).
+fn subscript(path: &str) -> Option<(&str, &str)> {
+    let (map, rest) = path.split_once("['")?;
+    Some((map, rest.strip_suffix("']")?))
+}
+
+/// `key="value"` lines, as a downward API volume has them.
+fn format_map(map: Option<&BTreeMap<String, String>>) -> String {
+    let lines: Vec<_> = map.into_iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect();
+    lines.join("\n")
+}
+
+/// A resource field. Without a limit Kubernetes answers with what the node can give; so does this.
+pub(crate) fn resource_value(
+    pod: &Pod,
+    container: Option<&Container>,
+    selector: &ResourceFieldSelector,
+) -> Result<String, EnvError> {
+    let container = match (&selector.container_name, container) {
+        (Some(name), _) if !name.is_empty() => pod
+            .spec
+            .iter()
+            .flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+            .find(|candidate| candidate.name == *name)
+            .ok_or_else(|| EnvError::Container(name.clone()))?,
+        (_, Some(container)) => container,
+        (_, None) => return Err(EnvError::Container(String::new())),
+    };
+    let resources = container.resources.as_ref();
+    let (map, name) = match selector.resource.split_once('.') {
+        Some(("limits", name)) => (resources.and_then(|r| r.limits.as_ref()), name),
+        Some(("requests", name)) => (resources.and_then(|r| r.requests.as_ref()), name),
+        _ => return Err(EnvError::Resource(selector.resource.clone())),
+    };
+    let stated = map.and_then(|map| map.get(name)).and_then(|quantity| quantity::parse_nano(&quantity.0));
+    let limits = selector.resource.starts_with("limits.");
+    let value = match (stated, name) {
+        (Some(value), _) => value,
+        (None, "cpu") if limits => i128::from(crate::registration::cpus()) * 1_000_000_000,
+        (None, "memory") if limits => i128::from(crate::registration::memory_bytes()) * 1_000_000_000,
+        (None, _) => 0,
+    };
+    Ok(quantity::divide_rounding_up(value, selector.divisor.as_ref().map(|divisor| divisor.0.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn facts() -> PodFacts {
+        PodFacts { pod_ip: "127.64.0.1".into(), host_ip: "127.0.0.1".into(), node_name: "n".into() }
+    }
+
+    fn pod() -> Pod {
+        serde_json::from_value(
+            json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"a": "b"}},
+            "spec": {"serviceAccountName": "sa", "containers": []}}),
+        )
+        .unwrap()
+    }
+
+    fn env(env: Value) -> Result<BTreeMap<String, String>, EnvError> {
+        let container: Container = serde_json::from_value(json!({"name": "main", "env": env,
+            "envFrom": [{"prefix": "P_", "configMapRef": {"name": "cm"}}, {"secretRef": {"name": "gone", "optional": true}}],
+            "resources": {"limits": {"cpu": "1500m"}}}))
+        .unwrap();
+        let mut map: ConfigMap = serde_json::from_value(json!({"data": {"k": "v"}})).unwrap();
+        map.metadata.name = Some("cm".into());
+        let mut secret = Secret {
+            data: Some([("s".to_owned(), ByteString(b"hidden".to_vec()))].into()),
+            ..Secret::default()
+        };
+        secret.metadata.name = Some("sec".into());
+        resolve(
+            &pod(),
+            &container,
+            &Sources::of(vec![map], vec![secret]),
+            &facts(),
+            &[("SVC_SERVICE_HOST".into(), "127.9.9.9".into())],
+        )
+    }
+
+    #[test]
+    fn variables_come_from_values_references_and_fields() {
+        let env = env(json!([
+            {"name": "A", "value": "1"},
+            {"name": "B", "value": "$(A)$(P_k)$(LATER)$(SVC_SERVICE_HOST)"},
+            {"name": "LATER", "value": "x"},
+            {"name": "EMPTY"},
+            {"name": "NS", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}},
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            {"name": "CM", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "k"}}},
+            {"name": "SEC", "valueFrom": {"secretKeyRef": {"name": "sec", "key": "s"}}},
+            {"name": "OPT", "valueFrom": {"secretKeyRef": {"name": "sec", "key": "no", "optional": true}}},
+        ]))
+        .unwrap();
+        let expected: BTreeMap<String, String> = [
+            ("A", "1"),
+            ("B", "1v$(LATER)127.9.9.9"),
+            ("CM", "v"),
+            ("CPU", "2"),
+            ("EMPTY", ""),
+            ("IP", "127.64.0.1"),
+            ("LABEL", "b"),
+            ("LATER", "x"),
+            ("NS", "ns"),
+            ("P_k", "v"),
+            ("SEC", "hidden"),
+            ("SVC_SERVICE_HOST", "127.9.9.9"),
+        ]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into();
+        assert_eq!(env, expected);
+    }
+
+    #[test]
+    fn missing_references_are_named_as_the_kubelet_names_them() {
+        let error = |value: Value| env(json!([{"name": "X", "valueFrom": value}])).unwrap_err().to_string();
+        assert_eq!(
+            error(json!({"configMapKeyRef": {"name": "no", "key": "k"}})),
+            "configmap \"no\" not found"
+        );
+        assert_eq!(
+            error(json!({"secretKeyRef": {"name": "sec", "key": "no"}})),
+            "couldn't find key no in Secret ns/sec"
+        );
+        assert_eq!(error(json!({"fieldRef": {"fieldPath": "status.x"}})), "unsupported fieldPath: status.x");
+    }
+}

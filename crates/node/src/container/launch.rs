@@ -1,0 +1,412 @@
+//! From a container of a manifest to a command line on this machine.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::expand::expand;
+use super::paths::PathMap;
+use super::roles;
+use crate::options::Engine;
+
+/// Host variables that containers inherit while the engine is the simulator: what programs need to find their locale,
+/// libraries, devices, proxies and caches. An entry that ends in `*` is a prefix.
+const INHERITED: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "TERM",
+    "LD_LIBRARY_PATH",
+    "DYLD_*",
+    "CUDA_*",
+    "NVIDIA_*",
+    "HIP_*",
+    "ROCR_*",
+    "HF_*",
+    "XDG_*",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+];
+
+/// Host variables that no container inherits: they would point it at another cluster or another node.
+const NEVER_INHERITED: &[&str] =
+    &["KUBECONFIG", "KUBERNETES_*", "LONGBOAT_*", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
+
+/// What is the same for every container of a node.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// Holds the links of the roles; first in PATH.
+    pub(crate) bin_dir: PathBuf,
+    /// The PATH that the node was started with.
+    pub(crate) path: String,
+    /// What containers inherit.
+    pub(crate) inherited: Vec<(String, String)>,
+    /// What `vllm` is.
+    pub(crate) engine: Engine,
+    /// Marks the node's processes for the reaper.
+    pub(crate) node_id: String,
+}
+
+impl Host {
+    /// Takes the variables that this process was started with.
+    pub(crate) fn new(
+        bin_dir: PathBuf,
+        engine: Engine,
+        node_id: String,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let mut path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
+        let mut inherited = Vec::new();
+        for (key, value) in variables {
+            if key == "PATH" {
+                path = value;
+            } else if !listed(NEVER_INHERITED, &key)
+                && (engine != Engine::Simulator || listed(INHERITED, &key))
+            {
+                inherited.push((key, value));
+            }
+        }
+        Self { bin_dir, path, inherited, engine, node_id }
+    }
+}
+
+fn listed(list: &[&str], key: &str) -> bool {
+    list.iter().any(|entry| entry.strip_suffix('*').map_or(*entry == key, |prefix| key.starts_with(prefix)))
+}
+
+/// What is the same for every container of a pod.
+#[derive(Debug, Clone)]
+pub(crate) struct PodSite {
+    pub(crate) pod_name: String,
+    pub(crate) pod_ip: String,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) api_host: String,
+    pub(crate) api_port: String,
+    /// Local folders of the pod's volumes.
+    pub(crate) volumes: BTreeMap<String, PathBuf>,
+}
+
+/// A command line, ready to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    paths: PathMap,
+}
+
+/// Why a container has nothing to run; shown as the waiting reason `NoLocalRole`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LaunchError {
+    #[error(
+        "no image is pulled locally, and {image:?} is none of those that longboat runs itself ({}): give the container a \
+         command that exists on this machine, or run this service on a cluster",
+        roles::known_images()
+    )]
+    Image { image: String },
+    #[error(
+        "the command {command:?} (image {image:?}) is neither a role of longboat ({}) nor a program on this machine: \
+         install it, or run this service on a cluster",
+        roles::LINKS.join(", ")
+    )]
+    Command { command: String, image: String },
+    #[error("exec without a command")]
+    EmptyExec,
+}
+
+/// Makes the command line of a container. `env` is the manifest's, with paths not rewritten yet; `scratch` is where the
+/// process starts when the manifest's working directory does not exist here.
+pub(crate) fn launch(
+    host: &Host,
+    site: &PodSite,
+    container: &Container,
+    env: &BTreeMap<String, String>,
+    paths: &PathMap,
+    scratch: &Path,
+) -> Result<Launch, LaunchError> {
+    let full_env = environment(host, site, env, paths);
+    let expanded = |list: &Option<Vec<String>>| -> Vec<String> {
+        list.iter().flatten().map(|text| expand(text, |name| env.get(name).map(String::as_str))).collect()
+    };
+    let command = expanded(&container.command);
+    let args = expanded(&container.args);
+    let image = container.image.as_deref().unwrap_or_default();
+    let search = full_env.get("PATH").map_or(host.path.as_str(), String::as_str);
+
+    let (program, leading, rest) = if let Some((first, more)) = command.split_first() {
+        let (program, leading, skip) = resolve(host, first, more, search, paths)
+            .ok_or_else(|| LaunchError::Command { command: first.clone(), image: image.to_owned() })?;
+        (program, leading, more[skip..].iter().chain(&args).cloned().collect())
+    } else if let Some((link, leading)) = roles::for_image(image) {
+        (host.bin_dir.join(link), leading, args)
+    } else if let Some((program, args)) = modelcar(host, site, container, image, search) {
+        (program, &[][..], args)
+    } else {
+        return Err(LaunchError::Image { image: image.to_owned() });
+    };
+    let args = leading
+        .iter()
+        .map(|arg| (*arg).to_owned())
+        .chain(rest.iter().map(|arg| paths.rewrite(arg)))
+        .collect();
+
+    let cwd = container
+        .working_dir
+        .as_deref()
+        .map(|dir| PathBuf::from(paths.rewrite(dir)))
+        .filter(|dir| dir.is_dir())
+        .unwrap_or_else(|| scratch.to_owned());
+    Ok(Launch { program, args, env: full_env, cwd, paths: paths.clone() })
+}
+
+impl Launch {
+    /// The command line of an exec probe or hook in this container.
+    pub(crate) fn exec(&self, host: &Host, command: &[String]) -> Result<Self, LaunchError> {
+        let (first, more) = command.split_first().ok_or(LaunchError::EmptyExec)?;
+        let search = self.env.get("PATH").map_or(host.path.as_str(), String::as_str);
+        let (program, leading, skip) = resolve(host, first, more, search, &self.paths)
+            .ok_or_else(|| LaunchError::Command { command: first.clone(), image: String::new() })?;
+        let args = leading
+            .iter()
+            .map(|arg| (*arg).to_owned())
+            .chain(more[skip..].iter().map(|arg| self.paths.rewrite(arg)))
+            .collect();
+        Ok(Self { program, args, ..self.clone() })
+    }
+}
+
+/// The program that a command's first word names, arguments that go before the others, and how many of the others it
+/// stands for.
+fn resolve(
+    host: &Host,
+    first: &str,
+    rest: &[String],
+    search: &str,
+    paths: &PathMap,
+) -> Option<(PathBuf, &'static [&'static str], usize)> {
+    if let Some(link) = roles::for_entry_point(first) {
+        return Some((host.bin_dir.join(link), &[], 0));
+    }
+    let python = first.rsplit('/').next().is_some_and(|name| name.starts_with("python"));
+    if python
+        && matches!(rest, [m, module, ..] if m == "-m" && module == "vllm.entrypoints.openai.api_server")
+    {
+        return Some((host.bin_dir.join("vllm"), &["serve"], 2));
+    }
+    let found = if first.contains('/') {
+        let path = PathBuf::from(paths.rewrite(first));
+        // Images agree on /bin and /usr/bin less than manifests assume: the name decides where the path does not exist.
+        if executable(&path) { Some(path) } else { standard_program(&path, search) }
+    } else {
+        find_in(search, first)
+    };
+    found.map(|program| (program, &[][..], 0))
+}
+
+/// `/bin/bash` where bash is elsewhere. Only for the folders of system programs.
+fn standard_program(path: &Path, search: &str) -> Option<PathBuf> {
+    let folder = path.parent()?.to_str()?;
+    matches!(folder, "/bin" | "/usr/bin" | "/usr/local/bin")
+        .then(|| find_in(search, path.file_name()?.to_str()?))
+        .flatten()
+}
+
+fn find_in(search: &str, name: &str) -> Option<PathBuf> {
+    search
+        .split(':')
+        .filter(|dir| !dir.is_empty())
+        .map(|dir| Path::new(dir).join(name))
+        .find(|path| executable(path))
+}
+
+fn executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// KServe's modelcar containers run a shell inside the model's own image, which is not here. The init container
+/// becomes a fetch of that image into the volume that the model server mounts; the other one only has to stay.
+/// KServe: pkg/utils/storage.go ConfigureModelcarToContainer.
+fn modelcar(
+    host: &Host,
+    site: &PodSite,
+    container: &Container,
+    image: &str,
+    search: &str,
+) -> Option<(PathBuf, Vec<String>)> {
+    let target = site.volumes.get("kserve-provision-location")?.join("models");
+    match container.name.as_str() {
+        "modelcar-init" => {
+            let args = vec![format!("oci://{image}"), target.to_string_lossy().into_owned()];
+            Some((host.bin_dir.join("storage-initializer"), args))
+        }
+        "modelcar" => Some((find_in(search, "sleep")?, vec!["2147483647".to_owned()])),
+        _ => None,
+    }
+}
+
+/// The variables of a process: what the host gives, what the manifest says, and what the node adds.
+fn environment(
+    host: &Host,
+    site: &PodSite,
+    manifest: &BTreeMap<String, String>,
+    paths: &PathMap,
+) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> = host.inherited.iter().cloned().collect();
+    if let Some(tmp) = paths.local("/tmp") {
+        env.insert("TMPDIR".to_owned(), tmp);
+    }
+    let defaults = [
+        ("HOSTNAME", site.pod_name.clone()),
+        ("KUBERNETES_SERVICE_HOST", site.api_host.clone()),
+        ("KUBERNETES_SERVICE_PORT", site.api_port.clone()),
+        ("KUBECONFIG", site.kubeconfig.to_string_lossy().into_owned()),
+    ];
+    env.extend(defaults.map(|(key, value)| (key.to_owned(), value)));
+    env.extend(manifest.iter().map(|(key, value)| (key.clone(), paths.rewrite(value))));
+    let path = env.get("PATH").unwrap_or(&host.path);
+    let path = format!("{}:{path}", host.bin_dir.display());
+    let added = [
+        ("PATH", path),
+        ("LONGBOAT_POD_IP", site.pod_ip.clone()),
+        ("LONGBOAT_NODE_ID", host.node_id.clone()),
+    ];
+    env.extend(added.map(|(key, value)| (key.to_owned(), value)));
+    if host.engine == Engine::Simulator {
+        // A simulator serves no weights, so none are fetched. The role logs that.
+        env.insert("LONGBOAT_FETCH".to_owned(), "skip".to_owned());
+    }
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn host(engine: Engine) -> Host {
+        let vars =
+            [("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "/other"), ("LC_ALL", "C"), ("SECRET_OF_HOST", "x")];
+        Host::new("/lb/bin".into(), engine, "node-1".into(), vars.map(|(k, v)| (k.to_owned(), v.to_owned())))
+    }
+
+    fn site() -> PodSite {
+        PodSite {
+            pod_name: "p".into(),
+            pod_ip: "127.64.0.1".into(),
+            kubeconfig: "/lb/pods/u/kubeconfig".into(),
+            api_host: "127.0.0.1".into(),
+            api_port: "6443".into(),
+            volumes: [("kserve-provision-location".to_owned(), "/lb/pods/u/volumes/kpl".into())].into(),
+        }
+    }
+
+    fn run(container: Value) -> Result<Launch, LaunchError> {
+        let mut container = container;
+        container["name"] = container.get("name").cloned().unwrap_or(json!("main"));
+        let container: Container = serde_json::from_value(container).unwrap();
+        let paths = PathMap::new([
+            ("/tmp".to_owned(), "/lb/v/tmp".to_owned()),
+            ("/mnt/models".to_owned(), "/lb/v/m".to_owned()),
+        ]);
+        let env = [("M".to_owned(), "/mnt/models".to_owned())].into();
+        launch(&host(Engine::Simulator), &site(), &container, &env, &paths, Path::new("/lb/scratch"))
+    }
+
+    #[test]
+    fn entry_points_and_images_with_a_role_run_its_link() {
+        let epp =
+            run(json!({"image": "x", "command": ["/app/epp", "--pool-name", "p"], "args": ["--dir=/tmp"]}))
+                .unwrap();
+        assert_eq!(epp.program, Path::new("/lb/bin/epp"));
+        assert_eq!(epp.args, ["--pool-name", "p", "--dir=/lb/v/tmp"]);
+        let fetch =
+            run(json!({"image": "kserve/storage-initializer:latest", "args": ["hf://a/b", "/mnt/models"]}))
+                .unwrap();
+        assert_eq!(fetch.program, Path::new("/lb/bin/storage-initializer"));
+        assert_eq!(fetch.args, ["hf://a/b", "/lb/v/m"]);
+        let vllm = run(json!({"image": "vllm/vllm-openai:v1", "args": ["--model", "$(M)"]})).unwrap();
+        assert_eq!(vllm.args, ["serve", "--model", "/lb/v/m"]);
+        let module = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--port", "1"];
+        let python = run(json!({"image": "x", "command": module})).unwrap();
+        assert_eq!(
+            (python.program, python.args),
+            ("/lb/bin/vllm".into(), vec!["serve".into(), "--port".into(), "1".into()])
+        );
+    }
+
+    #[test]
+    fn programs_of_this_machine_run_with_rewritten_scripts() {
+        let script = "cat /mnt/models/x; exec vllm serve /mnt/models";
+        let bash =
+            run(json!({"image": "x", "command": ["/bin/sh", "-c", script, "--"], "args": ["$(M)", "$(NO)"]}))
+                .unwrap();
+        assert_eq!(bash.program, Path::new("/bin/sh"));
+        assert_eq!(bash.args, ["-c", "cat /lb/v/m/x; exec vllm serve /lb/v/m", "--", "/lb/v/m", "$(NO)"]);
+    }
+
+    #[test]
+    fn what_is_not_here_is_refused_with_what_is_known() {
+        let image = run(json!({"image": "docker.io/library/redis:7"})).unwrap_err().to_string();
+        assert!(image.contains("redis") && image.contains("storage-initializer"), "{image}");
+        let command = run(json!({"image": "x", "command": ["/opt/none/such"]})).unwrap_err().to_string();
+        assert!(command.contains("/opt/none/such"), "{command}");
+    }
+
+    #[test]
+    fn modelcar_containers_fetch_the_image_and_stay() {
+        let init =
+            run(json!({"name": "modelcar-init", "image": "reg/model:1", "args": ["sh", "-c", "…"]})).unwrap();
+        assert_eq!(init.args, ["oci://reg/model:1", "/lb/pods/u/volumes/kpl/models"]);
+        assert!(
+            run(json!({"name": "modelcar", "image": "reg/model:1", "args": ["sh"]}))
+                .unwrap()
+                .program
+                .ends_with("sleep")
+        );
+    }
+
+    #[test]
+    fn the_environment_has_the_node_additions_and_little_of_the_host() {
+        let env = run(json!({"image": "epp"})).unwrap().env;
+        assert_eq!(env["PATH"], "/lb/bin:/usr/bin:/bin");
+        assert_eq!(env["KUBECONFIG"], "/lb/pods/u/kubeconfig");
+        assert_eq!(env["LONGBOAT_POD_IP"], "127.64.0.1");
+        assert_eq!(env["TMPDIR"], "/lb/v/tmp");
+        assert_eq!(env["M"], "/lb/v/m");
+        assert_eq!(env["LC_ALL"], "C");
+        assert_eq!(env["LONGBOAT_FETCH"], "skip");
+        assert!(!env.contains_key("SECRET_OF_HOST"));
+        let real = host(Engine::Command("my-engine".into()));
+        assert!(real.inherited.iter().any(|(key, _)| key == "SECRET_OF_HOST"));
+        assert!(!real.inherited.iter().any(|(key, _)| key == "KUBECONFIG"));
+    }
+
+    #[test]
+    fn an_exec_runs_in_the_environment_of_its_container() {
+        let main = run(json!({"image": "epp"})).unwrap();
+        let exec =
+            main.exec(&host(Engine::Simulator), &["/bin/sh".into(), "-c".into(), "ls /tmp".into()]).unwrap();
+        assert_eq!(
+            (exec.args, exec.env),
+            (vec!["-c".to_owned(), "ls /lb/v/tmp".to_owned()], main.env.clone())
+        );
+        assert_eq!(main.exec(&host(Engine::Simulator), &[]), Err(LaunchError::EmptyExec));
+    }
+}

@@ -1,0 +1,349 @@
+//! A container's log: written in lines with time and stream, bounded, readable while it grows.
+//!
+//! The file format is the one of the Container Runtime Interface: `<RFC 3339 time> <stdout|stderr> <F|P> <text>`, where
+//! P marks a piece of a line that goes on. Each instance of a container has a file, named for its restart count; the
+//! instance before is kept for `--previous`.
+
+mod read;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+pub(crate) use read::{LogError, open};
+
+/// A file is set aside at this size, and the one set aside before is dropped: 10 MiB as the kubelet's default, with two
+/// files rather than five.
+const ROTATE_AT: u64 = 10 * 1024 * 1024;
+
+/// A line is cut into pieces of this size, as container runtimes do.
+const LONGEST_PIECE: usize = 16 * 1024;
+
+/// Where a line came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// The logs of one container, all instances.
+#[derive(Debug, Clone)]
+pub(crate) struct ContainerLog(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    rotate_at: u64,
+    state: Mutex<State>,
+    /// Counts changes, to wake those who follow.
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    instance: Option<u32>,
+    file: Option<File>,
+    written: u64,
+    rotations: u64,
+    /// Whether the instance may still write.
+    open: bool,
+}
+
+impl ContainerLog {
+    /// Logs kept in `dir`, which must exist.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self::with_limit(dir, ROTATE_AT)
+    }
+
+    fn with_limit(dir: PathBuf, rotate_at: u64) -> Self {
+        Self(Arc::new(Shared { dir, rotate_at, state: Mutex::default(), changed: watch::Sender::new(0) }))
+    }
+
+    /// Begins the log of the instance with this restart count, and drops those before the previous one.
+    pub(crate) fn start(&self, instance: u32) -> io::Result<LogWriter> {
+        let file = File::create(current(&self.0.dir, instance))?;
+        if let Some(dropped) = instance.checked_sub(2) {
+            for path in [current(&self.0.dir, dropped), rotated(&self.0.dir, dropped)] {
+                // It may never have been written.
+                let _ = fs::remove_file(path);
+            }
+        }
+        *self.0.state.lock() =
+            State { instance: Some(instance), file: Some(file), open: true, ..State::default() };
+        self.0.notify();
+        Ok(LogWriter { log: self.0.clone(), instance })
+    }
+
+    /// The end of the running or last instance's output, for a termination message: at most 80 lines and 2048 bytes.
+    pub(crate) fn tail(&self) -> String {
+        let Some(instance) = self.0.state.lock().instance else { return String::new() };
+        let content = fs::read(current(&self.0.dir, instance)).unwrap_or_default();
+        let mut kept: Vec<String> = Vec::new();
+        let mut bytes = 0;
+        for line in content.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty()).take(80) {
+            let text = Record::parse(line).map(|record| String::from_utf8_lossy(record.text).into_owned());
+            let text = text.unwrap_or_default();
+            bytes += text.len() + 1;
+            if bytes > 2048 {
+                break;
+            }
+            kept.push(text + "\n");
+        }
+        kept.reverse();
+        kept.concat()
+    }
+}
+
+impl Shared {
+    fn notify(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn append(&self, instance: u32, bytes: &[u8]) {
+        let mut state = self.state.lock();
+        if state.instance != Some(instance) || bytes.is_empty() {
+            return;
+        }
+        if state.written > 0 && state.written + bytes.len() as u64 > self.rotate_at {
+            let renamed = fs::rename(current(&self.dir, instance), rotated(&self.dir, instance));
+            match renamed.and_then(|()| File::create(current(&self.dir, instance))) {
+                Ok(file) => {
+                    state.file = Some(file);
+                    state.written = 0;
+                    state.rotations += 1;
+                }
+                Err(error) => tracing::warn!(%error, dir = %self.dir.display(), "cannot rotate a log"),
+            }
+        }
+        if let Some(file) = &mut state.file {
+            if let Err(error) = file.write_all(bytes) {
+                tracing::warn!(%error, dir = %self.dir.display(), "cannot write a log");
+            }
+            state.written += bytes.len() as u64;
+        }
+        drop(state);
+        self.notify();
+    }
+}
+
+fn current(dir: &Path, instance: u32) -> PathBuf {
+    dir.join(format!("{instance}.log"))
+}
+
+fn rotated(dir: &Path, instance: u32) -> PathBuf {
+    dir.join(format!("{instance}.log.1"))
+}
+
+/// Writes the log of one instance.
+#[derive(Debug, Clone)]
+pub(crate) struct LogWriter {
+    log: Arc<Shared>,
+    instance: u32,
+}
+
+impl LogWriter {
+    /// A writer for one stream, which cuts what it gets into lines.
+    pub(crate) fn lines(&self, stream: Stream) -> LineWriter {
+        LineWriter { writer: self.clone(), stream, pending: Vec::new() }
+    }
+
+    /// The instance has ended: those who follow see the end.
+    pub(crate) fn close(&self) {
+        let mut state = self.log.state.lock();
+        if state.instance == Some(self.instance) {
+            state.open = false;
+            state.file = None;
+        }
+        drop(state);
+        self.log.notify();
+    }
+}
+
+/// Cuts one stream into lines.
+#[derive(Debug)]
+pub(crate) struct LineWriter {
+    writer: LogWriter,
+    stream: Stream,
+    pending: Vec<u8>,
+}
+
+impl LineWriter {
+    pub(crate) fn write(&mut self, mut bytes: &[u8]) {
+        let now = Timestamp::now();
+        let mut out = Vec::with_capacity(bytes.len() + 64);
+        while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.pending.extend_from_slice(&bytes[..at]);
+            bytes = &bytes[at + 1..];
+            self.cut(&mut out, now, 0);
+            record(&mut out, now, self.stream, 'F', &self.pending);
+            self.pending.clear();
+        }
+        self.pending.extend_from_slice(bytes);
+        self.cut(&mut out, now, 0);
+        self.writer.log.append(self.writer.instance, &out);
+    }
+
+    /// Writes a last line that has no newline.
+    pub(crate) fn end(mut self) {
+        if !self.pending.is_empty() {
+            let mut out = Vec::new();
+            record(&mut out, Timestamp::now(), self.stream, 'F', &self.pending);
+            self.pending.clear();
+            self.writer.log.append(self.writer.instance, &out);
+        }
+    }
+
+    /// Writes full pieces of a long line, and keeps what is shorter.
+    fn cut(&mut self, out: &mut Vec<u8>, now: Timestamp, mut from: usize) {
+        while self.pending.len() - from > LONGEST_PIECE {
+            record(out, now, self.stream, 'P', &self.pending[from..from + LONGEST_PIECE]);
+            from += LONGEST_PIECE;
+        }
+        self.pending.drain(..from);
+    }
+}
+
+fn record(out: &mut Vec<u8>, now: Timestamp, stream: Stream, tag: char, text: &[u8]) {
+    // Writing to a Vec does not fail.
+    let _ = write!(out, "{now} {} {tag} ", stream.name());
+    out.extend_from_slice(text);
+    out.push(b'\n');
+}
+
+/// One line of the file, without its newline.
+#[derive(Debug)]
+struct Record<'l> {
+    time: &'l [u8],
+    /// Whether the line ends with this record.
+    full: bool,
+    text: &'l [u8],
+}
+
+impl<'l> Record<'l> {
+    fn parse(line: &'l [u8]) -> Option<Self> {
+        let mut parts = line.splitn(4, |byte| *byte == b' ');
+        let (time, _stream, tag) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Self { time, full: tag == b"F", text: parts.next()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::TryStreamExt;
+    use longboat_apiserver::pod_access::LogOptions;
+
+    use super::*;
+
+    fn log(rotate_at: u64) -> (tempfile::TempDir, ContainerLog) {
+        let dir = tempfile::tempdir().unwrap();
+        let log = ContainerLog::with_limit(dir.path().to_owned(), rotate_at);
+        (dir, log)
+    }
+
+    async fn read(log: &ContainerLog, options: LogOptions) -> String {
+        let chunks: Vec<Bytes> = open(log, &options).unwrap().try_collect().await.unwrap();
+        String::from_utf8(chunks.concat()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn lines_come_back_whole_with_tail_limit_and_times() {
+        let (_dir, log) = log(ROTATE_AT);
+        let writer = log.start(0).unwrap();
+        let mut lines = writer.lines(Stream::Stdout);
+        lines.write(b"one\ntw");
+        lines.write(b"o\n\nthree");
+        lines.end();
+        assert_eq!(read(&log, LogOptions::default()).await, "one\ntwo\n\nthree\n");
+        assert_eq!(
+            read(&log, LogOptions { tail_lines: Some(2), ..LogOptions::default() }).await,
+            "\nthree\n"
+        );
+        assert_eq!(read(&log, LogOptions { tail_lines: Some(0), ..LogOptions::default() }).await, "");
+        assert_eq!(read(&log, LogOptions { limit_bytes: Some(5), ..LogOptions::default() }).await, "one\nt");
+        let timed =
+            read(&log, LogOptions { timestamps: true, tail_lines: Some(1), ..LogOptions::default() }).await;
+        let (time, text) = timed.split_once(' ').unwrap();
+        assert_eq!(text, "three\n");
+        time.parse::<Timestamp>().unwrap();
+        let future = Timestamp::now() + jiff::SignedDuration::from_secs(60);
+        assert_eq!(read(&log, LogOptions { since_time: Some(future), ..LogOptions::default() }).await, "");
+        assert_eq!(log.tail(), "one\ntwo\n\nthree\n");
+    }
+
+    #[tokio::test]
+    async fn a_long_line_is_stored_in_pieces_and_read_as_one() {
+        let (_dir, log) = log(ROTATE_AT);
+        let writer = log.start(0).unwrap();
+        let mut lines = writer.lines(Stream::Stderr);
+        let long = "x".repeat(3 * LONGEST_PIECE + 5);
+        lines.write(format!("{long}\nend\n").as_bytes());
+        assert_eq!(read(&log, LogOptions::default()).await, format!("{long}\nend\n"));
+        assert_eq!(
+            read(&log, LogOptions { tail_lines: Some(2), ..LogOptions::default() }).await,
+            format!("{long}\nend\n")
+        );
+    }
+
+    #[tokio::test]
+    async fn old_output_is_dropped_when_a_log_grows() {
+        let (dir, log) = log(400);
+        let writer = log.start(0).unwrap();
+        let mut lines = writer.lines(Stream::Stdout);
+        for number in 0..50 {
+            lines.write(format!("line {number}\n").as_bytes());
+        }
+        let text = read(&log, LogOptions::default()).await;
+        assert!(text.ends_with("line 48\nline 49\n") && !text.contains("line 1\n"), "{text}");
+        let size: u64 =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        assert!(size <= 800, "{size}");
+    }
+
+    #[tokio::test]
+    async fn following_sees_new_lines_and_ends_with_the_instance() {
+        let (_dir, log) = log(300);
+        let writer = log.start(0).unwrap();
+        let mut lines = writer.lines(Stream::Stdout);
+        lines.write(b"before\n");
+        let options = LogOptions { follow: true, ..LogOptions::default() };
+        let stream = open(&log, &options).unwrap();
+        let reading = tokio::spawn(stream.try_collect::<Vec<Bytes>>());
+        for number in 0..20 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            lines.write(format!("after {number}\n").as_bytes());
+        }
+        writer.close();
+        let text = String::from_utf8(reading.await.unwrap().unwrap().concat()).unwrap();
+        let expected: String = (0..20).map(|number| format!("after {number}\n")).collect();
+        assert_eq!(text, format!("before\n{expected}"));
+    }
+
+    #[tokio::test]
+    async fn the_previous_instance_stays_readable() {
+        let (_dir, log) = log(ROTATE_AT);
+        for instance in 0..3 {
+            let writer = log.start(instance).unwrap();
+            writer.lines(Stream::Stdout).write(format!("instance {instance}\n").as_bytes());
+            writer.close();
+        }
+        assert_eq!(read(&log, LogOptions { previous: true, ..LogOptions::default() }).await, "instance 1\n");
+        assert_eq!(read(&log, LogOptions::default()).await, "instance 2\n");
+        let (_dir, fresh) = self::log(ROTATE_AT);
+        assert!(open(&fresh, &LogOptions::default()).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! Reading a log while it may still grow.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use jiff::{SignedDuration, Timestamp};
+use longboat_apiserver::pod_access::{LogOptions, LogStream};
+use tokio::sync::watch;
+
+use super::{ContainerLog, Record, current, rotated};
+
+/// How much is read at once; also about how much one reader holds.
+const CHUNK: usize = 16 * 1024;
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    #[error("the container has not started yet")]
+    NotStarted,
+    #[error("previous terminated container not found")]
+    NoPrevious,
+    #[error("cannot read the log")]
+    Io(#[from] io::Error),
+}
+
+/// Opens the log of the running or last instance, or of the one before.
+pub(crate) fn open(log: &ContainerLog, options: &LogOptions) -> Result<LogStream, LogError> {
+    let shared = &log.0;
+    let changes = shared.changed.subscribe();
+    // Under the lock, so that no rotation comes between opening the two files.
+    let state = shared.state.lock();
+    let running = state.instance.ok_or(LogError::NotStarted)?;
+    let instance =
+        if options.previous { running.checked_sub(1).ok_or(LogError::NoPrevious)? } else { running };
+    let mut files = VecDeque::new();
+    for path in [rotated(&shared.dir, instance), current(&shared.dir, instance)] {
+        match File::open(path) {
+            Ok(file) => files.push_back(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let rotations = state.rotations;
+    drop(state);
+    if files.is_empty() && options.previous {
+        return Err(LogError::NoPrevious);
+    }
+
+    let skip = match options.tail_lines {
+        Some(tail) => count_lines(&mut files)?.saturating_sub(tail),
+        None => 0,
+    };
+    let since = options.since_time.or_else(|| {
+        options
+            .since_seconds
+            .and_then(|seconds| Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).ok())
+    });
+    let reader = Reader {
+        log: log.clone(),
+        instance,
+        rotations,
+        files,
+        partial: Vec::new(),
+        skip,
+        since,
+        timestamps: options.timestamps,
+        line_start: true,
+        remaining: options.limit_bytes,
+        follow: options.follow && !options.previous,
+        changes,
+    };
+    Ok(stream::unfold(reader, |mut reader| async move {
+        let next = reader.next().await.transpose()?;
+        Some((next, reader))
+    })
+    .boxed())
+}
+
+/// Counts the lines of all files, and goes back to their starts.
+fn count_lines(files: &mut VecDeque<File>) -> io::Result<u64> {
+    let mut lines = 0;
+    let mut buffer = vec![0; CHUNK];
+    for file in files {
+        let mut partial = Vec::new();
+        loop {
+            let count = file.read(&mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            for_each_line(&mut partial, &buffer[..count], |line| {
+                lines += u64::from(Record::parse(line).is_some_and(|record| record.full));
+            });
+        }
+        file.rewind()?;
+    }
+    Ok(lines)
+}
+
+/// Calls `each` with every whole line of `partial` and `bytes`, and leaves the rest in `partial`.
+fn for_each_line(partial: &mut Vec<u8>, bytes: &[u8], mut each: impl FnMut(&[u8])) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+        if partial.is_empty() {
+            each(&rest[..at]);
+        } else {
+            partial.extend_from_slice(&rest[..at]);
+            each(partial);
+            partial.clear();
+        }
+        rest = &rest[at + 1..];
+    }
+    partial.extend_from_slice(rest);
+}
+
+struct Reader {
+    log: ContainerLog,
+    instance: u32,
+    rotations: u64,
+    files: VecDeque<File>,
+    partial: Vec<u8>,
+    /// Lines to leave out before the first one that is sent.
+    skip: u64,
+    since: Option<Timestamp>,
+    timestamps: bool,
+    /// Whether the next record begins a line.
+    line_start: bool,
+    remaining: Option<u64>,
+    follow: bool,
+    changes: watch::Receiver<u64>,
+}
+
+impl Reader {
+    /// The next bytes to send, or none at the end.
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let mut buffer = vec![0; CHUNK];
+        while self.remaining != Some(0) {
+            // What is written after this point wakes `changed` below.
+            self.changes.mark_unchanged();
+            let still_open = self.still_open();
+            let count = match self.files.front_mut() {
+                Some(file) => file.read(&mut buffer)?,
+                None => 0,
+            };
+            if count > 0 {
+                let out = self.take(&buffer[..count]);
+                if !out.is_empty() {
+                    return Ok(Some(out));
+                }
+            } else if self.files.len() > 1 {
+                self.files.pop_front();
+            } else if !(self.reopen_after_rotation()?
+                || self.follow && still_open && self.changes.changed().await.is_ok())
+            {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    fn still_open(&self) -> bool {
+        let state = self.log.0.state.lock();
+        state.open && state.instance == Some(self.instance)
+    }
+
+    /// Goes on with the new file when the one just read to its end was set aside.
+    fn reopen_after_rotation(&mut self) -> io::Result<bool> {
+        let state = self.log.0.state.lock();
+        if state.instance != Some(self.instance) || state.rotations == self.rotations {
+            return Ok(false);
+        }
+        self.rotations = state.rotations;
+        self.files = VecDeque::from([File::open(current(&self.log.0.dir, self.instance))?]);
+        Ok(true)
+    }
+
+    /// Turns file content into what is sent.
+    fn take(&mut self, bytes: &[u8]) -> Bytes {
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut partial = std::mem::take(&mut self.partial);
+        for_each_line(&mut partial, bytes, |line| {
+            let Some(record) = Record::parse(line) else { return };
+            if self.skip > 0 {
+                self.skip -= u64::from(record.full);
+                return;
+            }
+            if self.since.is_some_and(|since| time_of(&record).is_some_and(|time| time < since)) {
+                return;
+            }
+            if self.timestamps && self.line_start {
+                out.extend_from_slice(record.time);
+                out.push(b' ');
+            }
+            out.extend_from_slice(record.text);
+            if record.full {
+                out.push(b'\n');
+            }
+            self.line_start = record.full;
+        });
+        self.partial = partial;
+        if let Some(remaining) = &mut self.remaining {
+            out.truncate(usize::try_from(*remaining).unwrap_or(usize::MAX));
+            *remaining -= out.len() as u64;
+        }
+        out.into()
+    }
+}
+
+fn time_of(record: &Record<'_>) -> Option<Timestamp> {
+    std::str::from_utf8(record.time).ok()?.parse().ok()
+}

@@ -1,0 +1,13 @@
+//! One container: what it runs, with which environment and paths, as which process, and its log.
+
+pub(crate) mod env;
+pub(crate) mod expand;
+pub(crate) mod instance;
+pub(crate) mod launch;
+pub(crate) mod lifecycle;
+pub(crate) mod log;
+pub mod paths;
+pub(crate) mod process;
+pub(crate) mod quantity;
+pub mod roles;
+pub(crate) mod sources;

@@ -1,0 +1,142 @@
+//! Mount paths, rewritten to the folders that stand in for them.
+//!
+//! There is no mount namespace, so `/mnt/models` in a manifest has to become the folder of that volume wherever the
+//! manifest says it. The rule, for every element of command and args (a whole script is one element), for env values,
+//! `workingDir`, and the commands of hooks and exec probes, after `$(NAME)` references were expanded:
+//!
+//! * an occurrence of a mount path counts when it starts where a path can start: at the beginning of the text, or after
+//!   a character that is not part of a path (`=`, a quote, a space, `:`, `,`, …), or after `file://`;
+//! * and when it ends where a path component ends: at the end of the text or before anything but a letter, a digit, one
+//!   of `_ - . + @ % ~`, or a shell expansion or glob (`$ { * ? [`);
+//! * of several mount paths that match, the longest wins.
+//!
+//! So with `/models` mounted, `--dir=/models/x` and `"/models"` change; `publishers/ns/models/m`, `hf://models`,
+//! `/models-2`, `${HOME}/models` do not. Text is rewritten once: a result is never searched again.
+
+/// The mounts of one container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PathMap {
+    /// Mount path and local path; longer mount paths first.
+    entries: Vec<(String, String)>,
+}
+
+impl PathMap {
+    /// Takes pairs of mount path and local path. A mount at `/` is left out: everything would match.
+    pub fn new(entries: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut entries: Vec<_> = entries
+            .into_iter()
+            .map(|(mount, local)| (mount.trim_end_matches('/').to_owned(), local))
+            .filter(|(mount, _)| mount.starts_with('/'))
+            .collect();
+        entries.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        Self { entries }
+    }
+
+    /// Rewrites every mount path in `text`.
+    pub fn rewrite(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        while let Some(slash) = text[at..].find('/').map(|offset| at + offset) {
+            out.push_str(&text[at..slash]);
+            match self.matching(text, slash) {
+                Some((mount, local)) => {
+                    out.push_str(local);
+                    at = slash + mount.len();
+                }
+                None => {
+                    out.push('/');
+                    at = slash + 1;
+                }
+            }
+        }
+        out.push_str(&text[at..]);
+        out
+    }
+
+    /// The local path for a path that is exactly a mount path or below one.
+    pub fn local(&self, path: &str) -> Option<String> {
+        self.matching(path, 0).map(|(mount, local)| format!("{local}{}", &path[mount.len()..]))
+    }
+
+    fn matching(&self, text: &str, slash: usize) -> Option<(&str, &str)> {
+        if !starts_a_path(&text[..slash]) {
+            return None;
+        }
+        self.entries
+            .iter()
+            .find(|(mount, _)| {
+                text[slash..].starts_with(mount.as_str()) && ends_a_component(&text[slash + mount.len()..])
+            })
+            .map(|(mount, local)| (mount.as_str(), local.as_str()))
+    }
+}
+
+fn starts_a_path(before: &str) -> bool {
+    before.ends_with("file://")
+        || before.chars().next_back().is_none_or(|c| {
+            !(c.is_alphanumeric()
+                || matches!(c, '_' | '-' | '.' | '/' | '}' | ')' | ']' | '~' | '*' | '?' | '+' | '%'))
+        })
+}
+
+fn ends_a_component(after: &str) -> bool {
+    after.chars().next().is_none_or(|c| {
+        !(c.is_alphanumeric()
+            || matches!(c, '_' | '-' | '.' | '+' | '@' | '%' | '~' | '$' | '{' | '*' | '?' | '['))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PathMap;
+
+    fn map() -> PathMap {
+        PathMap::new(
+            [
+                ("/mnt", "/s/mnt"),
+                ("/mnt/models/", "/s/model"),
+                ("/tmp", "/tmp/lb/pods/u/volumes/tmp-dir"),
+                ("/models", "/s/cache"),
+                ("/var/run/kserve/tls", "/s/tls"),
+                ("/", "/never"),
+            ]
+            .map(|(mount, local)| (mount.to_owned(), local.to_owned())),
+        )
+    }
+
+    #[test]
+    fn mount_paths_are_rewritten_on_path_boundaries_only() {
+        for (input, expected) in [
+            ("/mnt/models", "/s/model"),
+            ("/mnt/models/", "/s/model/"),
+            ("/mnt/models/a/b.txt", "/s/model/a/b.txt"),
+            ("/mnt/models2", "/s/mnt/models2"),
+            ("/mnt/kv-cache-0", "/s/mnt/kv-cache-0"),
+            ("--cert-path=/var/run/kserve/tls", "--cert-path=/s/tls"),
+            ("/var/run/kserve/tls:/etc/pki/tls/certs", "/s/tls:/etc/pki/tls/certs"),
+            ("\"/models\" '/models/x',/models", "\"/s/cache\" '/s/cache/x',/s/cache"),
+            ("publishers/ns/models/qwen", "publishers/ns/models/qwen"),
+            ("hf://models/x", "hf://models/x"),
+            ("http://host/models", "http://host/models"),
+            ("file:///models/x", "file:///s/cache/x"),
+            ("${HOME}/models $(pwd)/models ~/models", "${HOME}/models $(pwd)/models ~/models"),
+            ("/models-2 /models.d /models$X /models*", "/models-2 /models.d /models$X /models*"),
+            ("[ -d /models ] && [ \"$(ls -A /models)\" ]", "[ -d /s/cache ] && [ \"$(ls -A /s/cache)\" ]"),
+            (
+                "echo >/tmp/x;cat</tmp/x",
+                "echo >/tmp/lb/pods/u/volumes/tmp-dir/x;cat</tmp/lb/pods/u/volumes/tmp-dir/x",
+            ),
+            ("é/models /models/é", "é/models /s/cache/é"),
+            ("/", "/"),
+            ("", ""),
+        ] {
+            assert_eq!(map().rewrite(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn a_local_path_is_found_for_paths_at_or_below_a_mount() {
+        assert_eq!(map().local("/mnt/models/x").as_deref(), Some("/s/model/x"));
+        assert_eq!(map().local("/srv"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! A container's process: its own process group, its output in the container's log.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+
+use super::launch::Launch;
+use super::log::{LogWriter, Stream};
+use crate::reaper::{Reaper, Registration};
+
+/// How long the rest of the output is read after the process ended. A process that left its group may hold the pipe
+/// open for ever.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// The exit code, or 128 and the signal as a shell and containerd have it.
+    pub(crate) code: i32,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        let signal = status.signal();
+        Self { code: status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)), signal }
+    }
+}
+
+/// A running process group.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    group: KillOnDrop,
+    output: JoinSet<()>,
+    _registration: Option<Registration>,
+}
+
+/// A process group that can be signalled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(Option<Pid>);
+
+impl Group {
+    /// Signals every process of the group. A group that is gone is no error.
+    pub(crate) fn signal(self, signal: Signal) {
+        if let Some(pid) = self.0 {
+            if let Err(error) = kill_process_group(pid, signal) {
+                if error != rustix::io::Errno::SRCH {
+                    tracing::debug!(%error, pid = pid.as_raw_nonzero().get(), "cannot signal a process group");
+                }
+            }
+        }
+    }
+}
+
+impl Process {
+    /// Starts a process with its output going to `log`.
+    pub(crate) fn spawn(launch: &Launch, log: &LogWriter, reaper: Option<&Reaper>) -> io::Result<Self> {
+        let mut child = command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
+        let mut output = JoinSet::new();
+        if let Some(stdout) = child.stdout.take() {
+            output.spawn(copy(stdout, log.clone(), Stream::Stdout));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            output.spawn(copy(stderr, log.clone(), Stream::Stderr));
+        }
+        Ok(Self { child, group: KillOnDrop(Group(pid)), output, _registration: registration })
+    }
+
+    /// The process group, to be signalled while [`wait`](Self::wait) is pending.
+    pub(crate) fn group(&self) -> Group {
+        self.group.0
+    }
+
+    /// Waits for the process to end. Cancel safe.
+    pub(crate) async fn wait(&mut self) -> io::Result<Exit> {
+        self.child.wait().await.map(Exit::from)
+    }
+
+    /// Ends what the process left behind, and reads the rest of its output.
+    ///
+    /// As when the first process of a container ends: the others end with it.
+    pub(crate) async fn finish(mut self) {
+        drop(self.group);
+        let drained = async { while self.output.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN, drained).await.is_err() {
+            tracing::debug!("a process outside of the container's group keeps its output open");
+        }
+    }
+}
+
+/// What a hook or an exec probe said.
+#[derive(Debug)]
+pub(crate) struct ExecOutput {
+    pub(crate) exit: Exit,
+    /// At most 10 KiB of stdout and stderr, as the kubelet keeps of a probe.
+    pub(crate) output: String,
+}
+
+/// Runs a command of an exec probe or hook to its end. Dropping the future kills its process group.
+pub(crate) async fn exec(launch: &Launch, reaper: Option<&Reaper>) -> io::Result<ExecOutput> {
+    const KEPT: u64 = 10 * 1024;
+    let mut child = command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let _registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
+    let _guard = KillOnDrop(Group(pid));
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (exit, out, err) = tokio::join!(child.wait(), read_some(stdout, KEPT), read_some(stderr, KEPT));
+    let mut output = String::from_utf8_lossy(&out).into_owned();
+    output.push_str(&String::from_utf8_lossy(&err));
+    Ok(ExecOutput { exit: exit?.into(), output })
+}
+
+/// Nothing of a group survives its owner.
+#[derive(Debug)]
+struct KillOnDrop(Group);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.0.signal(Signal::KILL);
+    }
+}
+
+async fn read_some(source: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
+    let mut kept = Vec::new();
+    if let Some(mut source) = source {
+        // Output is for messages only: what cannot be read is not worth failing for.
+        let _ = (&mut source).take(limit).read_to_end(&mut kept).await;
+        let _ = tokio::io::copy(&mut source, &mut tokio::io::sink()).await;
+    }
+    kept
+}
+
+fn command(launch: &Launch) -> Command {
+    let mut command = Command::new(&launch.program);
+    command
+        .args(&launch.args)
+        .env_clear()
+        .envs(&launch.env)
+        .current_dir(&launch.cwd)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true);
+    command
+}
+
+async fn copy(mut source: impl AsyncRead + Unpin, log: LogWriter, stream: Stream) {
+    let mut buffer = vec![0; 8 * 1024];
+    let mut lines = log.lines(stream);
+    loop {
+        match source.read(&mut buffer).await {
+            Ok(0) => break,
+            Ok(count) => lines.write(&buffer[..count]),
+            Err(error) => {
+                tracing::debug!(%error, "cannot read a container's output");
+                break;
+            }
+        }
+    }
+    lines.end();
+}

@@ -1,0 +1,63 @@
+//! The ConfigMaps and Secrets that a pod refers to, read once for each preparation of a container.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, Client};
+
+/// Objects of one namespace by name; a name that was looked up and does not exist is there with `None`.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    config_maps: BTreeMap<String, Option<ConfigMap>>,
+    secrets: BTreeMap<String, Option<Secret>>,
+}
+
+/// The names to read.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) config_maps: Vec<String>,
+    pub(crate) secrets: Vec<String>,
+}
+
+impl Sources {
+    /// Reads what is wanted and not read yet.
+    pub(crate) async fn load(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        wanted: Wanted,
+    ) -> Result<(), kube::Error> {
+        for name in wanted.config_maps {
+            if !self.config_maps.contains_key(&name) {
+                let found = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await?;
+                self.config_maps.insert(name, found);
+            }
+        }
+        for name in wanted.secrets {
+            if !self.secrets.contains_key(&name) {
+                let found = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(&name).await?;
+                self.secrets.insert(name, found);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn config_map(&self, name: &str) -> Option<&ConfigMap> {
+        self.config_maps.get(name).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn secret(&self, name: &str) -> Option<&Secret> {
+        self.secrets.get(name).and_then(Option::as_ref)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(config_maps: Vec<ConfigMap>, secrets: Vec<Secret>) -> Self {
+        Self {
+            config_maps: config_maps
+                .into_iter()
+                .map(|o| (o.metadata.name.clone().unwrap(), Some(o)))
+                .collect(),
+            secrets: secrets.into_iter().map(|o| (o.metadata.name.clone().unwrap(), Some(o))).collect(),
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Deployments: rolling updates and recreation by scaling ReplicaSets.
+//!
+//! Kubernetes: pkg/controller/deployment. ReplicaSets without an owner are not adopted, and the deprecated rollback
+//! annotation is not looked at.
+
+mod conditions;
+mod rollout;
+mod template;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{self, Key, Reconcile};
+use super::replicaset::pods_of;
+use super::{Caches, control_by, controller_of, key_of, now, owner_key, triggers};
+use crate::events::{Component, Recorder, Severity, reference};
+use rollout::Resize;
+use template::HASH_LABEL;
+use view::{DESIRED, MAX, REVISION, Settings};
+
+struct Deployments {
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+}
+
+pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+    let own = triggers(&caches.deployments, |deployment: &Deployment| [key_of(deployment)]);
+    let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
+    // Recreate waits for old pods to be gone, which no ReplicaSet shows.
+    let replica_sets = caches.replica_sets.clone();
+    let pods = triggers(&caches.pods, move |pod: &Pod| {
+        let over = pod.metadata.deletion_timestamp.is_some();
+        let set = owner_key(pod, "ReplicaSet").filter(|_| over)?;
+        owner_key(replica_sets.get(&set.namespace, &set.name)?.as_ref(), "Deployment")
+    });
+    caches.replica_sets.ready().await;
+    let deployments = Deployments { client, caches, recorder };
+    queue::run(deployments, stream::select(own, stream::select(sets, pods)), cancel).await;
+}
+
+/// One pass over one Deployment: the objects as they are after what was written so far.
+struct Pass {
+    deployment: Deployment,
+    settings: Settings,
+    /// The ReplicaSet of the current template.
+    new: Option<ReplicaSet>,
+    /// The others, oldest first.
+    old: Vec<ReplicaSet>,
+    /// The status being made.
+    status: DeploymentStatus,
+}
+
+impl Reconcile for Deployments {
+    const NAME: &'static str = "deployment";
+
+    fn all(&self) -> Vec<Key> {
+        self.caches.deployments.all().iter().map(|deployment| key_of(deployment.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        let Some(deployment) = self.caches.deployments.get(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
+        let mut pass = self.observe(&deployment);
+        if pass.deployment.metadata.deletion_timestamp.is_some() {
+            return self.write_status(pass).await;
+        }
+        let spec = pass.deployment.spec.clone().unwrap_or_default();
+        conditions::pause(&mut pass.status, &pass.settings, now());
+        if spec.paused == Some(true) || rollout::is_scaling(&pass.settings, pass.all()) {
+            self.adopt_revision(&mut pass).await?;
+            let resizes = rollout::proportional(&pass.settings, pass.new.as_ref(), &pass.old);
+            self.resize(&mut pass, resizes).await?;
+            if spec.paused == Some(true) {
+                self.forget_history(&mut pass).await?;
+            }
+        } else if pass.settings.recreate {
+            self.recreate(&mut pass).await?;
+        } else {
+            self.ensure_new(&mut pass).await?;
+            let up = rollout::new_size(&pass.settings, pass.new.as_ref(), &pass.old);
+            if up.is_empty() {
+                let down = rollout::old_sizes(&pass.settings, pass.new.as_ref(), &pass.old);
+                self.resize(&mut pass, down).await?;
+            } else {
+                self.resize(&mut pass, up).await?;
+            }
+        }
+        if conditions::is_complete(&pass.deployment, &pass.settings, &pass.computed_status()) {
+            self.forget_history(&mut pass).await?;
+        }
+        self.write_status(pass).await
+    }
+}
+
+impl Pass {
+    fn all(&self) -> impl Iterator<Item = &ReplicaSet> {
+        self.new.iter().chain(&self.old)
+    }
+
+    fn computed_status(&self) -> DeploymentStatus {
+        conditions::counts(&self.deployment, &self.settings, self.new.as_ref(), &self.old, &self.status)
+    }
+}
+
+impl Deployments {
+    fn observe(&self, deployment: &Arc<Deployment>) -> Pass {
+        let mut sets: Vec<ReplicaSet> = self
+            .caches
+            .replica_sets
+            .all()
+            .iter()
+            .filter(|set| {
+                set.metadata.namespace == deployment.metadata.namespace
+                    && controller_of(set.as_ref())
+                        .is_some_and(|owner| Some(&owner.uid) == deployment.metadata.uid.as_ref())
+            })
+            .map(|set| set.as_ref().clone())
+            .collect();
+        sets.sort_by_key(|set| (set.metadata.creation_timestamp.clone(), set.name_any()));
+        let template = deployment.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+        let new = sets
+            .iter()
+            .position(|set| {
+                set.spec.as_ref().is_some_and(|spec| template::same(spec.template.as_ref(), &template))
+            })
+            .map(|index| sets.remove(index));
+        Pass {
+            settings: Settings::of(deployment),
+            deployment: deployment.as_ref().clone(),
+            new,
+            old: sets,
+            status: deployment.status.clone().unwrap_or_default(),
+        }
+    }
+
+    fn sets(&self, pass: &Pass) -> Api<ReplicaSet> {
+        Api::namespaced(self.client.clone(), &pass.deployment.namespace().unwrap_or_default())
+    }
+
+    async fn recreate(&self, pass: &mut Pass) -> Result<(), kube::Error> {
+        let down: Vec<_> =
+            pass.old.iter().filter(|set| view::replicas(set) > 0).map(|set| Resize::new(set, 0)).collect();
+        if !down.is_empty() {
+            return self.resize(pass, down).await;
+        }
+        let is_there = |pod: &Arc<Pod>| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            !matches!(phase, Some("Succeeded" | "Failed"))
+        };
+        if pass.old.iter().any(|set| pods_of(&self.caches, set).iter().any(is_there)) {
+            return Ok(());
+        }
+        self.ensure_new(pass).await?;
+        let wanted = pass.settings.replicas;
+        let up: Vec<_> = pass
+            .new
+            .iter()
+            .filter(|set| view::replicas(set) != wanted)
+            .map(|set| Resize::new(set, wanted))
+            .collect();
+        self.resize(pass, up).await
+    }
+
+    /// Creates the ReplicaSet of the current template if there is none, and brings its annotations up to date.
+    async fn ensure_new(&self, pass: &mut Pass) -> Result<(), kube::Error> {
+        if pass.new.is_some() {
+            return self.adopt_revision(pass).await;
+        }
+        let name = pass.deployment.name_any();
+        let spec = pass.deployment.spec.clone().unwrap_or_default();
+        let hash = template::hash(&spec.template, pass.status.collision_count);
+        let set_name = format!("{name}-{hash}");
+        let revision = view::highest_revision(&pass.old) + 1;
+        let size = rollout::initial_size(&pass.settings, &pass.old);
+        let mut annotations = view::inherited_annotations(&pass.deployment);
+        annotations.insert(REVISION.to_owned(), revision.to_string());
+        annotations.insert(DESIRED.to_owned(), pass.settings.replicas.to_string());
+        annotations.insert(MAX.to_owned(), (pass.settings.replicas + pass.settings.max_surge).to_string());
+        let mut template = spec.template.clone();
+        let template_meta = template.metadata.get_or_insert_default();
+        template_meta.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
+        let labels = template_meta.labels.clone();
+        let mut match_labels = spec.selector.match_labels.clone().unwrap_or_default();
+        match_labels.insert(HASH_LABEL.to_owned(), hash);
+        let set = ReplicaSet {
+            metadata: ObjectMeta {
+                name: Some(set_name.clone()),
+                namespace: pass.deployment.namespace(),
+                labels,
+                annotations: Some(annotations),
+                owner_references: Some(vec![control_by(&pass.deployment)]),
+                ..ObjectMeta::default()
+            },
+            spec: Some(ReplicaSetSpec {
+                replicas: Some(size),
+                min_ready_seconds: spec.min_ready_seconds,
+                selector: LabelSelector { match_labels: Some(match_labels), ..spec.selector.clone() },
+                template: Some(template),
+            }),
+            status: None,
+        };
+        let api = self.sets(pass);
+        let created = match api.create(&PostParams::default(), &set).await {
+            Ok(created) => created,
+            Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => {
+                let live = api.get(&set_name).await?;
+                let ours = controller_of(&live)
+                    .is_some_and(|owner| Some(&owner.uid) == pass.deployment.metadata.uid.as_ref());
+                let same = live
+                    .spec
+                    .as_ref()
+                    .is_some_and(|live| template::same(live.template.as_ref(), &spec.template));
+                if ours && same {
+                    // The cache is behind.
+                    pass.new = Some(live);
+                    return self.adopt_revision(pass).await;
+                }
+                // Two templates with one hash: another name next time.
+                let count = pass.status.collision_count.unwrap_or(0) + 1;
+                self.patch_status(&pass.deployment, &json!({"collisionCount": count})).await?;
+                return Err(kube::Error::Api(answer));
+            }
+            Err(error) => {
+                let message = format!("Failed to create new replica set {set_name:?}: {error}");
+                self.say(&pass.deployment, Severity::Warning, "ReplicaSetCreateError", message.clone());
+                conditions::create_failed(&mut pass.status, &pass.settings, message, now());
+                self.patch_status(&pass.deployment, &json!({"conditions": pass.status.conditions})).await?;
+                return Err(error);
+            }
+        };
+        if size > 0 {
+            let message = format!("Scaled up replica set {set_name} from 0 to {size}");
+            self.say(&pass.deployment, Severity::Normal, "ScalingReplicaSet", message);
+        }
+        conditions::created(&mut pass.status, &pass.settings, &set_name, now());
+        pass.new = Some(created);
+        self.adopt_revision(pass).await
+    }
+
+    /// Gives the current ReplicaSet the highest revision and the Deployment's annotations, and the Deployment the same
+    /// revision.
+    async fn adopt_revision(&self, pass: &mut Pass) -> Result<(), kube::Error> {
+        let Some(new) = &pass.new else { return Ok(()) };
+        let revision = view::revision(new).max(view::highest_revision(&pass.old) + 1);
+        let mut wanted = view::inherited_annotations(&pass.deployment);
+        wanted.insert(REVISION.to_owned(), revision.to_string());
+        let min_ready = pass.deployment.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+        let has = new.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+        let missing = wanted.iter().any(|(key, value)| new.annotations().get(key) != Some(value));
+        if missing || has != min_ready {
+            let patch = json!({
+                "metadata": {"annotations": wanted, "resourceVersion": new.metadata.resource_version},
+                "spec": {"minReadySeconds": min_ready},
+            });
+            let patched =
+                self.sets(pass).patch(&new.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+            pass.new = Some(patched);
+        }
+        if let Some(new) = &pass.new {
+            conditions::found(&mut pass.status, &pass.settings, &new.name_any(), now());
+        }
+        if pass.deployment.annotations().get(REVISION) != Some(&revision.to_string()) {
+            let api: Api<Deployment> =
+                Api::namespaced(self.client.clone(), &pass.deployment.namespace().unwrap_or_default());
+            let patch = json!({"metadata": {"annotations": {REVISION: revision.to_string()},
+                "resourceVersion": pass.deployment.metadata.resource_version}});
+            let patched =
+                api.patch(&pass.deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+            pass.deployment.metadata = patched.metadata;
+        }
+        Ok(())
+    }
+
+    async fn resize(&self, pass: &mut Pass, resizes: Vec<Resize>) -> Result<(), kube::Error> {
+        let api = self.sets(pass);
+        for Resize { name, to } in resizes {
+            let settings = &pass.settings;
+            let annotations = json!({
+                DESIRED: settings.replicas.to_string(),
+                MAX: (settings.replicas + settings.max_surge).to_string(),
+            });
+            let Some(set) = pass.new.iter_mut().chain(&mut pass.old).find(|set| set.name_any() == name)
+            else {
+                continue;
+            };
+            let from = view::replicas(set);
+            let patch = json!({
+                "metadata": {"annotations": annotations, "resourceVersion": set.metadata.resource_version},
+                "spec": {"replicas": to},
+            });
+            *set = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            if from != to {
+                let direction = if to > from { "up" } else { "down" };
+                let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
+                self.say(&pass.deployment, Severity::Normal, "ScalingReplicaSet", message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest ReplicaSets past `revisionHistoryLimit`.
+    async fn forget_history(&self, pass: &mut Pass) -> Result<(), kube::Error> {
+        let limit = pass.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
+        let api = self.sets(pass);
+        for name in rollout::forgettable(&pass.old, usize::try_from(limit).unwrap_or(0)) {
+            let Some(set) = pass.old.iter().find(|set| set.name_any() == name) else { continue };
+            let params = DeleteParams {
+                preconditions: Some(Preconditions { uid: set.uid(), resource_version: None }),
+                ..DeleteParams::background()
+            };
+            match api.delete(&name, &params).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
+                Err(error) => return Err(error),
+            }
+            pass.old.retain(|set| set.name_any() != name);
+        }
+        Ok(())
+    }
+
+    /// Writes the status if it differs. Answers when the progress deadline is over.
+    async fn write_status(&self, mut pass: Pass) -> Result<Option<Duration>, kube::Error> {
+        let before = pass.deployment.status.clone().unwrap_or_default();
+        let at = now();
+        pass.status = pass.computed_status();
+        if pass.deployment.metadata.deletion_timestamp.is_none() {
+            let new = pass.new.as_ref();
+            let complete = conditions::is_complete(&pass.deployment, &pass.settings, &pass.status);
+            conditions::progress(
+                &mut pass.status,
+                &before,
+                &pass.settings,
+                complete,
+                new,
+                &pass.deployment.name_any(),
+                &at,
+            );
+        }
+        conditions::failure(&mut pass.status, pass.new.iter().chain(&pass.old), &at);
+        if pass.status != before {
+            let mut status = json!(pass.status);
+            // A merge patch keeps what it does not name.
+            for field in
+                ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"]
+            {
+                if status.get(field).is_none() {
+                    status[field] = serde_json::Value::Null;
+                }
+            }
+            self.patch_status(&pass.deployment, &status).await?;
+        }
+        Ok(conditions::deadline(&pass.status, &pass.settings, &at))
+    }
+
+    async fn patch_status(
+        &self,
+        deployment: &Deployment,
+        status: &serde_json::Value,
+    ) -> Result<(), kube::Error> {
+        let api: Api<Deployment> =
+            Api::namespaced(self.client.clone(), &deployment.namespace().unwrap_or_default());
+        let patch =
+            json!({"metadata": {"resourceVersion": deployment.metadata.resource_version}, "status": status});
+        match api.patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    fn say(&self, deployment: &Deployment, severity: Severity, reason: &'static str, message: String) {
+        self.recorder.record(reference(deployment), Component::Deployment, severity, reason, message);
+    }
+}

@@ -1,0 +1,92 @@
+//! What the controller reads off Deployments and ReplicaSets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kube::ResourceExt;
+
+use crate::controllers::int_or_percent;
+
+/// A rollout's number, on ReplicaSets and on the Deployment.
+pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
+/// The Deployment's replicas when the ReplicaSet was last resized: by it a scaling is told from a rollout.
+pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+/// The most replicas that the Deployment could have then.
+pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
+
+/// Annotations of a Deployment that its ReplicaSets do not inherit.
+const OWN: &[&str] = &[
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    "deployment.kubernetes.io/revision-history",
+    DESIRED,
+    MAX,
+    "deprecated.deployment.rollback.to",
+];
+
+/// A Deployment's numbers, with defaults and percentages resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) replicas: i32,
+    pub(super) recreate: bool,
+    /// 0 for Recreate.
+    pub(super) max_surge: i32,
+    /// For Recreate, and for the Available condition, see [`Settings::of`].
+    pub(super) max_unavailable: i32,
+    /// Seconds without progress until the rollout counts as failed; none for never.
+    pub(super) progress_deadline: Option<i32>,
+    pub(super) paused: bool,
+}
+
+impl Settings {
+    /// Kubernetes: pkg/controller/deployment/util MaxSurge, MaxUnavailable, ResolveFenceposts.
+    pub(super) fn of(deployment: &Deployment) -> Self {
+        let spec = deployment.spec.clone().unwrap_or_default();
+        let replicas = spec.replicas.unwrap_or(1).max(0);
+        let strategy = spec.strategy.unwrap_or_default();
+        let recreate = strategy.type_.as_deref() == Some("Recreate");
+        let rolling = strategy.rolling_update.unwrap_or_default();
+        let surge = int_or_percent::resolve(rolling.max_surge.as_ref(), "25%", replicas, true);
+        let unavailable = int_or_percent::resolve(rolling.max_unavailable.as_ref(), "25%", replicas, false);
+        let (max_surge, max_unavailable) = match (recreate, surge, unavailable) {
+            (true, ..) => (0, 0),
+            // With neither, nothing could ever move.
+            (false, 0, 0) => (0, 1),
+            (false, surge, unavailable) => (surge, unavailable),
+        };
+        Self {
+            replicas,
+            recreate,
+            max_surge,
+            max_unavailable: max_unavailable.min(replicas),
+            progress_deadline: spec.progress_deadline_seconds.filter(|seconds| *seconds < i32::MAX),
+            paused: spec.paused == Some(true),
+        }
+    }
+}
+
+pub(super) fn replicas(set: &ReplicaSet) -> i32 {
+    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+pub(super) fn available(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
+}
+
+pub(super) fn revision(set: &ReplicaSet) -> i64 {
+    number(set, REVISION).unwrap_or(0)
+}
+
+pub(super) fn number(set: &ReplicaSet, annotation: &str) -> Option<i64> {
+    set.annotations().get(annotation)?.parse().ok()
+}
+
+pub(super) fn highest_revision(sets: &[ReplicaSet]) -> i64 {
+    sets.iter().map(revision).max().unwrap_or(0)
+}
+
+/// What a ReplicaSet takes over from its Deployment.
+pub(super) fn inherited_annotations(deployment: &Deployment) -> BTreeMap<String, String> {
+    let annotations = deployment.annotations().iter().filter(|(key, _)| !OWN.contains(&key.as_str()));
+    annotations.map(|(key, value)| (key.clone(), value.clone())).collect()
+}

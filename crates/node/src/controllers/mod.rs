@@ -1,0 +1,134 @@
+//! What a cluster has besides kubelets: controllers for workloads, endpoints and namespaces, a scheduler, and a proxy for
+//! cluster IPs.
+//!
+//! Each is level-triggered: a change only says which object to look at, and what is done follows from the caches alone.
+//! Each writes only what differs, so that an unchanged world is not written to, also after a restart.
+
+mod deployment;
+mod endpointslice;
+mod int_or_percent;
+mod namespace;
+mod queue;
+mod replicaset;
+mod scheduler;
+mod selector;
+mod service_proxy;
+
+use futures::{Stream, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::{Client, Resource};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::{Cache, Change};
+use crate::events::Recorder;
+use queue::{Key, Trigger};
+
+/// The watched kinds.
+#[derive(Debug, Clone)]
+pub(crate) struct Caches {
+    pub(crate) pods: Cache<Pod>,
+    pub(crate) replica_sets: Cache<ReplicaSet>,
+    pub(crate) deployments: Cache<Deployment>,
+    pub(crate) services: Cache<Service>,
+    pub(crate) slices: Cache<EndpointSlice>,
+    pub(crate) namespaces: Cache<Namespace>,
+}
+
+/// Starts every controller into `tasks`.
+pub(crate) fn spawn(
+    tasks: &mut JoinSet<()>,
+    client: &Client,
+    caches: &Caches,
+    recorder: &Recorder,
+    node: &str,
+    ca_pem: Option<String>,
+    cancel: &CancellationToken,
+) {
+    tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(endpointslice::run(client.clone(), caches.clone(), cancel.clone()));
+    tasks.spawn(namespace::run(client.clone(), caches.clone(), ca_pem, cancel.clone()));
+    tasks.spawn(scheduler::run(
+        client.clone(),
+        caches.clone(),
+        recorder.clone(),
+        node.to_owned(),
+        cancel.clone(),
+    ));
+    tasks.spawn(service_proxy::run(caches.clone(), cancel.clone()));
+}
+
+/// Turns changes of one kind into what a controller has to look at.
+fn triggers<K, I>(
+    cache: &Cache<K>,
+    keys: impl Fn(&K) -> I + Send + 'static,
+) -> impl Stream<Item = Trigger> + Send + 'static
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+    I: IntoIterator<Item = Key>,
+    I::IntoIter: Send,
+{
+    cache.changes().flat_map(move |change| {
+        let triggers: Vec<Trigger> = match change {
+            Change::Applied(object) | Change::Deleted(object) => {
+                keys(&object).into_iter().map(Trigger::One).collect()
+            }
+            Change::Resync => vec![Trigger::All],
+        };
+        futures::stream::iter(triggers)
+    })
+}
+
+/// The key of an object.
+fn key_of<K: Resource>(object: &K) -> Key {
+    let meta = object.meta();
+    Key { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+}
+
+/// The reference that says which object controls this one.
+fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// The key of the controlling object, if it is of this kind.
+fn owner_key<K: Resource>(object: &K, kind: &str) -> Option<Key> {
+    let owner = controller_of(object).filter(|owner| owner.kind == kind)?;
+    Some(Key { namespace: object.meta().namespace.clone().unwrap_or_default(), name: owner.name.clone() })
+}
+
+/// A reference by which `owner` controls another object.
+fn control_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner.meta().name.clone().unwrap_or_default(),
+        uid: owner.meta().uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Now, in the whole seconds that the wire has.
+fn now() -> Time {
+    let now = Timestamp::now();
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// Whether the pod's Ready condition holds, and since when.
+fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let ready =
+        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    Some(ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0))
+}

@@ -1,0 +1,116 @@
+//! What every namespace has: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
+
+use std::time::Duration;
+
+use futures::stream;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{self, Key, Reconcile, Trigger};
+use super::{Caches, key_of, triggers};
+use crate::cache::Cache;
+
+const ROOT_CA: &str = "kube-root-ca.crt";
+const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
+                                   endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
+                                   guaranteed across distributions of Kubernetes clusters.";
+
+struct Namespaces {
+    client: Client,
+    namespaces: Cache<Namespace>,
+    ca_pem: Option<String>,
+}
+
+pub(super) async fn run(client: Client, caches: Caches, ca_pem: Option<String>, cancel: CancellationToken) {
+    let own = triggers(&caches.namespaces, |namespace: &Namespace| {
+        [Key { namespace: String::new(), name: namespace.metadata.name.clone().unwrap_or_default() }]
+    });
+    // Only the two names are watched, and only that they are there.
+    let accounts = of_name(Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone()), "default");
+    let bundles = of_name(Api::<PartialObjectMeta<ConfigMap>>::all(client.clone()), ROOT_CA);
+    let changes = stream::select(own, stream::select(accounts, bundles));
+    queue::run(Namespaces { client, namespaces: caches.namespaces, ca_pem }, changes, cancel).await;
+}
+
+/// The namespaces in which an object of this name changes or goes.
+fn of_name<K>(api: Api<PartialObjectMeta<K>>, name: &str) -> impl futures::Stream<Item = Trigger> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    futures::StreamExt::filter_map(watcher(api, config).default_backoff(), |event| async {
+        match event {
+            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
+                Some(Trigger::One(Key { namespace: String::new(), name: key_of(&object).namespace }))
+            }
+            Ok(watcher::Event::InitDone) => Some(Trigger::All),
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
+            Err(error) => {
+                tracing::debug!(%error, kind = %K::kind(&()), "watch interrupted");
+                None
+            }
+        }
+    })
+}
+
+impl Reconcile for Namespaces {
+    const NAME: &'static str = "namespace-defaults";
+
+    fn all(&self) -> Vec<Key> {
+        let namespaces = self.namespaces.all();
+        namespaces.iter().map(|namespace| key_of(namespace.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        let Some(namespace) = self.namespaces.get("", &key.name) else { return Ok(None) };
+        if namespace.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &key.name);
+        if accounts.get_opt("default").await?.is_none() {
+            let account = ServiceAccount {
+                metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
+                ..ServiceAccount::default()
+            };
+            created(accounts.create(&PostParams::default(), &account).await)?;
+        }
+        let Some(pem) = &self.ca_pem else { return Ok(None) };
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.name);
+        match maps.get_opt(ROOT_CA).await? {
+            None => {
+                let map = ConfigMap {
+                    metadata: ObjectMeta {
+                        name: Some(ROOT_CA.to_owned()),
+                        annotations: Some(
+                            [("kubernetes.io/description".to_owned(), ROOT_CA_DESCRIPTION.to_owned())].into(),
+                        ),
+                        ..ObjectMeta::default()
+                    },
+                    data: Some([("ca.crt".to_owned(), pem.clone())].into()),
+                    ..ConfigMap::default()
+                };
+                created(maps.create(&PostParams::default(), &map).await)?;
+            }
+            Some(map) if map.data.as_ref().and_then(|data| data.get("ca.crt")) != Some(pem) => {
+                let patch = Patch::Merge(json!({"data": {"ca.crt": pem}}));
+                maps.patch(ROOT_CA, &PatchParams::default(), &patch).await?;
+            }
+            Some(_) => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Another writer may have been first.
+fn created<K>(result: Result<K, kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
+        other => other.map(|_| ()),
+    }
+}

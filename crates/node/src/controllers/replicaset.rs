@@ -1,0 +1,423 @@
+//! ReplicaSets: as many pods as wanted.
+//!
+//! Kubernetes: pkg/controller/replicaset. Pods without an owner are not adopted.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{self, Key, Reconcile};
+use super::{Caches, control_by, controller_of, key_of, now, owner_key, ready_since, triggers};
+use crate::events::{Component, Recorder, Severity, reference};
+
+/// How long the cache may take to show a write; after that the write is taken for lost.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct ReplicaSets {
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    /// Pods that were created or deleted, by their set's uid, and that the cache does not show so yet. Without it a set
+    /// that is looked at twice before the watch catches up would get its pods twice.
+    unseen: HashMap<String, Unseen>,
+}
+
+#[derive(Debug, Default)]
+struct Unseen {
+    created: HashMap<String, Instant>,
+    deleted: HashMap<String, Instant>,
+}
+
+pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+    let own = triggers(&caches.replica_sets, |set: &ReplicaSet| [key_of(set)]);
+    let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "ReplicaSet"));
+    caches.pods.ready().await;
+    let sets = ReplicaSets { client, caches, recorder, unseen: HashMap::new() };
+    queue::run(sets, stream::select(own, pods), cancel).await;
+}
+
+/// Whether a pod counts as one of its set's replicas.
+fn is_active(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// The pods that `set` controls.
+pub(super) fn pods_of(caches: &Caches, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+    let namespace = set.metadata.namespace.as_ref();
+    let mut pods = caches.pods.all();
+    pods.retain(|pod| {
+        pod.metadata.namespace.as_ref() == namespace
+            && controller_of(pod.as_ref()).is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+    });
+    pods
+}
+
+impl Reconcile for ReplicaSets {
+    const NAME: &'static str = "replicaset";
+
+    fn all(&self) -> Vec<Key> {
+        self.caches.replica_sets.all().iter().map(|set| key_of(set.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        let Some(set) = self.caches.replica_sets.get(&key.namespace, &key.name) else { return Ok(None) };
+        let uid = set.uid().unwrap_or_default();
+        let pods = pods_of(&self.caches, &set);
+        let unseen = self.unseen.entry(uid.clone()).or_default();
+        let waiting = unseen.settle(&pods);
+        let active: Vec<_> =
+            pods.iter().filter(|pod| is_active(pod) && !unseen.deleted.contains_key(pod_uid(pod))).collect();
+
+        let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).max(0);
+        let have = i32::try_from(active.len() + unseen.created.len()).unwrap_or(i32::MAX);
+        let mut failure = None;
+        if set.metadata.deletion_timestamp.is_none() {
+            if have < wanted {
+                failure = self.create(&set, wanted - have).await.err().map(|error| ("FailedCreate", error));
+            } else if have > wanted {
+                failure = self
+                    .remove(&set, &active, have - wanted)
+                    .await
+                    .err()
+                    .map(|error| ("FailedDelete", error));
+            }
+        }
+        let again = self
+            .write_status(&set, &pods, failure.as_ref().map(|(reason, error)| (*reason, error.to_string())))
+            .await?;
+        if self.unseen.get(&uid).is_some_and(Unseen::is_empty) {
+            self.unseen.remove(&uid);
+        }
+        match failure {
+            Some((_, error)) => Err(error),
+            None => Ok(again.into_iter().chain(waiting.then_some(PATIENCE)).min()),
+        }
+    }
+}
+
+impl Unseen {
+    /// Forgets what the cache shows by now. True while something is left.
+    fn settle(&mut self, pods: &[Arc<Pod>]) -> bool {
+        let present: HashMap<&str, bool> = pods.iter().map(|pod| (pod_uid(pod), is_active(pod))).collect();
+        let fresh = |since: &Instant| since.elapsed() < PATIENCE;
+        self.created.retain(|uid, since| fresh(since) && !present.contains_key(uid.as_str()));
+        self.deleted.retain(|uid, since| fresh(since) && present.get(uid.as_str()) == Some(&true));
+        !self.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.created.is_empty() && self.deleted.is_empty()
+    }
+}
+
+fn pod_uid(pod: &Pod) -> &str {
+    pod.metadata.uid.as_deref().unwrap_or_default()
+}
+
+impl ReplicaSets {
+    async fn create(&mut self, set: &ReplicaSet, count: i32) -> Result<(), kube::Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
+        for _ in 0..count {
+            let pod = match api.create(&PostParams::default(), &pod_from(set)).await {
+                Ok(pod) => pod,
+                Err(error) => {
+                    let message = format!("Error creating: {error}");
+                    self.recorder.record(
+                        reference(set),
+                        Component::ReplicaSet,
+                        Severity::Warning,
+                        "FailedCreate",
+                        message,
+                    );
+                    return Err(error);
+                }
+            };
+            // The watch may have been quicker than the answer.
+            if self.caches.pods.get(&pod.namespace().unwrap_or_default(), &pod.name_any()).is_none() {
+                let unseen = self.unseen.entry(set.uid().unwrap_or_default()).or_default();
+                unseen.created.insert(pod.uid().unwrap_or_default(), Instant::now());
+            }
+            let message = format!("Created pod: {}", pod.name_any());
+            self.recorder.record(
+                reference(set),
+                Component::ReplicaSet,
+                Severity::Normal,
+                "SuccessfulCreate",
+                message,
+            );
+        }
+        Ok(())
+    }
+
+    async fn remove(
+        &mut self,
+        set: &ReplicaSet,
+        active: &[&Arc<Pod>],
+        count: i32,
+    ) -> Result<(), kube::Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
+        let mut ranked = active.to_vec();
+        ranked.sort_by_cached_key(|pod| removal_rank(pod));
+        for pod in ranked.into_iter().take(usize::try_from(count).unwrap_or(0)) {
+            let params = DeleteParams {
+                preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
+                ..DeleteParams::default()
+            };
+            match api.delete(&pod.name_any(), &params).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
+                Err(error) => {
+                    let message = format!("Error deleting: {error}");
+                    self.recorder.record(
+                        reference(set),
+                        Component::ReplicaSet,
+                        Severity::Warning,
+                        "FailedDelete",
+                        message,
+                    );
+                    return Err(error);
+                }
+            }
+            let unseen = self.unseen.entry(set.uid().unwrap_or_default()).or_default();
+            unseen.deleted.insert(pod.uid().unwrap_or_default(), Instant::now());
+            let message = format!("Deleted pod: {}", pod.name_any());
+            self.recorder.record(
+                reference(set),
+                Component::ReplicaSet,
+                Severity::Normal,
+                "SuccessfulDelete",
+                message,
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the status if it differs. Answers when a pod becomes available by the passing of time.
+    async fn write_status(
+        &self,
+        set: &ReplicaSet,
+        pods: &[Arc<Pod>],
+        failure: Option<(&'static str, String)>,
+    ) -> Result<Option<Duration>, kube::Error> {
+        let before = set.status.clone().unwrap_or_default();
+        let (status, again) = status(set, pods, &before, failure, Timestamp::now());
+        if status != before {
+            let api: Api<ReplicaSet> =
+                Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
+            let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": full(&status)});
+            match api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(again)
+    }
+}
+
+/// A merge patch keeps what it does not name, so a list that became empty is named.
+fn full(status: &ReplicaSetStatus) -> serde_json::Value {
+    let mut value = json!(status);
+    for field in
+        ["availableReplicas", "fullyLabeledReplicas", "readyReplicas", "conditions", "terminatingReplicas"]
+    {
+        if value.get(field).is_none() {
+            value[field] = serde_json::Value::Null;
+        }
+    }
+    value
+}
+
+fn pod_from(set: &ReplicaSet) -> Pod {
+    let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+    let meta = template.metadata.unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", set.name_any())),
+            labels: meta.labels,
+            annotations: meta.annotations,
+            finalizers: meta.finalizers,
+            owner_references: Some(vec![control_by(set)]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec,
+        status: None,
+    }
+}
+
+/// What goes first sorts first. Kubernetes: pkg/controller/controller_utils.go ActivePodsWithRanks.
+fn removal_rank(pod: &Pod) -> impl Ord + use<> {
+    let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = match phase {
+        Some("Running") => 2,
+        Some("Pending") | None => 0,
+        Some(_) => 1,
+    };
+    let ready = ready_since(pod);
+    let cost = pod
+        .annotations()
+        .get("controller.kubernetes.io/pod-deletion-cost")
+        .and_then(|cost| cost.parse::<i32>().ok());
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    let restarts = statuses.into_iter().flatten().map(|status| status.restart_count).max().unwrap_or(0);
+    let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (
+        bound,
+        phase,
+        ready.is_some(),
+        cost.unwrap_or(0),
+        Reverse(ready),
+        Reverse(restarts),
+        Reverse(created),
+        pod.name_any(),
+    )
+}
+
+/// When a pod is, or will be, available: ready for `minReadySeconds`.
+pub(super) fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+    let wait = jiff::SignedDuration::from_secs(i64::from(min_ready_seconds));
+    ready_since(pod).map(|since| since.checked_add(wait).unwrap_or(Timestamp::MAX))
+}
+
+fn status(
+    set: &ReplicaSet,
+    pods: &[Arc<Pod>],
+    before: &ReplicaSetStatus,
+    failure: Option<(&'static str, String)>,
+    at: Timestamp,
+) -> (ReplicaSetStatus, Option<Duration>) {
+    let spec = set.spec.clone().unwrap_or_default();
+    let template_labels = spec.template.and_then(|template| template.metadata).and_then(|meta| meta.labels);
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
+    let active: Vec<_> = pods.iter().filter(|pod| is_active(pod)).collect();
+    let count = |wanted: &dyn Fn(&Pod) -> bool| {
+        i32::try_from(active.iter().filter(|pod| wanted(pod)).count()).unwrap_or(i32::MAX)
+    };
+    let labels: HashSet<_> = template_labels.into_iter().flatten().collect();
+    let fully_labeled = count(&|pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value)));
+    let ready = count(&|pod| ready_since(pod).is_some());
+    let available = count(&|pod| available_at(pod, min_ready).is_some_and(|due| due <= at));
+    let next = active.iter().filter_map(|pod| available_at(pod, min_ready)).filter(|due| *due > at).min();
+    let again = next.map(|due| due.duration_since(at).unsigned_abs() + Duration::from_millis(10));
+
+    let mut conditions: Vec<_> = before
+        .conditions
+        .iter()
+        .flatten()
+        .filter(|condition| condition.type_ != "ReplicaFailure")
+        .cloned()
+        .collect();
+    if let Some((reason, message)) = failure {
+        let earlier =
+            before.conditions.iter().flatten().find(|condition| condition.type_ == "ReplicaFailure");
+        let same = earlier.filter(|earlier| earlier.reason.as_deref() == Some(reason)).cloned();
+        conditions.push(same.unwrap_or_else(|| ReplicaSetCondition {
+            type_: "ReplicaFailure".to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_transition_time: Some(now()),
+        }));
+    }
+    let some = |count: i32| (count > 0).then_some(count);
+    let status = ReplicaSetStatus {
+        replicas: count(&|_| true),
+        fully_labeled_replicas: some(fully_labeled),
+        ready_replicas: some(ready),
+        available_replicas: some(available),
+        observed_generation: set.metadata.generation,
+        conditions: Some(conditions).filter(|conditions| !conditions.is_empty()),
+        ..before.clone()
+    };
+    (status, again)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, value: Value) -> Pod {
+        let mut pod: Pod = serde_json::from_value(value).unwrap();
+        pod.metadata.name = Some(name.into());
+        pod.metadata.uid = Some(name.into());
+        pod
+    }
+
+    fn ready(name: &str, since: &str, created: &str) -> Pod {
+        pod(
+            name,
+            json!({"metadata": {"creationTimestamp": created}, "spec": {"nodeName": "n", "containers": []},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}]}}),
+        )
+    }
+
+    #[test]
+    fn pods_that_serve_least_go_first() {
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        let mut costly = ready("costly", late, late);
+        costly.annotations_mut().insert("controller.kubernetes.io/pod-deletion-cost".into(), "5".into());
+        let mut pods = [
+            ready("old", early, early),
+            costly,
+            ready("young", late, late),
+            pod(
+                "running",
+                json!({"spec": {"nodeName": "n", "containers": []}, "status": {"phase": "Running"}}),
+            ),
+            pod("unbound", json!({"spec": {"containers": []}, "status": {"phase": "Pending"}})),
+            pod(
+                "pending",
+                json!({"spec": {"nodeName": "n", "containers": []}, "status": {"phase": "Pending"}}),
+            ),
+        ];
+        pods.sort_by_cached_key(removal_rank);
+        let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["unbound", "pending", "running", "young", "old", "costly"]);
+    }
+
+    #[test]
+    fn writes_that_the_cache_does_not_show_are_counted() {
+        let mut unseen = Unseen::default();
+        unseen.created.insert("new".into(), Instant::now());
+        unseen.deleted.insert("old".into(), Instant::now());
+        let old = Arc::new(pod("old", json!({})));
+        assert!(unseen.settle(&[Arc::clone(&old)]));
+        assert_eq!((unseen.created.len(), unseen.deleted.len()), (1, 1));
+        assert!(!unseen.settle(&[Arc::new(pod("new", json!({})))]));
+    }
+
+    #[test]
+    fn status_counts_pods_and_waits_for_min_ready_seconds() {
+        let set: ReplicaSet = serde_json::from_value(json!({"metadata": {"name": "s", "generation": 2},
+            "spec": {"minReadySeconds": 10, "selector": {}, "template": {"metadata": {"labels": {"a": "b"}}}}}))
+        .unwrap();
+        let mut labelled = ready("one", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+        labelled.labels_mut().insert("a".into(), "b".into());
+        let pods =
+            [Arc::new(labelled), Arc::new(ready("two", "2026-01-01T00:00:55Z", "2026-01-01T00:00:00Z"))];
+        let at = "2026-01-01T00:01:00Z".parse().unwrap();
+        let (status, again) = status(&set, &pods, &ReplicaSetStatus::default(), None, at);
+        assert_eq!(
+            (status.replicas, status.ready_replicas, status.available_replicas),
+            (2, Some(2), Some(1))
+        );
+        assert_eq!((status.fully_labeled_replicas, status.observed_generation), (Some(1), Some(2)));
+        assert_eq!(again, Some(Duration::from_millis(5010)));
+    }
+}

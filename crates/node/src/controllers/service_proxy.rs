@@ -1,0 +1,212 @@
+//! Cluster IPs: a TCP proxy on each Service's address, which the API server takes from a loopback range.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::endpointslice::SERVICE_NAME;
+use super::queue::Key;
+use super::{Caches, key_of, triggers};
+use crate::cache::Cache;
+
+/// Bytes in flight in each direction of a connection.
+const BUFFER: usize = 8 * 1024;
+
+/// Connections of one port at a time; more wait in the listener's backlog.
+const CONNECTIONS: usize = 512;
+
+/// How long a connection to an endpoint may take before the next is tried.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Where a proxy listens, and for which port of which Service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Frontend {
+    address: SocketAddr,
+    service: Key,
+    port_name: String,
+}
+
+pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
+    let changes = triggers(&caches.services, |service: &Service| [key_of(service)]);
+    let mut changes = std::pin::pin!(changes);
+    let mut listening: HashMap<Frontend, CancellationToken> = HashMap::new();
+    let mut proxies = JoinSet::new();
+    // A port that could not be bound is tried again.
+    let mut retry = tokio::time::interval(Duration::from_secs(10));
+    retry.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => break,
+            change = changes.next() => if change.is_none() { break },
+            Some(_) = proxies.join_next() => continue,
+            _ = retry.tick() => {}
+        }
+        let wanted: Vec<_> = caches.services.all().iter().flat_map(|service| frontends(service)).collect();
+        listening.retain(|frontend, stop| {
+            let keep = wanted.contains(frontend);
+            if !keep {
+                stop.cancel();
+            }
+            keep
+        });
+        for frontend in wanted {
+            if listening.contains_key(&frontend) {
+                continue;
+            }
+            match TcpListener::bind(frontend.address).await {
+                Ok(listener) => {
+                    let stop = cancel.child_token();
+                    proxies.spawn(serve(listener, frontend.clone(), caches.slices.clone(), stop.clone()));
+                    listening.insert(frontend, stop);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, address = %frontend.address, "cannot listen on a cluster IP")
+                }
+            }
+        }
+    }
+    proxies.shutdown().await;
+}
+
+/// The loopback addresses of a Service's TCP ports.
+fn frontends(service: &Service) -> Vec<Frontend> {
+    let spec = service.spec.as_ref();
+    let ip =
+        spec.and_then(|spec| spec.cluster_ip.as_ref()?.parse::<IpAddr>().ok()).filter(IpAddr::is_loopback);
+    let ports = spec.into_iter().flat_map(|spec| spec.ports.iter().flatten());
+    ports
+        .filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
+        .filter_map(|port| {
+            Some(Frontend {
+                address: SocketAddr::new(ip?, u16::try_from(port.port).ok()?),
+                service: key_of(service),
+                port_name: port.name.clone().unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+async fn serve(
+    listener: TcpListener,
+    frontend: Frontend,
+    slices: Cache<EndpointSlice>,
+    stop: CancellationToken,
+) {
+    let mut connections = JoinSet::new();
+    let turn = Arc::new(AtomicUsize::new(0));
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok((client, _)) => {
+                    connections.spawn(forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn)));
+                }
+                Err(error) => {
+                    // Out of file descriptors, most likely: it passes when connections end.
+                    tracing::debug!(%error, address = %frontend.address, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+        }
+    }
+    connections.shutdown().await;
+}
+
+/// The ready endpoints of a Service's port; those that terminate but still serve, when no other is ready.
+fn backends(frontend: &Frontend, slices: &[Arc<EndpointSlice>]) -> Vec<SocketAddr> {
+    let of = |wanted: fn(&k8s_openapi::api::discovery::v1::EndpointConditions) -> bool| -> Vec<SocketAddr> {
+        let own = slices.iter().filter(|slice| {
+            slice.metadata.namespace.as_ref() == Some(&frontend.service.namespace)
+                && slice.labels().get(SERVICE_NAME) == Some(&frontend.service.name)
+        });
+        own.flat_map(|slice| {
+            let port = slice
+                .ports
+                .iter()
+                .flatten()
+                .find(|port| port.name.as_deref().unwrap_or_default() == frontend.port_name);
+            let port = port.and_then(|port| u16::try_from(port.port?).ok());
+            let endpoints = slice
+                .endpoints
+                .iter()
+                .filter(move |endpoint| endpoint.conditions.as_ref().is_none_or(wanted));
+            endpoints.filter_map(move |endpoint| {
+                Some(SocketAddr::new(endpoint.addresses.first()?.parse().ok()?, port?))
+            })
+        })
+        .collect()
+    };
+    let ready = of(|conditions| conditions.ready != Some(false));
+    if ready.is_empty() { of(|conditions| conditions.serving == Some(true)) } else { ready }
+}
+
+/// Connects to the endpoints in turn, and copies until both sides are done.
+async fn forward(mut client: TcpStream, backends: Vec<SocketAddr>, turn: Arc<AtomicUsize>) {
+    let first = turn.fetch_add(1, Ordering::Relaxed);
+    for offset in 0..backends.len() {
+        let backend = backends[(first + offset) % backends.len()];
+        if let Ok(Ok(mut server)) = tokio::time::timeout(CONNECT, TcpStream::connect(backend)).await {
+            // Streamed answers come in small pieces that must not wait for one another.
+            let _ = client.set_nodelay(true);
+            let _ = server.set_nodelay(true);
+            // One side closing the connection in the middle is its business.
+            let _ = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
+            return;
+        }
+    }
+    // Nobody answers: the connection closes, which is as near to "refused" as it gets after accepting.
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn slice(conditions: serde_json::Value) -> Arc<EndpointSlice> {
+        Arc::new(
+            serde_json::from_value(
+                json!({"metadata": {"name": "s-1", "namespace": "ns", "labels": {SERVICE_NAME: "s"}},
+            "addressType": "IPv4", "ports": [{"name": "http", "port": 8000}],
+            "endpoints": [{"addresses": ["127.64.0.1"], "conditions": conditions}]}),
+            )
+            .unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_port_goes_to_ready_endpoints_or_at_least_to_serving_ones() {
+        let service: Service = serde_json::from_value(json!({"metadata": {"name": "s", "namespace": "ns"},
+            "spec": {"clusterIP": "127.96.0.1", "ports": [{"name": "http", "port": 80}, {"name": "udp", "port": 53, "protocol": "UDP"}]}}))
+        .unwrap();
+        let frontends = frontends(&service);
+        assert_eq!(frontends.len(), 1);
+        assert_eq!(frontends[0].address, "127.96.0.1:80".parse().unwrap());
+        let to = |conditions| backends(&frontends[0], &[slice(conditions)]);
+        assert_eq!(to(json!({"ready": true})), ["127.64.0.1:8000".parse().unwrap()]);
+        assert_eq!(to(json!({"ready": false, "serving": true, "terminating": true})).len(), 1);
+        assert!(to(json!({"ready": false, "serving": false})).is_empty());
+    }
+
+    #[test]
+    fn only_loopback_addresses_are_served() {
+        for ip in ["None", "", "10.96.0.1"] {
+            let service: Service =
+                serde_json::from_value(json!({"metadata": {"name": "s", "namespace": "ns"},
+                "spec": {"clusterIP": ip, "ports": [{"port": 80}]}}))
+                .unwrap();
+            assert!(frontends(&service).is_empty(), "{ip}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Why a node cannot start.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure to start the node. Whatever goes wrong later is shown on the pod that it concerns.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A folder or file of the state directory cannot be written.
+    #[error("cannot prepare {path}")]
+    StateDir {
+        /// What was to be written.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The helper process that cleans up after a killed node did not start.
+    #[error("cannot start the reaper ({command})")]
+    Reaper {
+        /// The command that was run.
+        command: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The Node object cannot be written.
+    #[error("cannot register the node {name}")]
+    Register {
+        /// The node's name.
+        name: String,
+        /// The cause.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// An option has no meaning.
+    #[error("{0}")]
+    Options(String),
+}

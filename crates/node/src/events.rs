@@ -1,0 +1,171 @@
+//! Events, as the components of a cluster write them.
+//!
+//! The same event again adds to the count of the first, as Kubernetes' recorder does. Events are written by one task
+//! from a bounded queue: they are for people, and nothing waits for them.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+/// A pod that starts has about five events, so this holds the start of fifty pods. What is more is dropped.
+const QUEUED: usize = 256;
+
+/// Events that are remembered for counting. Past that all are forgotten, and the next ones are written as new.
+const REMEMBERED: usize = 1024;
+
+/// Which component speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Component {
+    Kubelet,
+    Scheduler,
+    Deployment,
+    ReplicaSet,
+}
+
+impl Component {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::Scheduler => "default-scheduler",
+            Self::Deployment => "deployment-controller",
+            Self::ReplicaSet => "replicaset-controller",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Severity {
+    Normal,
+    Warning,
+}
+
+/// One thing to say.
+#[derive(Debug, Clone, PartialEq)]
+struct Saying {
+    about: ObjectReference,
+    component: Component,
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+    at: Timestamp,
+}
+
+/// Takes events. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder {
+    queue: mpsc::Sender<Saying>,
+}
+
+impl Recorder {
+    /// A recorder, and the task that writes. The task ends when every clone is dropped; the caller runs it.
+    pub(crate) fn new(client: Client, node: String) -> (Self, impl Future<Output = ()> + Send) {
+        let (queue, receiver) = mpsc::channel(QUEUED);
+        (Self { queue }, write(client, node, receiver))
+    }
+
+    /// Says something about an object.
+    pub(crate) fn record(
+        &self,
+        about: ObjectReference,
+        component: Component,
+        severity: Severity,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        let saying =
+            Saying { about, component, severity, reason, message: message.into(), at: Timestamp::now() };
+        if self.queue.try_send(saying).is_err() {
+            tracing::debug!(reason, "an event was dropped");
+        }
+    }
+}
+
+/// A reference to an object as events have it.
+pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
+    let meta = object.meta();
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        field_path: None,
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    uid: Option<String>,
+    field_path: Option<String>,
+    component: Component,
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+}
+
+async fn write(client: Client, node: String, mut queue: mpsc::Receiver<Saying>) {
+    let mut written: HashMap<Key, (String, i32)> = HashMap::new();
+    while let Some(saying) = queue.recv().await {
+        let namespace = saying.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+        let key = Key {
+            uid: saying.about.uid.clone(),
+            field_path: saying.about.field_path.clone(),
+            component: saying.component,
+            severity: saying.severity,
+            reason: saying.reason,
+            message: saying.message.clone(),
+        };
+        if let Some((name, count)) = written.get_mut(&key) {
+            *count += 1;
+            let patch = json!({"count": *count, "lastTimestamp": Time(saying.at)});
+            if api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
+                continue;
+            }
+            // It has expired or was deleted: say it as new.
+        }
+        let name = format!("{}.{:x}", saying.about.name.as_deref().unwrap_or_default(), unique(saying.at));
+        match api.create(&PostParams::default(), &event(saying, &node, name.clone(), namespace)).await {
+            Ok(_) => {
+                if written.len() >= REMEMBERED {
+                    written.clear();
+                }
+                written.insert(key, (name, 1));
+            }
+            Err(error) => tracing::debug!(%error, "an event was not written"),
+        }
+    }
+}
+
+/// The time in nanoseconds names an event, as in Kubernetes.
+fn unique(at: Timestamp) -> i128 {
+    at.as_nanosecond()
+}
+
+fn event(saying: Saying, node: &str, name: String, namespace: String) -> Event {
+    let host = (saying.component == Component::Kubelet).then(|| node.to_owned());
+    Event {
+        metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
+        involved_object: saying.about,
+        reason: Some(saying.reason.to_owned()),
+        message: Some(saying.message),
+        type_: Some(match saying.severity {
+            Severity::Normal => "Normal".to_owned(),
+            Severity::Warning => "Warning".to_owned(),
+        }),
+        source: Some(EventSource { component: Some(saying.component.name().to_owned()), host: host.clone() }),
+        reporting_component: Some(saying.component.name().to_owned()),
+        reporting_instance: host,
+        first_timestamp: Some(Time(saying.at)),
+        last_timestamp: Some(Time(saying.at)),
+        count: Some(1),
+        ..Event::default()
+    }
+}

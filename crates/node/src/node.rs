@@ -1,0 +1,201 @@
+//! Starting and ending the node.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Api, Client};
+use longboat_apiserver::pod_access::PodAccess;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::address::AddressPool;
+use crate::bin_dir;
+use crate::cache::Cache;
+use crate::container::launch::Host;
+use crate::controllers::{self, Caches};
+use crate::error::NodeError;
+use crate::events::Recorder;
+use crate::options::Options;
+use crate::pod::kubelet::{self, Shared, Shutdown};
+use crate::pod_access::Registry;
+use crate::reaper::Reaper;
+use crate::registration;
+
+/// How long the reaper may take to find and kill what is left, and to remove the state directory.
+const REAPING: Duration = Duration::from_secs(5);
+
+/// How long after its processes were killed the node waits for their tasks.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// The node; [`Node::start`] is all there is to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Node;
+
+/// A running node. Dropping it kills what it runs; [`shutdown`](Self::shutdown) lets the processes end by themselves.
+#[derive(Debug)]
+pub struct NodeHandle {
+    registry: Registry,
+    shutdown: watch::Sender<Shutdown>,
+    cancel: CancellationToken,
+    kubelet: JoinHandle<()>,
+    tasks: JoinSet<()>,
+    reaper: Reaper,
+}
+
+impl Node {
+    /// Registers the node, and starts running the pods that are bound to it, the workload controllers, and the service
+    /// proxy.
+    pub async fn start(client: Client, options: Options) -> Result<NodeHandle, NodeError> {
+        let Options { name, executable, state_dir, remove_state_dir, engine, api, address_range, timing } =
+            options;
+        let (api_host, api_port) = host_and_port(&api.url)?;
+        check_path(&state_dir)?;
+        let pods_dir = state_dir.join("pods");
+        let bin = state_dir.join("bin");
+        let claims_dir = state_dir.join("claims");
+        let unwritable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| NodeError::StateDir { path, source }
+        };
+        // Pods of an earlier node do not run any more, and their folders would shadow those of this one.
+        match std::fs::remove_dir_all(&pods_dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(unwritable(&pods_dir)(error));
+            }
+            _ => {}
+        }
+        for dir in [&pods_dir, &claims_dir] {
+            std::fs::create_dir_all(dir).map_err(unwritable(dir))?;
+        }
+        bin_dir::create(&bin, &executable, &engine).map_err(unwritable(&bin))?;
+
+        let node_id = format!("{:016x}", rand::random::<u64>());
+        let reaper =
+            Reaper::start(&executable, &node_id, remove_state_dir.then_some(state_dir.as_path())).map_err(
+                |source| NodeError::Reaper { command: format!("{} reaper", executable.display()), source },
+            )?;
+        registration::register(&client, &name).await?;
+
+        let cancel = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let mut watched = Watched { client: &client, cancel: &cancel, tasks: &mut tasks };
+        let caches = Caches {
+            pods: watched.cache::<Pod>(),
+            replica_sets: watched.cache::<ReplicaSet>(),
+            deployments: watched.cache::<Deployment>(),
+            services: watched.cache::<Service>(),
+            slices: watched.cache::<EndpointSlice>(),
+            namespaces: watched.cache::<Namespace>(),
+        };
+        let (recorder, record) = Recorder::new(client.clone(), name.clone());
+        tasks.spawn(record);
+        controllers::spawn(&mut tasks, &client, &caches, &recorder, &name, api.ca_pem.clone(), &cancel);
+
+        let (shutdown, shutdown_asked) = watch::channel(None);
+        let registry = Registry::default();
+        let variables = std::env::vars_os()
+            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
+        let shared = Arc::new(Shared {
+            client,
+            node_name: name,
+            host: Arc::new(Host::new(bin, engine, node_id, variables)),
+            api,
+            api_host,
+            api_port,
+            pods_dir,
+            claims_dir,
+            timing,
+            addresses: AddressPool::new(address_range),
+            reaper: reaper.clone(),
+            recorder,
+            registry: registry.clone(),
+            services: caches.services.clone(),
+            shutdown: shutdown_asked,
+        });
+        let kubelet = tokio::spawn(kubelet::run(shared, caches.pods));
+        Ok(NodeHandle { registry, shutdown, cancel, kubelet, tasks, reaper })
+    }
+}
+
+impl NodeHandle {
+    /// Logs and ports of the node's pods, for [`ApiServer::set_pod_access`](longboat_apiserver::ApiServer).
+    pub fn pod_access(&self) -> Arc<dyn PodAccess> {
+        Arc::new(self.registry.clone())
+    }
+
+    /// Ends everything: SIGTERM to all processes at once, without their preStop hooks, and SIGKILL after `deadline`.
+    /// Objects stay as they are.
+    pub async fn shutdown(mut self, deadline: Duration) {
+        self.cancel.cancel();
+        let at = Instant::now() + deadline;
+        self.shutdown.send_replace(Some(at));
+        if tokio::time::timeout_at(at + SETTLING, &mut self.kubelet).await.is_err() {
+            tracing::warn!("some pods did not end in time; they are killed");
+            self.kubelet.abort();
+        }
+        self.tasks.shutdown().await;
+        if !self.reaper.finish(REAPING).await {
+            tracing::warn!("the reaper is still busy");
+        }
+    }
+}
+
+impl Drop for NodeHandle {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.kubelet.abort();
+    }
+}
+
+/// Starts watches into `tasks`.
+struct Watched<'a> {
+    client: &'a Client,
+    cancel: &'a CancellationToken,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Watched<'_> {
+    fn cache<K>(&mut self) -> Cache<K>
+    where
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        let (cache, run) = Cache::new(Api::all(self.client.clone()), self.cancel.clone());
+        self.tasks.spawn(run);
+        cache
+    }
+}
+
+/// Paths go into shell scripts and into lists that are separated by colons, so they must not need quoting there.
+fn check_path(dir: &Path) -> Result<(), NodeError> {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
+    if dir.is_absolute() && dir.to_str().is_some_and(|text| text.chars().all(fits)) {
+        Ok(())
+    } else {
+        Err(NodeError::Options(format!(
+            "the state directory {} must be an absolute path of letters, digits and /._-+@, because mount paths in scripts \
+             are rewritten to it",
+            dir.display()
+        )))
+    }
+}
+
+fn host_and_port(url: &str) -> Result<(String, String), NodeError> {
+    let uri: Option<http::Uri> = url.parse().ok();
+    let parts = uri.as_ref().and_then(|uri| {
+        let default = if uri.scheme_str()? == "https" { 443 } else { 80 };
+        Some((uri.host()?.to_owned(), uri.port_u16().unwrap_or(default).to_string()))
+    });
+    parts.ok_or_else(|| NodeError::Options(format!("{url:?} is not the URL of an API server")))
+}

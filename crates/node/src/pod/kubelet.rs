@@ -1,0 +1,117 @@
+//! A worker for each pod of this node.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::worker::{self, View};
+use crate::address::AddressPool;
+use crate::cache::{Cache, Change};
+use crate::container::launch::Host;
+use crate::events::Recorder;
+use crate::options::{ApiAccess, Timing};
+use crate::pod_access::Registry;
+use crate::reaper::Reaper;
+
+/// Set when the node ends: the time by which its processes are killed.
+pub(crate) type Shutdown = Option<Instant>;
+
+/// What all pods of a node share.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) node_name: String,
+    pub(crate) host: Arc<Host>,
+    pub(crate) api: ApiAccess,
+    pub(crate) api_host: String,
+    pub(crate) api_port: String,
+    pub(crate) pods_dir: PathBuf,
+    pub(crate) claims_dir: PathBuf,
+    pub(crate) timing: Timing,
+    pub(crate) addresses: AddressPool,
+    pub(crate) reaper: Reaper,
+    pub(crate) recorder: Recorder,
+    pub(crate) registry: Registry,
+    pub(crate) services: Cache<Service>,
+    pub(crate) shutdown: watch::Receiver<Shutdown>,
+}
+
+/// Runs the pods of this node until it shuts down and the last of them has ended.
+pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
+    let mut changes = std::pin::pin!(pods.changes());
+    let mut shutdown = shared.shutdown.clone();
+    let mut views: HashMap<String, watch::Sender<View>> = HashMap::new();
+    let mut workers: JoinSet<String> = JoinSet::new();
+    loop {
+        tokio::select! {
+            change = changes.next() => match change {
+                Some(Change::Applied(pod)) => admit(&shared, &mut views, &mut workers, pod),
+                Some(Change::Deleted(pod)) => dismiss(&mut views, pod.metadata.uid.as_deref().unwrap_or_default()),
+                Some(Change::Resync) => {
+                    let all = pods.all();
+                    let gone: Vec<_> = views
+                        .keys()
+                        .filter(|uid| !all.iter().any(|pod| pod.metadata.uid.as_ref() == Some(uid)))
+                        .cloned()
+                        .collect();
+                    for uid in gone {
+                        dismiss(&mut views, &uid);
+                    }
+                    for pod in all {
+                        admit(&shared, &mut views, &mut workers, pod);
+                    }
+                }
+                None => break,
+            },
+            Some(ended) = workers.join_next() => match ended {
+                Ok(uid) => {
+                    views.remove(&uid);
+                }
+                Err(error) => tracing::error!(%error, "a pod worker failed"),
+            },
+            _ = shutdown.wait_for(Option::is_some) => break,
+        }
+    }
+    // Workers see the shutdown themselves; this waits for the last process.
+    while workers.join_next().await.is_some() {}
+}
+
+fn admit(
+    shared: &Arc<Shared>,
+    views: &mut HashMap<String, watch::Sender<View>>,
+    workers: &mut JoinSet<String>,
+    pod: Arc<Pod>,
+) {
+    if pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) != Some(&shared.node_name) {
+        return;
+    }
+    let Some(uid) = pod.metadata.uid.clone() else { return };
+    let view = View { pod, gone: false };
+    if let Some(sender) = views.get(&uid) {
+        sender.send_if_modified(|current| {
+            let newer = current.pod.metadata.resource_version != view.pod.metadata.resource_version;
+            *current = view;
+            newer
+        });
+    } else {
+        let (sender, receiver) = watch::channel(view);
+        views.insert(uid.clone(), sender);
+        let shared = Arc::clone(shared);
+        workers.spawn(async move {
+            worker::run(shared, receiver).await;
+            uid
+        });
+    }
+}
+
+fn dismiss(views: &mut HashMap<String, watch::Sender<View>>, uid: &str) {
+    if let Some(sender) = views.get(uid) {
+        sender.send_modify(|view| view.gone = true);
+    }
+}

@@ -1,0 +1,12 @@
+//! Pods: what to run ([`machine`]), running it ([`worker`]), and saying so ([`status`]).
+
+mod backoff;
+mod containers;
+mod directory;
+pub(crate) mod kubelet;
+mod machine;
+mod qos;
+mod services;
+mod start;
+mod status;
+mod worker;

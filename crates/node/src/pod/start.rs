@@ -1,0 +1,204 @@
+//! Preparing a pod's volumes and starting its containers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::machine::State;
+use super::services;
+use super::worker::{Message, Running, Worker};
+use crate::container::env::{self, EnvError};
+use crate::container::instance;
+use crate::container::launch::{self, Launch, LaunchError, PodSite};
+use crate::container::process::Process;
+use crate::container::sources::Sources;
+use crate::events::{Component, Severity, reference};
+use crate::options::Engine;
+use crate::probe::Target;
+use crate::volume::{self, VolumeError};
+
+/// Why a container cannot be started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("cannot read ConfigMaps and Secrets: {0}")]
+    Api(#[from] kube::Error),
+    #[error(transparent)]
+    Env(#[from] EnvError),
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error("cannot run {program}: {source}")]
+    Spawn { program: String, source: std::io::Error },
+}
+
+impl StartError {
+    /// The waiting reason.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Api(_) | Self::Env(_) | Self::Volume(_) => "CreateContainerConfigError",
+            Self::Launch(_) => "NoLocalRole",
+            Self::Spawn { .. } => "RunContainerError",
+        }
+    }
+}
+
+impl Worker {
+    /// Mounts the volumes. False when that has to be tried again.
+    pub(super) async fn prepare(&mut self) -> bool {
+        if self.retry_at.is_some_and(|at| at > Instant::now()) {
+            return false;
+        }
+        let message = match self.mount().await {
+            Ok(()) => return true,
+            Err(StartError::Api(error)) => {
+                tracing::debug!(%error, pod = %self.pod.name_any(), "cannot read what a pod's volumes need");
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(message) = message {
+            let about = reference(self.pod.as_ref());
+            self.shared.recorder.record(about, Component::Kubelet, Severity::Warning, "FailedMount", message);
+        }
+        self.retry_at = Some(Instant::now() + self.shared.timing.prepare_retry);
+        false
+    }
+
+    /// Brings the volumes of a running pod up to date.
+    pub(super) async fn sync_volumes(&mut self) {
+        if volume::can_change(&self.pod)
+            && let Err(error) = self.mount().await
+        {
+            tracing::debug!(%error, pod = %self.pod.name_any(), "cannot bring a pod's volumes up to date");
+        }
+    }
+
+    async fn mount(&mut self) -> Result<(), StartError> {
+        let namespace = self.pod.namespace().unwrap_or_default();
+        let mut sources = Sources::default();
+        sources.load(&self.shared.client, &namespace, volume::wanted(&self.pod)).await?;
+        let site = volume::Site {
+            pod_dir: self.directory.path().to_owned(),
+            claims_dir: self.shared.claims_dir.clone(),
+            token: self.shared.api.token.clone(),
+            simulator: self.shared.host.engine == Engine::Simulator,
+        };
+        self.volumes = Some(volume::mount(&self.pod, &site, &sources, &self.facts)?);
+        Ok(())
+    }
+
+    /// Starts a container, or shows why that is not possible.
+    pub(super) async fn start(&mut self, index: usize) {
+        match self.try_start(index).await {
+            Ok(()) => {
+                let name = self.members[index].container.name.clone();
+                self.say(index, Severity::Normal, "Created", format!("Created container: {name}"));
+                self.say(index, Severity::Normal, "Started", format!("Started container {name}"));
+            }
+            Err(error) => {
+                let (reason, message) = (error.reason(), error.to_string());
+                // A program may be installed meanwhile, but that is no reason to look every second.
+                let patience = if reason == "NoLocalRole" { 10 } else { 1 };
+                let not_before = Some(Instant::now() + self.shared.timing.prepare_retry * patience);
+                let record = &mut self.records[index];
+                let same = matches!(&record.state, State::Waiting { message: Some(before), .. } if *before == message);
+                if let State::Terminated(end) = &record.state {
+                    record.last = Some(end.clone());
+                }
+                record.state = State::Waiting { reason, message: Some(message.clone()), not_before };
+                if !same {
+                    self.say(index, Severity::Warning, "Failed", format!("Error: {message}"));
+                }
+            }
+        }
+    }
+
+    async fn try_start(&mut self, index: usize) -> Result<(), StartError> {
+        let member = self.members[index].clone();
+        let container = &member.container;
+        let name = &container.name;
+        let launch = Arc::new(self.command_line(index).await?);
+
+        let record = &self.records[index];
+        let earlier = match &record.state {
+            State::Terminated(end) => Some(end.clone()),
+            State::Waiting { .. } | State::Running { .. } => record.last.clone(),
+        };
+        // The restart count names the instance; a pod taken over from an earlier node does not begin at nought.
+        let number = record.restarts + u32::from(earlier.is_some());
+        let spawn_error =
+            |source| StartError::Spawn { program: launch.program.display().to_string(), source };
+        std::fs::write(self.directory.termination_log(name), b"").map_err(spawn_error)?;
+        let log = self.logs[index].start(number).map_err(spawn_error)?;
+        let process = Process::spawn(&launch, &log, Some(&self.shared.reaper)).map_err(spawn_error)?;
+
+        let now = Instant::now();
+        let record = &mut self.records[index];
+        if let Some(end) = earlier {
+            record.backoff.restarted(end.ended, now, &self.shared.timing);
+            record.last = Some(end);
+        }
+        record.restarts = number;
+        record.state =
+            State::Running { since: Timestamp::now(), started: false, ready: false, stopping: false };
+
+        let target = Target {
+            container: Arc::clone(container),
+            pod_ip: self.facts.pod_ip.clone(),
+            launch,
+            host: Arc::clone(&self.shared.host),
+            reaper: Some(self.shared.reaper.clone()),
+        };
+        let (stop, stop_asked) = watch::channel(None);
+        let messages = self.messages.clone();
+        let report = move |event| {
+            let messages = messages.clone();
+            async move {
+                // The worker is gone: so will be this task.
+                let _ = messages.send(Message::Instance { index, number, event }).await;
+            }
+        };
+        let grace = self.grace();
+        while self.instances.try_join_next().is_some() {}
+        self.instances.spawn(instance::run(process, log, target.clone(), grace, stop_asked, report));
+        self.running[index] = Some(Running { number, stop, target, started: now, probers: JoinSet::new() });
+        Ok(())
+    }
+
+    /// The command line of a container, with everything it refers to.
+    async fn command_line(&self, index: usize) -> Result<Launch, StartError> {
+        let container = &self.members[index].container;
+        let namespace = self.pod.namespace().unwrap_or_default();
+        let mut sources = Sources::default();
+        sources.load(&self.shared.client, &namespace, env::wanted(container)).await?;
+        let links = self.pod.spec.as_ref().is_none_or(|spec| spec.enable_service_links != Some(false));
+        let services = if links { self.shared.services.all() } else { Vec::new() };
+        let own = services.iter().filter(|service| service.metadata.namespace.as_ref() == Some(&namespace));
+        let variables = services::variables(own.map(Arc::as_ref));
+        let env = env::resolve(&self.pod, container, &sources, &self.facts, &variables)?;
+
+        let folders = self.volumes.clone().unwrap_or_default();
+        let name = &container.name;
+        let paths = volume::path_map(
+            container,
+            &folders,
+            &env,
+            &self.directory.service_account(),
+            &self.directory.termination_log(name),
+        )?;
+        let site = PodSite {
+            pod_name: self.pod.name_any(),
+            pod_ip: self.facts.pod_ip.clone(),
+            kubeconfig: self.directory.kubeconfig(),
+            api_host: self.shared.api_host.clone(),
+            api_port: self.shared.api_port.clone(),
+            volumes: folders,
+        };
+        Ok(launch::launch(&self.shared.host, &site, container, &env, &paths, &self.directory.scratch(name))?)
+    }
+}

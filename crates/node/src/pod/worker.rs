@@ -1,0 +1,603 @@
+//! One pod from its arrival to its end: reads what happens, decides ([`super::machine`]), acts, and writes the status.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant};
+
+use super::containers::{self, Member};
+use super::directory::PodDirectory;
+use super::kubelet::{Shared, Shutdown};
+use super::machine::{self, Record, RestartPolicy, Role, State, Termination};
+use super::status;
+use crate::address::AddressLease;
+use crate::container::env::PodFacts;
+use crate::container::instance::{InstanceEvent, Stop};
+use crate::container::log::ContainerLog;
+use crate::container::process::Exit;
+use crate::events::{Component, Severity, reference};
+use crate::pod_access::{PodEntry, Registered};
+use crate::probe::{self, Kind, Report, Target};
+use crate::registration::HOST_IP;
+
+/// Messages from a pod's own tasks. Each container has at most one instance and three probers, which wait for room.
+const MESSAGES: usize = 32;
+
+/// How long to wait before a write that failed is tried again.
+const WRITE_RETRY: Duration = Duration::from_secs(1);
+
+/// The pod as the API server has it.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    pub(super) pod: Arc<Pod>,
+    /// The object was removed.
+    pub(super) gone: bool,
+}
+
+/// What a pod's tasks report. `number` tells a running instance from one that was.
+#[derive(Debug)]
+pub(super) enum Message {
+    Instance { index: usize, number: u32, event: InstanceEvent },
+    Probe { index: usize, number: u32, kind: Kind, report: Report },
+}
+
+/// A running instance.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) number: u32,
+    pub(super) stop: watch::Sender<Option<Stop>>,
+    pub(super) target: Target,
+    pub(super) started: Instant,
+    /// The probers; they end with the instance.
+    pub(super) probers: JoinSet<()>,
+}
+
+/// The pod is to end.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    stop: Stop,
+    /// Whether the API server still wants to know.
+    report: bool,
+}
+
+/// Everything about one pod.
+pub(super) struct Worker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pod: Arc<Pod>,
+    pub(super) members: Vec<Member>,
+    pub(super) records: Vec<Record>,
+    pub(super) running: Vec<Option<Running>>,
+    pub(super) logs: Vec<ContainerLog>,
+    pub(super) directory: PodDirectory,
+    /// Folders of the volumes, once they are mounted.
+    pub(super) volumes: Option<BTreeMap<String, PathBuf>>,
+    pub(super) facts: PodFacts,
+    pub(super) instances: JoinSet<()>,
+    pub(super) messages: mpsc::Sender<Message>,
+    pub(super) retry_at: Option<Instant>,
+    inbox: mpsc::Receiver<Message>,
+    address: Option<AddressLease>,
+    registered: Option<Registered>,
+    policy: RestartPolicy,
+    started_at: Timestamp,
+    published: PodStatus,
+    ending: Option<Ending>,
+}
+
+/// Runs a pod to its end.
+pub(super) async fn run(shared: Arc<Shared>, mut view: watch::Receiver<View>) {
+    let pod = Arc::clone(&view.borrow_and_update().pod);
+    if let Some("Succeeded" | "Failed") = pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+        rest(&shared, view).await;
+        return;
+    }
+    let mut worker = loop {
+        match Worker::new(&shared, Arc::clone(&pod)) {
+            Ok(worker) => break worker,
+            Err(message) => {
+                shared.recorder.record(
+                    reference(pod.as_ref()),
+                    Component::Kubelet,
+                    Severity::Warning,
+                    "FailedCreatePodSandBox",
+                    message,
+                );
+            }
+        }
+        let mut shutdown = shared.shutdown.clone();
+        tokio::select! {
+            () = tokio::time::sleep(shared.timing.prepare_retry * 5) => {}
+            _ = shutdown.wait_for(Option::is_some) => return,
+            _ = view.wait_for(|view| view.gone) => return,
+        }
+        let current = view.borrow_and_update().pod.clone();
+        if current.metadata.deletion_timestamp.is_some() {
+            delete(&shared, &current).await;
+        }
+    };
+    worker.work(view).await;
+}
+
+/// A pod that ended before this node started: there is nothing to run, and its deletion needs an answer.
+async fn rest(shared: &Shared, mut view: watch::Receiver<View>) {
+    let mut shutdown = shared.shutdown.clone();
+    loop {
+        let current = view.borrow_and_update().clone();
+        if current.gone {
+            return;
+        }
+        if current.pod.metadata.deletion_timestamp.is_some() {
+            delete(shared, &current.pod).await;
+        }
+        tokio::select! {
+            changed = view.changed() => if changed.is_err() { return },
+            _ = shutdown.wait_for(Option::is_some) => return,
+        }
+    }
+}
+
+/// Lets go of a pod whose containers have ended.
+async fn delete(shared: &Shared, pod: &Pod) -> bool {
+    let api: Api<Pod> = Api::namespaced(shared.client.clone(), &pod.namespace().unwrap_or_default());
+    let params = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match api.delete(&pod.name_any(), &params).await {
+        Ok(_) => true,
+        // Removed, or another pod has the name by now.
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => true,
+        Err(error) => {
+            tracing::debug!(%error, pod = %pod.name_any(), "cannot delete a pod that has ended");
+            false
+        }
+    }
+}
+
+impl Worker {
+    /// Takes an address and makes the pod's folder. The error is for an event.
+    fn new(shared: &Arc<Shared>, pod: Arc<Pod>) -> Result<Self, String> {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let namespace = pod.namespace().unwrap_or_default();
+        let (address, pod_ip) = if spec.host_network == Some(true) {
+            (None, HOST_IP.to_owned())
+        } else {
+            let lease = shared
+                .addresses
+                .lease()
+                .ok_or("no pod address is free: delete pods, or give a larger range")?;
+            let ip = lease.ip().to_string();
+            (Some(lease), ip)
+        };
+        let uid = pod.uid().unwrap_or_default();
+        let directory = PodDirectory::create(&shared.pods_dir, &uid, &namespace, &shared.api)
+            .map_err(|error| format!("cannot write {}: {error}", shared.pods_dir.join(&uid).display()))?;
+        let members = containers::of(&spec);
+        let mut logs = Vec::with_capacity(members.len());
+        for member in &members {
+            let name = &member.container.name;
+            for folder in [directory.scratch(name), directory.logs(name)] {
+                std::fs::create_dir_all(&folder)
+                    .map_err(|error| format!("cannot write {}: {error}", folder.display()))?;
+            }
+            logs.push(ContainerLog::new(directory.logs(name)));
+        }
+        let published = pod.status.clone().unwrap_or_default();
+        let records = members.iter().map(|member| record(member, &published)).collect();
+        let facts = PodFacts { pod_ip, host_ip: HOST_IP.to_owned(), node_name: shared.node_name.clone() };
+        let entry = PodEntry {
+            uid,
+            ip: facts.pod_ip.clone(),
+            logs: members
+                .iter()
+                .zip(&logs)
+                .map(|(member, log)| (member.container.name.clone(), log.clone()))
+                .collect(),
+            main: members.iter().filter(|m| m.role == Role::Main).map(|m| m.container.name.clone()).collect(),
+            default: pod.annotations().get("kubectl.kubernetes.io/default-container").cloned(),
+        };
+        let registered = shared.registry.add(&namespace, &pod.name_any(), entry);
+        let started_at = published.start_time.as_ref().map_or_else(Timestamp::now, |time| time.0);
+        let (messages, inbox) = mpsc::channel(MESSAGES);
+        Ok(Self {
+            shared: Arc::clone(shared),
+            policy: RestartPolicy::parse(spec.restart_policy.as_deref()),
+            pod,
+            running: members.iter().map(|_| None).collect(),
+            members,
+            records,
+            logs,
+            directory,
+            volumes: None,
+            facts,
+            instances: JoinSet::new(),
+            messages,
+            inbox,
+            address,
+            registered: Some(registered),
+            retry_at: None,
+            started_at,
+            published,
+            ending: None,
+        })
+    }
+
+    async fn work(&mut self, mut view: watch::Receiver<View>) {
+        let mut shutdown = self.shared.shutdown.clone();
+        let mut sync = tokio::time::interval_at(
+            Instant::now() + self.shared.timing.volume_sync,
+            self.shared.timing.volume_sync,
+        );
+        sync.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.observe(&view.borrow_and_update().clone(), *shutdown.borrow_and_update());
+            let (ended, wake) = self.step().await;
+            let wake = wake.into_iter().chain(self.publish().await).chain(self.retry_at).min();
+            if ended && let Some(ending) = self.ending {
+                if !ending.report || delete(&self.shared, &self.pod).await {
+                    break;
+                }
+                tokio::time::sleep(WRITE_RETRY).await;
+                continue;
+            }
+            tokio::select! {
+                changed = view.changed() => if changed.is_err() { break },
+                _ = shutdown.changed() => {}
+                Some(message) = self.inbox.recv() => {
+                    self.take(message).await;
+                    // What came at the same time goes into the same status.
+                    while let Ok(message) = self.inbox.try_recv() {
+                        self.take(message).await;
+                    }
+                }
+                () = sleep_until(wake) => self.retry_at = None,
+                _ = sync.tick(), if self.volumes.is_some() => self.sync_volumes().await,
+            }
+        }
+        self.instances.shutdown().await;
+        self.registered = None;
+        self.directory.remove();
+    }
+
+    /// Takes in what the API server and the node want.
+    fn observe(&mut self, view: &View, shutdown: Shutdown) {
+        let now = Instant::now();
+        if view.pod.metadata.uid == self.pod.metadata.uid {
+            self.pod = Arc::clone(&view.pod);
+        }
+        if let Some(deadline) = shutdown {
+            self.end(Ending { stop: Stop { deadline, pre_stop: false }, report: false });
+        } else if view.gone {
+            self.end(Ending { stop: Stop { deadline: now, pre_stop: false }, report: false });
+        } else if self.pod.metadata.deletion_timestamp.is_some() {
+            let grace = self.grace();
+            self.end(Ending {
+                stop: Stop { deadline: now + grace, pre_stop: !grace.is_zero() },
+                report: true,
+            });
+        }
+    }
+
+    /// The time that the pod has to end.
+    pub(super) fn grace(&self) -> Duration {
+        let seconds = self
+            .pod
+            .metadata
+            .deletion_grace_period_seconds
+            .or_else(|| self.pod.spec.as_ref()?.termination_grace_period_seconds)
+            .unwrap_or(30);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+
+    /// Begins the end, or brings it forward.
+    fn end(&mut self, wanted: Ending) {
+        let ending = match self.ending {
+            None => wanted,
+            Some(current) => Ending {
+                stop: Stop {
+                    deadline: current.stop.deadline.min(wanted.stop.deadline),
+                    pre_stop: current.stop.pre_stop && wanted.stop.pre_stop,
+                },
+                report: current.report && wanted.report,
+            },
+        };
+        if self.ending.is_some_and(|current| current.stop != ending.stop) {
+            for running in self.running.iter().flatten() {
+                running.stop.send_if_modified(|stop| {
+                    stop.is_some() && stop.replace(ending.stop) != Some(ending.stop)
+                });
+            }
+        }
+        self.ending = Some(ending);
+    }
+
+    /// Does what is to be done now. Answers whether the pod has ended, and when to look again.
+    async fn step(&mut self) -> (bool, Option<Instant>) {
+        let now = Instant::now();
+        if self.ending.is_none() && self.volumes.is_none() && !self.prepare().await {
+            return (false, self.retry_at);
+        }
+        let timing = self.shared.timing.clone();
+        let decision = machine::decide(&self.records, self.policy, self.ending.is_some(), now, &timing);
+        for index in decision.stop {
+            let stop = self
+                .ending
+                .map_or(Stop { deadline: now + self.grace(), pre_stop: true }, |ending| ending.stop);
+            if self.request_stop(index, stop) {
+                let name = &self.members[index].container.name;
+                self.say(index, Severity::Normal, "Killing", format!("Stopping container {name}"));
+            }
+        }
+        for (index, due) in decision.back_off {
+            self.back_off(index, due);
+        }
+        for index in decision.start {
+            self.start(index).await;
+        }
+        if decision.ended && self.ending.is_none() {
+            // Nobody will connect to a pod that is done.
+            self.address = None;
+        }
+        (decision.ended, decision.wake)
+    }
+
+    /// Asks an instance to end. False if it was asked before.
+    fn request_stop(&mut self, index: usize, request: Stop) -> bool {
+        let State::Running { stopping, .. } = &mut self.records[index].state else { return false };
+        if std::mem::replace(stopping, true) {
+            return false;
+        }
+        if let Some(running) = &self.running[index] {
+            running.stop.send_replace(Some(request));
+        }
+        true
+    }
+
+    /// Shows that a container waits for its restart.
+    fn back_off(&mut self, index: usize, due: Instant) {
+        let record = &mut self.records[index];
+        let State::Terminated(end) = &record.state else { return };
+        let (_, wait) = record.backoff.due(end.ended, &self.shared.timing);
+        let name = &self.members[index].container.name;
+        let pod = format!(
+            "{}_{}({})",
+            self.pod.name_any(),
+            self.pod.namespace().unwrap_or_default(),
+            self.pod.uid().unwrap_or_default()
+        );
+        let waiting = State::Waiting {
+            reason: "CrashLoopBackOff",
+            message: Some(format!(
+                "back-off {} restarting failed container={name} pod={pod}",
+                go_duration(wait)
+            )),
+            not_before: Some(due),
+        };
+        let message = format!("Back-off restarting failed container {name} in pod {pod}");
+        if let State::Terminated(end) = std::mem::replace(&mut record.state, waiting) {
+            record.last = Some(end);
+        }
+        self.say(index, Severity::Warning, "BackOff", message);
+    }
+
+    /// Takes in what one of the pod's tasks reports.
+    async fn take(&mut self, message: Message) {
+        match message {
+            Message::Instance { index, number, event } if self.is_current(index, number) => match event {
+                InstanceEvent::PostStarted => self.post_started(index),
+                InstanceEvent::HookFailed { hook, message } => {
+                    let reason = if hook == "PreStop" { "FailedPreStopHook" } else { "FailedPostStartHook" };
+                    self.say(index, Severity::Warning, reason, format!("{hook}Hook failed: {message}"));
+                }
+                InstanceEvent::Ended(exit) => self.ended(index, exit),
+            },
+            Message::Probe { index, number, kind, report } if self.is_current(index, number) => {
+                self.probed(index, kind, report);
+            }
+            Message::Instance { .. } | Message::Probe { .. } => {}
+        }
+    }
+
+    fn is_current(&self, index: usize, number: u32) -> bool {
+        self.running[index].as_ref().is_some_and(|running| running.number == number)
+    }
+
+    /// The process runs and its hook is done: a container without a startup probe has started.
+    fn post_started(&mut self, index: usize) {
+        if self.members[index].container.startup_probe.is_some() {
+            self.spawn_prober(index, Kind::Startup);
+        } else {
+            self.started(index);
+        }
+    }
+
+    fn started(&mut self, index: usize) {
+        let has_readiness = self.members[index].container.readiness_probe.is_some();
+        if let State::Running { started, ready, .. } = &mut self.records[index].state {
+            *started = true;
+            *ready = !has_readiness;
+        }
+        self.spawn_prober(index, Kind::Readiness);
+        self.spawn_prober(index, Kind::Liveness);
+    }
+
+    fn spawn_prober(&mut self, index: usize, kind: Kind) {
+        let Some(running) = &mut self.running[index] else { return };
+        let Some(probe) = kind.of(&running.target.container).cloned() else { return };
+        let (messages, number) = (self.messages.clone(), running.number);
+        let report = move |report| {
+            let messages = messages.clone();
+            async move {
+                // The worker is gone: so will be this task.
+                let _ = messages.send(Message::Probe { index, number, kind, report }).await;
+            }
+        };
+        let early = self.shared.timing.early_probe;
+        running.probers.spawn(probe::run(
+            kind,
+            probe,
+            running.target.clone(),
+            running.started,
+            early,
+            report,
+        ));
+    }
+
+    fn probed(&mut self, index: usize, kind: Kind, report: Report) {
+        match (kind, report) {
+            (_, Report::Failure(message)) => {
+                self.say(
+                    index,
+                    Severity::Warning,
+                    "Unhealthy",
+                    format!("{} probe failed: {message}", kind.title()),
+                );
+            }
+            (Kind::Startup, Report::Verdict(true)) => self.started(index),
+            (Kind::Readiness, Report::Verdict(passes)) => {
+                if let State::Running { ready, .. } = &mut self.records[index].state {
+                    *ready = passes;
+                }
+            }
+            (Kind::Startup | Kind::Liveness, Report::Verdict(false)) => {
+                let own = kind
+                    .of(&self.members[index].container)
+                    .and_then(|probe| probe.termination_grace_period_seconds);
+                let grace = own
+                    .and_then(|seconds| u64::try_from(seconds).ok())
+                    .map_or_else(|| self.grace(), Duration::from_secs);
+                if self.request_stop(index, Stop { deadline: Instant::now() + grace, pre_stop: true }) {
+                    let name = &self.members[index].container.name;
+                    let probe = kind.title().to_lowercase();
+                    self.say(
+                        index,
+                        Severity::Normal,
+                        "Killing",
+                        format!("Container {name} failed {probe} probe, will be restarted"),
+                    );
+                }
+            }
+            (Kind::Liveness, Report::Verdict(true)) => {}
+        }
+    }
+
+    fn ended(&mut self, index: usize, exit: Exit) {
+        let container = &self.members[index].container;
+        let mut message = std::fs::read(self.directory.termination_log(&container.name)).unwrap_or_default();
+        message.truncate(4096);
+        let mut message = String::from_utf8_lossy(&message).into_owned();
+        let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+        if message.is_empty() && from_logs && exit.code != 0 {
+            message = self.logs[index].tail();
+        }
+        let record = &mut self.records[index];
+        let started_at = match &record.state {
+            State::Running { since, .. } => Some(*since),
+            State::Waiting { .. } | State::Terminated(_) => None,
+        };
+        record.state = State::Terminated(Termination {
+            exit_code: exit.code,
+            signal: exit.signal,
+            reason: if exit.code == 0 { "Completed" } else { "Error" },
+            message: Some(message).filter(|message| !message.is_empty()),
+            started_at,
+            finished_at: Timestamp::now(),
+            ended: Instant::now(),
+        });
+        self.running[index] = None;
+    }
+
+    /// Says something about a container.
+    pub(super) fn say(&self, index: usize, severity: Severity, reason: &'static str, message: String) {
+        let about = ObjectReference {
+            field_path: Some(self.members[index].field_path()),
+            ..reference(self.pod.as_ref())
+        };
+        self.shared.recorder.record(about, Component::Kubelet, severity, reason, message);
+    }
+
+    /// Writes the status if it is another one than before. Answers when to try again if that failed.
+    async fn publish(&mut self) -> Option<Instant> {
+        if self.ending.is_some_and(|ending| !ending.report) {
+            return None;
+        }
+        let status = status::compute(&status::Input {
+            pod: &self.pod,
+            members: &self.members,
+            records: &self.records,
+            policy: self.policy,
+            pod_ip: Some(self.facts.pod_ip.clone()),
+            prepared: self.volumes.is_some(),
+            started_at: self.started_at,
+            before: &self.published,
+            now: Timestamp::now(),
+        });
+        if status == self.published {
+            return None;
+        }
+        let api: Api<Pod> =
+            Api::namespaced(self.shared.client.clone(), &self.pod.namespace().unwrap_or_default());
+        let patch = Patch::Merge(json!({"metadata": {"uid": self.pod.uid()}, "status": status}));
+        match api.patch_status(&self.pod.name_any(), &PatchParams::default(), &patch).await {
+            Ok(_) => {
+                self.published = status;
+                None
+            }
+            Err(kube::Error::Api(answer)) if answer.code == 404 => None,
+            Err(error) => {
+                tracing::debug!(%error, pod = %self.pod.name_any(), "cannot write a pod's status");
+                Some(Instant::now() + WRITE_RETRY)
+            }
+        }
+    }
+}
+
+/// A container's record at the start of this node: what ran under an earlier one has ended.
+fn record(member: &Member, before: &PodStatus) -> Record {
+    let lists = [&before.init_container_statuses, &before.container_statuses];
+    let earlier = lists.into_iter().flatten().flatten().find(|status| status.name == member.container.name);
+    let mut record = Record::new(member.role);
+    if let Some(earlier) = earlier {
+        let ran =
+            earlier.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some());
+        record.restarts = u32::try_from(earlier.restart_count).unwrap_or(0) + u32::from(ran);
+    }
+    record
+}
+
+/// `1m20s`, as Go prints a duration of whole seconds.
+fn go_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_print_as_go_prints_them() {
+        for (seconds, text) in [(10, "10s"), (80, "1m20s"), (300, "5m0s")] {
+            assert_eq!(go_duration(Duration::from_secs(seconds)), text);
+        }
+    }
+}

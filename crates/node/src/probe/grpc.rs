@@ -1,0 +1,32 @@
+//! gRPC probes: the standard health service, without TLS, as the kubelet asks it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::GRPCAction;
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+/// Asks, and fails with the kubelet's words unless the answer is SERVING.
+pub(crate) async fn check(action: &GRPCAction, pod_ip: &str, limit: Duration) -> Result<(), String> {
+    let address = format!("{pod_ip}:{}", action.port);
+    let unreachable = || {
+        format!("timeout: failed to connect service {address:?} within {limit:?}: context deadline exceeded")
+    };
+    let asked = async {
+        let endpoint =
+            Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+        let channel = endpoint.connect().await.map_err(|_| unreachable())?;
+        let service = action.service.clone().unwrap_or_default();
+        HealthClient::new(channel)
+            .check(HealthCheckRequest { service })
+            .await
+            .map_err(|status| format!("health rpc probe failed: {}", status.message()))
+    };
+    let answer = tokio::time::timeout(limit, asked).await.map_err(|_| unreachable())??;
+    match answer.into_inner().status() {
+        ServingStatus::Serving => Ok(()),
+        other => Err(format!("service unhealthy (responded with {:?})", other.as_str_name())),
+    }
+}

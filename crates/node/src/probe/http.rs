@@ -1,0 +1,129 @@
+//! HTTP probes and hooks. Certificates are not verified, as the kubelet does not.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::port_number;
+
+/// At most this much of an answer is read; it is only shown to people.
+const BODY_KEPT: usize = 10 * 1024;
+
+/// Sends the request, and fails with the kubelet's words unless the answer is 2xx or 3xx.
+pub(crate) async fn get(
+    action: &HTTPGetAction,
+    container: &Container,
+    pod_ip: &str,
+    limit: Duration,
+) -> Result<(), String> {
+    let port = port_number(&action.port, container)?;
+    let host = action.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(pod_ip);
+    let https = action.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
+    let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let url = format!("{}://{host}:{port}{slash}{path}", if https { "https" } else { "http" });
+    match tokio::time::timeout(limit, request(action, &url, host, port, https)).await {
+        Ok(Ok(status)) if (200..400).contains(&status.as_u16()) => Ok(()),
+        Ok(Ok(status)) => Err(format!("HTTP probe failed with statuscode: {}", status.as_u16())),
+        Ok(Err(error)) => Err(format!("Get {url:?}: {error}")),
+        Err(_) => Err(format!(
+            "Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        )),
+    }
+}
+
+async fn request(
+    action: &HTTPGetAction,
+    url: &str,
+    host: &str,
+    port: u16,
+    https: bool,
+) -> Result<StatusCode, String> {
+    let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| dial_error(host, port, &error))?;
+    if https {
+        let config = longboat_tls::insecure_client_config(&[b"http/1.1"]);
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        let stream = tokio_rustls::TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+            .map_err(|error| error.to_string())?;
+        exchange(action, &uri, stream).await
+    } else {
+        exchange(action, &uri, stream).await
+    }
+}
+
+/// The words of Go's net package, which people search for.
+pub(super) fn dial_error(host: &str, port: u16, error: &std::io::Error) -> String {
+    let cause = match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("dial tcp {host}:{port}: {cause}")
+}
+
+async fn exchange(
+    action: &HTTPGetAction,
+    uri: &Uri,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<StatusCode, String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let mut request = Request::get(target);
+    let mut host_given = false;
+    let mut agent_given = false;
+    for header in action.http_headers.iter().flatten() {
+        host_given |= header.name.eq_ignore_ascii_case("host");
+        agent_given |= header.name.eq_ignore_ascii_case("user-agent");
+        request = request.header(&header.name, &header.value);
+    }
+    if !host_given {
+        request = request.header(header::HOST, uri.authority().map_or("", http::uri::Authority::as_str));
+    }
+    if !agent_given {
+        request = request.header(header::USER_AGENT, "kube-probe/1.34").header(header::ACCEPT, "*/*");
+    }
+    let request = request
+        .header(header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut seen = 0;
+        // A server that is cut off in the middle of its answer may log an error, so read what is short.
+        while let Some(Ok(frame)) = body.frame().await {
+            seen += frame.data_ref().map_or(0, Bytes::len);
+            if seen > BODY_KEPT {
+                break;
+            }
+        }
+        Ok(status)
+    };
+    // The connection makes progress only while it is polled, and is dropped with the answer.
+    let mut connection = std::pin::pin!(connection);
+    let mut answer = std::pin::pin!(answer);
+    let mut open = true;
+    loop {
+        tokio::select! {
+            done = &mut answer => return done,
+            ended = &mut connection, if open => {
+                open = false;
+                if let Err(error) = ended {
+                    tracing::trace!(%error, "probe connection");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Probes of a running container: when to ask ([`schedule`]), how, and whom to tell.
+
+mod grpc;
+pub(crate) mod http;
+mod schedule;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::container::launch::{Host, Launch};
+use crate::container::process;
+use crate::reaper::Reaper;
+use schedule::Schedule;
+
+/// Which question a probe answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Startup,
+    Readiness,
+    Liveness,
+}
+
+impl Kind {
+    /// As it begins the message of an event.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Readiness => "Readiness",
+            Self::Liveness => "Liveness",
+        }
+    }
+
+    /// The container's probe of this kind.
+    pub(crate) fn of(self, container: &Container) -> Option<&Probe> {
+        match self {
+            Self::Startup => container.startup_probe.as_ref(),
+            Self::Readiness => container.readiness_probe.as_ref(),
+            Self::Liveness => container.liveness_probe.as_ref(),
+        }
+    }
+}
+
+/// What is probed.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) container: Arc<Container>,
+    pub(crate) pod_ip: String,
+    pub(crate) launch: Arc<Launch>,
+    pub(crate) host: Arc<Host>,
+    pub(crate) reaper: Option<Reaper>,
+}
+
+/// What a prober reports.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// A probe failed at a time when it counts.
+    Failure(String),
+    /// The container now passes, or no longer does.
+    Verdict(bool),
+}
+
+/// Probes until the task is dropped, or until the question is settled: a startup probe that passed, a startup or
+/// liveness probe that failed.
+pub(crate) async fn run<F>(
+    kind: Kind,
+    probe: Probe,
+    target: Target,
+    started: Instant,
+    early: Duration,
+    report: impl Fn(Report) -> F,
+) where
+    F: Future<Output = ()>,
+{
+    // A liveness probe only ever takes something away, so there is nothing to gain from asking early.
+    let mut schedule = Schedule::new(&probe, started, (kind != Kind::Liveness).then_some(early));
+    loop {
+        tokio::time::sleep_until(schedule.next()).await;
+        let sent = Instant::now();
+        let answer = ask(&probe, &target).await;
+        let seen = schedule.observe(sent, Instant::now(), answer.is_ok());
+        if let Err(message) = answer
+            && seen.counted
+        {
+            report(Report::Failure(message)).await;
+        }
+        if let Some(verdict) = seen.changed {
+            report(Report::Verdict(verdict)).await;
+            let settled = match kind {
+                Kind::Startup => true,
+                Kind::Liveness => !verdict,
+                Kind::Readiness => false,
+            };
+            if settled {
+                return;
+            }
+        }
+    }
+}
+
+/// Asks once.
+async fn ask(probe: &Probe, target: &Target) -> Result<(), String> {
+    let seconds =
+        probe.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+    let limit = Duration::from_secs(seconds.unwrap_or(1));
+    if let Some(action) = &probe.http_get {
+        http::get(action, &target.container, &target.pod_ip, limit).await
+    } else if let Some(action) = &probe.grpc {
+        grpc::check(action, &target.pod_ip, limit).await
+    } else if let Some(action) = &probe.tcp_socket {
+        let port = port_number(&action.port, &target.container)?;
+        let host = action.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(&target.pod_ip);
+        match tokio::time::timeout(limit, TcpStream::connect((host, port))).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(http::dial_error(host, port, &error)),
+            Err(_) => Err(format!("dial tcp {host}:{port}: i/o timeout")),
+        }
+    } else if let Some(action) = &probe.exec {
+        let command = action.command.clone().unwrap_or_default();
+        let launch = target.launch.exec(&target.host, &command).map_err(|error| error.to_string())?;
+        match tokio::time::timeout(limit, process::exec(&launch, target.reaper.as_ref())).await {
+            Ok(Ok(done)) if done.exit.code == 0 => Ok(()),
+            Ok(Ok(done)) => Err(done.output),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("command timed out: {command:?} timed out after {limit:?}")),
+        }
+    } else {
+        Err("missing probe handler".to_owned())
+    }
+}
+
+/// A port by number, or by the name that the container gives it.
+pub(crate) fn port_number(port: &IntOrString, container: &Container) -> Result<u16, String> {
+    let number = match port {
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(name) => container
+            .ports
+            .iter()
+            .flatten()
+            .find(|candidate| candidate.name.as_deref() == Some(name))
+            .map(|candidate| candidate.container_port)
+            .or_else(|| name.parse().ok()),
+    };
+    number
+        .and_then(|number| u16::try_from(number).ok())
+        .filter(|number| *number > 0)
+        .ok_or_else(|| format!("couldn't find port: {port:?}"))
+}

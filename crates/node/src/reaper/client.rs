@@ -1,0 +1,86 @@
+//! The node's side of the reaper.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::Pid;
+
+/// A running reaper. It cleans up when the last clone is dropped, or this process ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Reaper(Arc<Mutex<Pipe>>);
+
+#[derive(Debug)]
+struct Pipe {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Reaper {
+    /// Starts the role, and tells it the node's id and, if it is to be removed at the end, its folder.
+    pub(crate) fn start(executable: &Path, node_id: &str, dir: Option<&Path>) -> io::Result<Self> {
+        let mut child = Command::new(executable)
+            .arg("reaper")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // A Ctrl-C in the terminal is for the node, which then cleans up itself.
+            .process_group(0)
+            .spawn()?;
+        let stdin = child.stdin.take();
+        let reaper = Self(Arc::new(Mutex::new(Pipe { child, stdin })));
+        reaper.send(&format!("node {node_id}"));
+        if let Some(dir) = dir {
+            reaper.send(&format!("dir {}", dir.display()));
+        }
+        Ok(reaper)
+    }
+
+    /// Registers a process group until the result is dropped.
+    pub(crate) fn register(&self, group: Pid) -> Registration {
+        self.send(&format!("add {}", group.as_raw_nonzero()));
+        Registration { reaper: self.clone(), group }
+    }
+
+    fn send(&self, line: &str) {
+        let mut pipe = self.0.lock();
+        if let Some(stdin) = &mut pipe.stdin {
+            // One write, so that a line is never cut in two by the node's death.
+            if let Err(error) = stdin.write_all(format!("{line}\n").as_bytes()) {
+                tracing::warn!(%error, "the reaper is gone: processes would outlive a killed node");
+                pipe.stdin = None;
+            }
+        }
+    }
+
+    /// Closes the pipe, and waits for the reaper to have cleaned up. False when that took too long.
+    pub(crate) async fn finish(&self, limit: Duration) -> bool {
+        self.0.lock().stdin = None;
+        let ended = async {
+            loop {
+                match self.0.lock().child.try_wait() {
+                    Ok(None) => {}
+                    Ok(Some(_)) | Err(_) => return,
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(limit, ended).await.is_ok()
+    }
+}
+
+/// A process group that the reaper would kill.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    reaper: Reaper,
+    group: Pid,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.reaper.send(&format!("remove {}", self.group.as_raw_nonzero()));
+    }
+}

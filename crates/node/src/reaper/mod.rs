@@ -1,0 +1,151 @@
+//! Ends the node's processes when the node cannot.
+//!
+//! A node that is killed with SIGKILL runs no cleanup. So it starts a helper, the `reaper` role of the same executable,
+//! in a process group of its own, and tells it over a pipe what there is to clean up, one line each:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `node <id>` | the node's processes carry `LONGBOAT_NODE_ID=<id>` |
+//! | `dir <path>` | remove this folder at the end |
+//! | `add <pid>` | a process group was started |
+//! | `remove <pid>` | a process group has ended |
+//!
+//! The pipe closes when the node ends, however it ends. The helper then kills the groups that are left, on Linux also
+//! every process that carries the node's id (a daemon that left its group, or a process that was started in the instant
+//! before the node died), and removes the folder.
+
+mod client;
+mod marked;
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+pub(crate) use client::{Reaper, Registration};
+
+/// The variable that marks the node's processes.
+pub const NODE_ID: &str = "LONGBOAT_NODE_ID";
+
+/// Runs the role: reads the protocol from standard input, and cleans up when it ends. It blocks.
+pub fn run() -> io::Result<()> {
+    run_from(io::stdin().lock())
+}
+
+/// What there is to clean up.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Charge {
+    node: Option<String>,
+    dirs: Vec<PathBuf>,
+    groups: BTreeSet<i32>,
+}
+
+impl Charge {
+    /// Takes in one line. What cannot be understood is left out: the rest still has to be cleaned up.
+    fn read(&mut self, line: &str) {
+        let Some((verb, value)) = line.split_once(' ') else { return };
+        match (verb, value.parse::<i32>()) {
+            ("node", _) => self.node = Some(value.to_owned()),
+            ("dir", _) => self.dirs.push(PathBuf::from(value)),
+            // Groups 0 and 1 would mean this process's own group, and every process.
+            ("add", Ok(pid)) if pid > 1 => {
+                self.groups.insert(pid);
+            }
+            ("remove", Ok(pid)) => {
+                self.groups.remove(&pid);
+            }
+            _ => {}
+        }
+    }
+
+    fn discharge(&self) -> io::Result<()> {
+        for pid in self.groups.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+            // It may have ended by itself.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        if let Some(node) = &self.node {
+            // A process that forks while it is searched for is found in the next round.
+            for _ in 0..50 {
+                if marked::kill(NODE_ID, node) == 0 {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        for dir in &self.dirs {
+            match std::fs::remove_dir_all(dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_from(input: impl BufRead) -> io::Result<()> {
+    let mut charge = Charge::default();
+    for line in input.lines() {
+        match line {
+            Ok(line) => charge.read(&line),
+            Err(error) => {
+                tracing::warn!(%error, "the node's pipe cannot be read; cleaning up");
+                break;
+            }
+        }
+    }
+    charge.discharge()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_protocol_is_read_and_nonsense_is_left_out() {
+        let mut charge = Charge::default();
+        for line in [
+            "node n-1",
+            "dir /tmp/a b",
+            "add 12",
+            "add 13",
+            "remove 12",
+            "add 0",
+            "add -5",
+            "add x",
+            "",
+            "what",
+        ] {
+            charge.read(line);
+        }
+        let expected =
+            Charge { node: Some("n-1".into()), dirs: vec!["/tmp/a b".into()], groups: [13].into() };
+        assert_eq!(charge, expected);
+    }
+
+    #[test]
+    fn at_the_end_groups_are_killed_and_the_folder_is_removed() {
+        let dir = tempfile::tempdir().unwrap().keep();
+        let mut child = Command::new("sleep").arg("100").process_group(0).spawn().unwrap();
+        run_from(format!("add {}\ndir {}\n", child.id(), dir.display()).as_bytes()).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert!(!dir.exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn at_the_end_processes_with_the_nodes_mark_are_killed() {
+        let id = format!("test-{}", std::process::id());
+        let mut child = Command::new("sleep").arg("100").env(NODE_ID, &id).spawn().unwrap();
+        let mut other = Command::new("sleep").arg("100").env(NODE_ID, "another").spawn().unwrap();
+        run_from(format!("node {id}\n").as_bytes()).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}

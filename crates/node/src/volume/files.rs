@@ -1,0 +1,121 @@
+//! Files that change all at once.
+//!
+//! Kubernetes: pkg/volume/util/atomic_writer.go. The files are in a folder `..<number>`; `..data` links to it, and each
+//! file of the volume links through `..data`. A new version is a new folder, and the rename of one link puts it in
+//! place, so that a reader sees a certificate and its key from the same version.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Component, Path};
+
+use super::content::{File, Files};
+
+const DATA: &str = "..data";
+
+/// Brings the volume in `folder` to `files`. Does nothing when it is there already.
+pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
+    if let Some(path) = files.keys().find(|path| !stays_inside(path)) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("the path {path:?} leaves the volume"),
+        ));
+    }
+    let current = fs::read_link(folder.join(DATA)).ok();
+    if current.as_ref().is_some_and(|current| same(&folder.join(current), files)) {
+        return Ok(());
+    }
+    let number = current
+        .as_ref()
+        .and_then(|current| current.to_str()?.strip_prefix("..")?.parse::<u64>().ok())
+        .map_or(1, |number| number + 1);
+    let version = format!("..{number}");
+    let version_dir = folder.join(&version);
+    // It may be there from an attempt that failed.
+    let _ = fs::remove_dir_all(&version_dir);
+    fs::create_dir(&version_dir)?;
+    for (path, File { bytes, mode }) in files {
+        let target = version_dir.join(path);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let mut open = fs::OpenOptions::new();
+        io::Write::write_all(&mut open.write(true).create_new(true).mode(*mode).open(target)?, bytes)?;
+    }
+    let next = folder.join("..data_next");
+    let _ = fs::remove_file(&next);
+    symlink(&version, &next)?;
+    fs::rename(&next, folder.join(DATA))?;
+
+    let names: BTreeSet<&str> = files.keys().filter_map(|path| path.split('/').next()).collect();
+    for entry in fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if !name.starts_with("..") && !names.contains(name.as_ref()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    for name in names {
+        let link = folder.join(name);
+        if link.symlink_metadata().is_err() {
+            symlink(Path::new(DATA).join(name), link)?;
+        }
+    }
+    if let Some(old) = current {
+        fs::remove_dir_all(folder.join(old))?;
+    }
+    Ok(())
+}
+
+fn stays_inside(path: &str) -> bool {
+    !path.is_empty()
+        && !path.starts_with("..")
+        && Path::new(path).components().all(|component| matches!(component, Component::Normal(_)))
+}
+
+/// Whether a version holds exactly these files.
+fn same(version: &Path, files: &Files) -> bool {
+    count(version) == files.len()
+        && files
+            .iter()
+            .all(|(path, file)| fs::read(version.join(path)).is_ok_and(|bytes| bytes == file.bytes))
+}
+
+fn count(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(pairs: &[(&str, &str)]) -> Files {
+        pairs
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), File { bytes: text.as_bytes().to_vec(), mode: 0o600 }))
+            .collect()
+    }
+
+    #[test]
+    fn a_new_version_replaces_all_files_at_once_and_the_same_one_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &files(&[("a", "1"), ("b/c", "2")])).unwrap();
+        let first = fs::read_link(dir.path().join(DATA)).unwrap();
+        write(dir.path(), &files(&[("a", "1"), ("b/c", "2")])).unwrap();
+        assert_eq!(fs::read_link(dir.path().join(DATA)).unwrap(), first);
+        write(dir.path(), &files(&[("a", "3")])).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "3");
+        assert!(dir.path().join("b").symlink_metadata().is_err());
+        assert!(!dir.path().join(first).exists());
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_volume_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["../x", "/x", "a/../../x", ""] {
+            assert!(write(dir.path(), &files(&[(path, "1")])).is_err(), "{path}");
+        }
+    }
+}

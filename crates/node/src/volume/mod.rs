@@ -1,0 +1,366 @@
+//! Volumes as folders of the pod's directory.
+//!
+//! emptyDir and ephemeral volumes are folders that go with the pod; a claim is a folder of the state directory that
+//! stays (no PersistentVolumeClaim object is needed: there is one kind of storage here, this machine's); hostPath is the
+//! path itself; ConfigMaps, Secrets, downward API and projected volumes are files, written again when what they come
+//! from changes. An OCI image as a volume is an empty folder for the simulator, which reads no weights, and an error
+//! otherwise.
+
+mod content;
+mod files;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Container, Pod, Volume};
+
+use crate::container::env::{EnvError, PodFacts};
+use crate::container::expand::expand;
+use crate::container::paths::PathMap;
+use crate::container::sources::{Sources, Wanted};
+
+/// Where Kubernetes puts the API credentials of every container.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Why a volume cannot be set up; shown in a `FailedMount` event.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VolumeError {
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {kind} {name:?} not found")]
+    Missing { volume: String, kind: &'static str, name: String },
+    #[error("MountVolume.SetUp failed for volume {volume:?} : references non-existent {kind} key: {key}")]
+    MissingKey { volume: String, kind: &'static str, key: String },
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {message}")]
+    Unsupported { volume: String, message: String },
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
+    Field {
+        volume: String,
+        #[source]
+        source: EnvError,
+    },
+    #[error("MountVolume.SetUp failed for volume {volume:?} : cannot write {path}: {source}")]
+    Write {
+        volume: String,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("container {container:?} mounts volume {volume:?}, which the pod does not have")]
+    NoSuchVolume { container: String, volume: String },
+    #[error("container {container:?} has a subPath that leaves its volume: {path:?}")]
+    SubPath { container: String, path: String },
+}
+
+/// What volumes need besides their sources.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    /// The pod's directory.
+    pub(crate) pod_dir: PathBuf,
+    /// Holds a folder for each namespace's claims.
+    pub(crate) claims_dir: PathBuf,
+    /// The token for API access.
+    pub(crate) token: String,
+    /// Whether the engine is the simulator.
+    pub(crate) simulator: bool,
+}
+
+/// The ConfigMaps and Secrets that the pod's volumes need.
+pub(crate) fn wanted(pod: &Pod) -> Wanted {
+    let mut wanted = Wanted::default();
+    for volume in volumes(pod) {
+        wanted.config_maps.extend(volume.config_map.iter().map(|source| source.name.clone()));
+        wanted.secrets.extend(volume.secret.iter().filter_map(|source| source.secret_name.clone()));
+        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+            wanted.config_maps.extend(source.config_map.iter().map(|source| source.name.clone()));
+            wanted.secrets.extend(source.secret.iter().map(|source| source.name.clone()));
+        }
+    }
+    wanted
+}
+
+/// Whether a volume of the pod has files that can change while it runs.
+pub(crate) fn can_change(pod: &Pod) -> bool {
+    volumes(pod).any(|volume| {
+        volume.config_map.is_some()
+            || volume.secret.is_some()
+            || volume.projected.is_some()
+            || volume.downward_api.is_some()
+    })
+}
+
+fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+/// Makes, or brings up to date, every volume of the pod. Answers with the folder of each.
+pub(crate) fn mount(
+    pod: &Pod,
+    site: &Site,
+    sources: &Sources,
+    facts: &PodFacts,
+) -> Result<BTreeMap<String, PathBuf>, VolumeError> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let mut folders = BTreeMap::new();
+    for volume in volumes(pod) {
+        let own = site.pod_dir.join("volumes").join(&volume.name);
+        let folder = if let Some(host) = &volume.host_path {
+            host_path(volume, &host.path, host.type_.as_deref().unwrap_or_default())?
+        } else if let Some(claim) = &volume.persistent_volume_claim {
+            let folder = site.claims_dir.join(namespace).join(&claim.claim_name);
+            create(volume, &folder)?
+        } else if let Some(files) = content::of(volume, pod, sources, facts, &site.token)? {
+            create(volume, &own)?;
+            files::write(&own, &files).map_err(|source| VolumeError::Write {
+                volume: volume.name.clone(),
+                path: own.clone(),
+                source,
+            })?;
+            own
+        } else if volume.empty_dir.is_some() || volume.ephemeral.is_some() || is_bare(volume) {
+            create(volume, &own)?
+        } else if volume.image.is_some() {
+            if !site.simulator {
+                return Err(VolumeError::Unsupported {
+                    volume: volume.name.clone(),
+                    message: "an OCI image cannot be a volume without a container runtime: use hf://, s3:// or pvc://"
+                        .to_owned(),
+                });
+            }
+            create(volume, &own)?
+        } else {
+            return Err(VolumeError::Unsupported {
+                volume: volume.name.clone(),
+                message: "this kind of volume needs a cluster; known here: emptyDir, ephemeral, hostPath, \
+                          persistentVolumeClaim, configMap, secret, downwardAPI, projected"
+                    .to_owned(),
+            });
+        };
+        folders.insert(volume.name.clone(), folder);
+    }
+    Ok(folders)
+}
+
+/// A volume without a source is an emptyDir.
+fn is_bare(volume: &Volume) -> bool {
+    *volume == Volume { name: volume.name.clone(), ..Volume::default() }
+}
+
+fn create(volume: &Volume, folder: &Path) -> Result<PathBuf, VolumeError> {
+    fs::create_dir_all(folder).map_err(|source| VolumeError::Write {
+        volume: volume.name.clone(),
+        path: folder.to_owned(),
+        source,
+    })?;
+    Ok(folder.to_owned())
+}
+
+fn host_path(volume: &Volume, path: &str, kind: &str) -> Result<PathBuf, VolumeError> {
+    let folder = PathBuf::from(path);
+    let fits = match kind {
+        "DirectoryOrCreate" => {
+            create(volume, &folder)?;
+            true
+        }
+        "FileOrCreate" => {
+            if !folder.exists() {
+                fs::File::create(&folder).map_err(|source| VolumeError::Write {
+                    volume: volume.name.clone(),
+                    path: folder.clone(),
+                    source,
+                })?;
+            }
+            folder.is_file()
+        }
+        "Directory" => folder.is_dir(),
+        "File" => folder.is_file(),
+        _ => true,
+    };
+    if fits {
+        Ok(folder)
+    } else {
+        Err(VolumeError::Unsupported {
+            volume: volume.name.clone(),
+            message: format!("hostPath type check failed: {path} is not a {kind}"),
+        })
+    }
+}
+
+/// The path rewriting of one container. Folders of subPaths that do not exist yet are made.
+pub(crate) fn path_map(
+    container: &Container,
+    folders: &BTreeMap<String, PathBuf>,
+    env: &BTreeMap<String, String>,
+    service_account: &Path,
+    termination_log: &Path,
+) -> Result<PathMap, VolumeError> {
+    let termination_path = container.termination_message_path.as_deref().unwrap_or("/dev/termination-log");
+    let mut entries = vec![
+        (SERVICE_ACCOUNT.to_owned(), service_account.to_string_lossy().into_owned()),
+        (termination_path.to_owned(), termination_log.to_string_lossy().into_owned()),
+    ];
+    for mount in container.volume_mounts.iter().flatten() {
+        let folder = folders.get(&mount.name).ok_or_else(|| VolumeError::NoSuchVolume {
+            container: container.name.clone(),
+            volume: mount.name.clone(),
+        })?;
+        let sub_path = match (&mount.sub_path, &mount.sub_path_expr) {
+            (Some(path), _) if !path.is_empty() => path.clone(),
+            (_, Some(path)) => expand(path, |name| env.get(name).map(String::as_str)),
+            _ => String::new(),
+        };
+        if Path::new(&sub_path).is_absolute() || sub_path.split('/').any(|part| part == "..") {
+            return Err(VolumeError::SubPath { container: container.name.clone(), path: sub_path });
+        }
+        let local = if sub_path.is_empty() { folder.clone() } else { folder.join(&sub_path) };
+        if !local.exists() {
+            fs::create_dir_all(&local).map_err(|source| VolumeError::Write {
+                volume: mount.name.clone(),
+                path: local.clone(),
+                source,
+            })?;
+        }
+        // A mount at one of the implicit paths takes its place.
+        entries.retain(|(path, _)| *path != mount.mount_path.trim_end_matches('/'));
+        entries.push((mount.mount_path.clone(), local.to_string_lossy().into_owned()));
+    }
+    Ok(PathMap::new(entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use serde_json::json;
+
+    use super::*;
+
+    struct World {
+        dir: tempfile::TempDir,
+        site: Site,
+    }
+
+    fn world() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let site = Site {
+            pod_dir: dir.path().join("pod"),
+            claims_dir: dir.path().join("claims"),
+            token: "the-token".into(),
+            simulator: true,
+        };
+        World { dir, site }
+    }
+
+    fn facts() -> PodFacts {
+        PodFacts { pod_ip: "127.64.0.1".into(), host_ip: "127.0.0.1".into(), node_name: "n".into() }
+    }
+
+    fn pod(volumes: serde_json::Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "labels": {"app": "x"}},
+            "spec": {"containers": [], "volumes": volumes}}))
+        .unwrap()
+    }
+
+    fn map(name: &str, value: &str) -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"name": name}, "data": {"key": value}})).unwrap()
+    }
+
+    #[test]
+    fn files_come_from_objects_and_change_with_them() {
+        let world = world();
+        let secret: Secret = serde_json::from_value(
+            json!({"metadata": {"name": "s"}, "data": {"tls.crt": "Y2VydA==", "tls.key": "a2V5"}}),
+        )
+        .unwrap();
+        let pod = pod(json!([
+            {"name": "config", "configMap": {"name": "c"}},
+            {"name": "tls", "secret": {"secretName": "s", "items": [{"key": "tls.crt", "path": "sub/cert.pem"}]}},
+            {"name": "gone", "secret": {"secretName": "absent", "optional": true}},
+            {"name": "info", "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+            {"name": "all", "projected": {"sources": [
+                {"serviceAccountToken": {"path": "token"}},
+                {"configMap": {"name": "c", "items": [{"key": "key", "path": "renamed"}]}},
+                {"downwardAPI": {"items": [{"path": "ns", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]}},
+        ]));
+        let sources = Sources::of(vec![map("c", "one")], vec![secret.clone()]);
+        let folders = mount(&pod, &world.site, &sources, &facts()).unwrap();
+        let read = |volume: &str, file: &str| fs::read_to_string(folders[volume].join(file)).unwrap();
+        assert_eq!(read("config", "key"), "one");
+        assert_eq!(read("tls", "sub/cert.pem"), "cert");
+        assert!(!folders["tls"].join("tls.key").exists());
+        assert_eq!(
+            fs::read_dir(&folders["gone"])
+                .unwrap()
+                .filter(|e| !e.as_ref().unwrap().file_name().to_string_lossy().starts_with(".."))
+                .count(),
+            0
+        );
+        assert_eq!(read("info", "labels"), "app=\"x\"");
+        assert_eq!(
+            (read("all", "token"), read("all", "renamed"), read("all", "ns")),
+            ("the-token".into(), "one".into(), "ns".into())
+        );
+
+        let sources = Sources::of(vec![map("c", "two")], vec![secret]);
+        mount(&pod, &world.site, &sources, &facts()).unwrap();
+        assert_eq!(read("config", "key"), "two");
+    }
+
+    #[test]
+    fn claims_stay_and_the_rest_goes_with_the_pod() {
+        let world = world();
+        let pod = pod(json!([
+            {"name": "scratch", "emptyDir": {"medium": "Memory"}},
+            {"name": "models", "persistentVolumeClaim": {"claimName": "weights"}},
+            {"name": "host", "hostPath": {"path": world.dir.path(), "type": "Directory"}},
+            {"name": "image", "image": {"reference": "reg/model"}},
+        ]));
+        let folders = mount(&pod, &world.site, &Sources::default(), &facts()).unwrap();
+        assert_eq!(folders["scratch"], world.site.pod_dir.join("volumes/scratch"));
+        assert_eq!(folders["models"], world.site.claims_dir.join("ns/weights"));
+        assert_eq!(folders["host"], world.dir.path());
+        assert!(folders.values().all(|folder| folder.is_dir()));
+    }
+
+    #[test]
+    fn what_cannot_be_mounted_is_said() {
+        let world = world();
+        let error = |volumes| {
+            mount(&pod(volumes), &world.site, &Sources::default(), &facts()).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(json!([{"name": "tls", "secret": {"secretName": "s"}}])),
+            "MountVolume.SetUp failed for volume \"tls\" : secret \"s\" not found"
+        );
+        assert!(
+            error(json!([{"name": "n", "nfs": {"server": "s", "path": "/"}}])).contains("needs a cluster")
+        );
+        assert!(
+            error(json!([{"name": "h", "hostPath": {"path": "/nowhere", "type": "Directory"}}]))
+                .contains("/nowhere")
+        );
+    }
+
+    #[test]
+    fn mounts_map_to_folders_with_sub_paths() {
+        let world = world();
+        let folder = world.dir.path().join("v");
+        let folders = [("v".to_owned(), folder.clone())].into();
+        let container = |mounts| -> Container {
+            serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap()
+        };
+        let env = [("N".to_owned(), "x".to_owned())].into();
+        let make = |mounts| path_map(&container(mounts), &folders, &env, Path::new("/sa"), Path::new("/tl"));
+        let paths = make(json!([
+            {"name": "v", "mountPath": "/data", "subPath": "a/b"},
+            {"name": "v", "mountPath": "/expr", "subPathExpr": "$(N)"},
+        ]))
+        .unwrap();
+        assert_eq!(paths.rewrite("/data/f"), format!("{}/a/b/f", folder.display()));
+        assert_eq!(paths.rewrite("/expr"), format!("{}/x", folder.display()));
+        assert!(folder.join("a/b").is_dir());
+        assert_eq!(paths.rewrite("/var/run/secrets/kubernetes.io/serviceaccount/token"), "/sa/token");
+        assert_eq!(paths.rewrite("/dev/termination-log"), "/tl");
+        assert!(make(json!([{"name": "no", "mountPath": "/x"}])).is_err());
+        assert!(make(json!([{"name": "v", "mountPath": "/x", "subPath": "../y"}])).is_err());
+    }
+}
