@@ -15,5 +15,6 @@ mod state;
 mod world;
 
 pub use apply::{Applied, ApplyError};
+pub use bootstrap::BootstrapError;
 pub use state::StateError;
 pub use world::{Local, Options, StartError};

@@ -93,8 +93,8 @@ pub fn read(inputs: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<Document>, ManifestError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ManifestError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ManifestError::Read { path: path.to_owned(), source })?;
     parse(&path.display().to_string(), &text)
 }
 
@@ -198,7 +198,9 @@ mod tests {
         assert!(matches!(&error, ManifestError::Syntax { line: 4..=5, .. }), "{error:?}");
         let error = parse("f.yaml", "- 1\n").unwrap_err();
         assert!(error.to_string().contains("expected a Kubernetes object"), "{error}");
-        assert!(parse("f.yaml", "apiVersion: v1\nkind: Pod\n").unwrap_err().to_string().contains("metadata.name"));
+        assert!(
+            parse("f.yaml", "apiVersion: v1\nkind: Pod\n").unwrap_err().to_string().contains("metadata.name")
+        );
     }
 
     #[test]

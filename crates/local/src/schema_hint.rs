@@ -33,7 +33,10 @@ fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mu
         None => match schema.get("additionalProperties") {
             Some(schema @ Value::Object(_)) => visit(schema, value, path, found),
             None if !preserves && properties.is_some() => {
-                found.push(Unknown { path: path.to_owned(), nearest: properties.and_then(|all| nearest(all, name)) });
+                found.push(Unknown {
+                    path: path.to_owned(),
+                    nearest: properties.and_then(|all| nearest(all, name)),
+                });
             }
             _ => {}
         },
@@ -57,7 +60,8 @@ fn visit(schema: &Value, value: &Value, path: &str, found: &mut Vec<Unknown>) {
 }
 
 fn nearest(known: &Map<String, Value>, name: &str) -> Option<String> {
-    let distance = |candidate: &String| strsim::damerau_levenshtein(&candidate.to_lowercase(), &name.to_lowercase());
+    let distance =
+        |candidate: &String| strsim::damerau_levenshtein(&candidate.to_lowercase(), &name.to_lowercase());
     let best = known.keys().min_by_key(|candidate| distance(candidate))?;
     (distance(best) <= NEAR.min(name.len() / 2)).then(|| best.clone())
 }

@@ -50,7 +50,8 @@ impl StateDir {
                 Some(made.map_err(|source| StateError::Io { path: std::env::temp_dir(), source })?)
             }
         };
-        let path = path.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();
+        let path =
+            path.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();
         let failed = |source| StateError::Io { path: path.clone(), source };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;

@@ -1,2 +1,26 @@
-//! The `longboat` binary.
-fn main() {}
+//! The `longboat` binary: one executable for every verb and every role.
+//!
+//! Verbs are for people (`up`, `crds`), roles for machines (`epp`, `sim`, …). A role also runs when the executable is
+//! started under the name of the program that it replaces (`vllm`, `storage-initializer`, …). Data goes to stdout,
+//! everything else to stderr; exit codes: 0 fine, 1 wrong input or a broken service, 2 usage.
+
+mod cli;
+mod command;
+mod printer;
+mod role;
+mod signals;
+mod up;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    longboat_tls::install_default_provider();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    match cli::parse(arguments) {
+        Ok(invocation) => command::run(invocation),
+        Err(error) => error.exit(),
+    }
+}

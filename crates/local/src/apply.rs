@@ -1,0 +1,203 @@
+//! Writing the user's objects, with errors that name the file, the object and the field.
+
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams},
+    core::{GroupVersionKind, TypeMeta},
+    discovery::{self, Scope},
+};
+use serde_json::Value;
+
+use crate::{
+    manifest::Document,
+    schema_hint::{Unknown, unknown_fields},
+};
+
+/// Field manager of everything that `up` writes.
+pub(crate) const MANAGER: &str = "longboat-up";
+
+/// Namespace of objects that name none.
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
+
+/// An object that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// `group/version` or `v1`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// An object that was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The API server refuses it.
+    #[error("{}{object}: {}", place(origin.as_deref()), refusal(source))]
+    Refused {
+        /// File and line, for the user's own objects.
+        origin: Option<String>,
+        /// Kind and name.
+        object: String,
+        /// The server's answer.
+        source: Box<kube::Error>,
+    },
+    /// No such kind is served.
+    #[error("{}{object}: this world serves no kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
+    UnknownKind {
+        /// File and line.
+        origin: Option<String>,
+        /// Kind and name.
+        object: String,
+        /// The kind.
+        kind: String,
+        /// The group and version.
+        api_version: String,
+    },
+    /// Fields that its kind does not have.
+    #[error("{}{object}: {}", place(origin.as_deref()), unknown_sentence(fields))]
+    UnknownFields {
+        /// File and line.
+        origin: Option<String>,
+        /// Kind and name.
+        object: String,
+        /// Each with the nearest known name.
+        fields: Vec<(String, Option<String>)>,
+    },
+}
+
+fn place(origin: Option<&str>) -> String {
+    origin.map(|origin| format!("{origin}: ")).unwrap_or_default()
+}
+
+fn refusal(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn unknown_sentence(fields: &[(String, Option<String>)]) -> String {
+    let each = fields.iter().map(|(path, nearest)| match nearest {
+        Some(nearest) => format!("unknown field `{path}` (did you mean `{nearest}`?)"),
+        None => format!("unknown field `{path}`"),
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Writes all documents: what others refer to first, services last.
+pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<Applied>, ApplyError> {
+    let mut ordered: Vec<_> = documents.iter().collect();
+    ordered.sort_by_key(|document| rank(document.object["kind"].as_str().unwrap_or_default()));
+    // Nothing is written before every field name has been looked at.
+    for document in &ordered {
+        check_fields(document)?;
+    }
+    let mut applied = Vec::with_capacity(ordered.len());
+    for document in ordered {
+        let origin = format!("{}:{}", document.source, document.line);
+        applied.push(one(client, Some(origin), document.object.clone()).await?);
+    }
+    Ok(applied)
+}
+
+fn rank(kind: &str) -> u8 {
+    match kind {
+        "CustomResourceDefinition" => 0,
+        "Namespace" => 1,
+        "LLMInferenceService" => 4,
+        "LLMInferenceServiceConfig" => 3,
+        _ => 2,
+    }
+}
+
+/// Writes one object by server-side apply.
+pub(crate) async fn one(
+    client: &Client,
+    origin: Option<String>,
+    mut object: Value,
+) -> Result<Applied, ApplyError> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+    let described = format!("{kind} {name}");
+    let refused = {
+        let (origin, object) = (origin.clone(), described.clone());
+        move |source| ApplyError::Refused { origin, object, source: Box::new(source) }
+    };
+    let types = TypeMeta { api_version: api_version.clone(), kind: kind.clone() };
+    let unknown = || ApplyError::UnknownKind {
+        origin: origin.clone(),
+        object: described.clone(),
+        kind: kind.clone(),
+        api_version: api_version.clone(),
+    };
+    let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
+    let (resource, capabilities) = discovery::pinned_kind(client, &gvk).await.map_err(|_| unknown())?;
+    let mut namespace = String::new();
+    let api: Api<DynamicObject> = if capabilities.scope == Scope::Namespaced {
+        namespace = text("/metadata/namespace");
+        if namespace.is_empty() {
+            DEFAULT_NAMESPACE.clone_into(&mut namespace);
+            object["metadata"]["namespace"] = Value::from(DEFAULT_NAMESPACE);
+        }
+        Api::namespaced_with(client.clone(), &namespace, &resource)
+    } else {
+        Api::all_with(client.clone(), &resource)
+    };
+    // Objects that were read from a cluster carry these; apply refuses them.
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"] {
+            metadata.remove(field);
+        }
+    }
+    let written = if name.is_empty() {
+        let parsed =
+            serde_json::from_value(object).map_err(kube::Error::SerdeError).map_err(refused.clone())?;
+        let parameters = kube::api::PostParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+        api.create(&parameters, &parsed).await
+    } else {
+        let parameters = PatchParams::apply(MANAGER).force().validation_strict();
+        api.patch(&name, &parameters, &Patch::Apply(object)).await
+    };
+    let name = written.map_err(refused)?.metadata.name.unwrap_or_default();
+    Ok(Applied { api_version, kind, namespace, name })
+}
+
+/// Names what is wrong with the field names of our own kinds before the server does, since it cannot say what was
+/// meant. Other kinds are left to the server's own words.
+fn check_fields(document: &Document) -> Result<(), ApplyError> {
+    let text = |field: &str| document.object[field].as_str().unwrap_or_default();
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let own = longboat_api::crd::own();
+    let crd =
+        own.iter().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == text("kind"));
+    let versions = crd.and_then(|crd| crd["spec"]["versions"].as_array());
+    match versions.into_iter().flatten().find(|served| served["name"] == version) {
+        Some(found) => {
+            report(document, unknown_fields(&found["schema"]["openAPIV3Schema"], &document.object))
+        }
+        None => Ok(()),
+    }
+}
+
+fn report(document: &Document, unknown: Vec<Unknown>) -> Result<(), ApplyError> {
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
+    let kind = document.object["kind"].as_str().unwrap_or_default();
+    // The first unknown field's own line is of more use than that of its document.
+    let field = unknown[0].path.rsplit('.').next().unwrap_or_default();
+    let starts = |line: &str| {
+        line.trim_start().trim_start_matches("- ").trim_start_matches(['"', '\'']).starts_with(field)
+    };
+    let offset = document.text.lines().position(starts).unwrap_or(0);
+    Err(ApplyError::UnknownFields {
+        origin: Some(format!("{}:{}", document.source, document.line + offset)),
+        object: format!("{kind} {name}"),
+        fields: unknown.into_iter().map(|field| (field.path, field.nearest)).collect(),
+    })
+}

@@ -1,0 +1,70 @@
+//! What a world holds before the first manifest: CRDs, the system namespace, platform settings, the default gateway
+//! and the presets.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
+use longboat_compose::{
+    PresetNames,
+    presets::{self, BrokenPreset},
+};
+use serde_json::Value;
+
+use crate::{
+    apply::{self, ApplyError},
+    manifest::{self, ManifestError},
+};
+
+/// Group of the InferencePool's predecessor. A cluster that upgrades has both; a new world needs only its successor,
+/// and kubectl then knows which one `inferencepool` means.
+const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
+
+const PLATFORM: &str = include_str!("objects/platform.yaml");
+
+/// The well-known objects cannot be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// The server refuses one.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// Our own platform manifest cannot be read.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A preset of this build is broken.
+    #[error(transparent)]
+    Preset(#[from] BrokenPreset),
+    /// A preset cannot be printed.
+    #[error("cannot print a preset")]
+    Print(#[from] serde_json::Error),
+}
+
+/// Installs everything, or brings a kept state up to date. `port` is where the gateway listens.
+pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapError> {
+    let parameters = PatchParams::apply(apply::MANAGER).force();
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let wanted = longboat_api::crd::own().into_iter().chain(longboat_api::crd::foreign());
+    for crd in wanted.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let object = format!("CustomResourceDefinition {name}");
+        crds.patch(&name, &parameters, &Patch::Apply(crd)).await.map_err(|source| ApplyError::Refused {
+            origin: None,
+            object,
+            source: Box::new(source),
+        })?;
+    }
+    let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
+        if document.object["kind"] == "Gateway" {
+            document.object["spec"]["listeners"][0]["port"] = Value::from(port);
+        }
+        document.object
+    });
+    let presets = presets::builtin(&PresetNames::default(), DEFAULT_SYSTEM_NAMESPACE)?;
+    let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    for object in platform.chain(presets) {
+        apply::one(client, None, object).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Starting and ending a local world.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use kube::Client;
+use longboat_apiserver::ApiServer;
+use longboat_gateway::Gateway;
+use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
+use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admission::OwnKinds,
+    apply::{self, Applied, ApplyError},
+    bootstrap::{self, BootstrapError},
+    kubeconfig::kubeconfig,
+    manifest::Document,
+    state::{StateDir, StateError, write_private},
+};
+
+/// How to make a world.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Port of the gateway on 127.0.0.1; 0 for any free one.
+    pub port: u16,
+    /// Port of the API server on 127.0.0.1; 0 for any free one.
+    pub api_port: u16,
+    /// Where objects outlive the process; a temporary folder, removed at the end, if not given.
+    pub state: Option<PathBuf>,
+    /// The `longboat` executable, which containers run under many names.
+    pub executable: PathBuf,
+    /// What runs where a container runs `vllm`.
+    pub engine: Engine,
+}
+
+/// A world that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The state folder cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A port is taken.
+    #[error("cannot listen on 127.0.0.1:{port} for the {what}")]
+    Port {
+        /// `gateway` or `API server`.
+        what: &'static str,
+        /// The port.
+        port: u16,
+        /// The operating system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The kept objects cannot be read.
+    #[error("cannot restore the objects of an earlier run")]
+    Journal(#[from] longboat_apiserver::store::JournalError),
+    /// No certificate for the API server.
+    #[error("cannot make the API server's certificate")]
+    Tls(#[from] TlsError),
+    /// The well-known objects are refused.
+    #[error("cannot set up the world")]
+    Bootstrap(#[from] BootstrapError),
+    /// The node does not start.
+    #[error("cannot start the node")]
+    Node(#[from] NodeError),
+}
+
+/// A running world.
+pub struct Local {
+    state: StateDir,
+    client: Client,
+    kubeconfig: PathBuf,
+    gateway_address: SocketAddr,
+    gateway: Gateway,
+    node: NodeHandle,
+    tasks: JoinSet<()>,
+    /// Ends the controller and the API server.
+    shutdown: CancellationToken,
+}
+
+/// How long processes get to end by themselves.
+const GRACE: Duration = Duration::from_secs(3);
+
+// === impl Local ===
+
+impl Local {
+    /// Makes a world; when this returns, manifests can be applied.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        longboat_tls::install_default_provider();
+        let state = StateDir::open(options.state.as_deref())?;
+        let gateway_listener = listen("gateway", options.port).await?;
+        let api_listener = listen("API server", options.api_port).await?;
+        let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
+        let api_address = local_address(&api_listener, "API server", options.api_port)?;
+
+        let token = format!("{:032x}", rand::random::<u128>());
+        let server = ApiServer::new(longboat_apiserver::Options {
+            state: options.state.is_some().then(|| state.path().join("objects")),
+            token: Some(token.clone()),
+            ..longboat_apiserver::Options::default()
+        })?;
+        server.add_admission(std::sync::Arc::new(OwnKinds));
+        let authority = CertificateAuthority::new("longboat local")?;
+        let pair = authority.issue(&LeafRequest {
+            common_name: "kube-apiserver".into(),
+            dns_names: vec!["localhost".into(), "kubernetes.default.svc".into()],
+            ips: vec![Ipv4Addr::LOCALHOST.into()],
+            // The authority is made anew at each start.
+            days: 365,
+            ..LeafRequest::default()
+        })?;
+        let tls = longboat_tls::server_config(&pair, &[b"h2", b"http/1.1"])?;
+
+        let shutdown = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let (api, stop) = (server.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            if let Err(error) = api.serve(api_listener, Some(tls), stop).await {
+                tracing::error!(%error, "The API server stopped serving.");
+            }
+        });
+        longboat_apiserver::spawn_loops(&server, &mut tasks, &shutdown);
+        let client = server.client(apply::DEFAULT_NAMESPACE);
+        bootstrap::install(&client, gateway_address.port()).await?;
+
+        let access =
+            ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()), token };
+        let kubeconfig_path = state.path().join("kubeconfig");
+        let config = kubeconfig(&access.url, &authority.pem(), &access.token, apply::DEFAULT_NAMESPACE);
+        write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
+        let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
+        node_options.engine = options.engine;
+        node_options.remove_state_dir = state.is_temporary();
+        let node = Node::start(client.clone(), node_options).await?;
+        server.set_pod_access(node.pod_access());
+        let gateway = longboat_gateway::start(client.clone(), gateway_listener)
+            .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
+        let (controller_client, stop) = (client.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            let args = longboat_controller::Args::default();
+            if let Err(error) = longboat_controller::run(args, controller_client, stop).await {
+                tracing::error!(%error, "The controller stopped.");
+            }
+        });
+        Ok(Self {
+            state,
+            client,
+            kubeconfig: kubeconfig_path,
+            gateway_address,
+            gateway,
+            node,
+            tasks,
+            shutdown,
+        })
+    }
+
+    /// Writes the user's objects, those that others refer to first.
+    pub async fn apply(&self, documents: &[Document]) -> Result<Vec<Applied>, ApplyError> {
+        apply::all(&self.client, documents).await
+    }
+
+    /// A client of the API server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The file for `export KUBECONFIG=…`.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Where the gateway listens.
+    pub fn gateway_address(&self) -> SocketAddr {
+        self.gateway_address
+    }
+
+    /// Ends everything that was started; a temporary world leaves nothing behind.
+    pub async fn shutdown(mut self) {
+        // The controller first, so that it does not answer the end of the pods.
+        self.shutdown.cancel();
+        let node = self.node.shutdown(GRACE);
+        let gateway = self.gateway.shutdown();
+        tokio::join!(node, gateway);
+        let end_all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, end_all).await.is_err() {
+            tracing::warn!("Some tasks did not end in time.");
+            self.tasks.abort_all();
+        }
+        drop(self.state);
+    }
+}
+
+async fn listen(what: &'static str, port: u16) -> Result<TcpListener, StartError> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    bound.map_err(|source| StartError::Port { what, port, source })
+}
+
+fn local_address(listener: &TcpListener, what: &'static str, port: u16) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(|source| StartError::Port { what, port, source })
+}

@@ -1,0 +1,26 @@
+//! `longboat crds`: the CustomResourceDefinitions of our kinds.
+
+use longboat_api::crd;
+use serde_json::json;
+
+use crate::{
+    cli::{CrdsArgs, Format},
+    printer,
+};
+
+/// Prints them in the format that was asked for.
+pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
+    let crds = crd::own();
+    match args.output {
+        Format::Yaml => {
+            for document in &crds {
+                printer::piece(&format!("---\n{}", crd::to_yaml(document)?));
+            }
+        }
+        Format::Json => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": crds});
+            printer::line(&serde_json::to_string_pretty(&list)?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Running what the command line asks for: one file per verb.
+
+mod crds;
+mod up;
+
+use std::{future::Future, process::ExitCode};
+
+use longboat_telemetry::logging::{self, LogOptions};
+use tokio_util::sync::CancellationToken;
+
+use crate::{cli::Command, printer, role, signals};
+
+/// Runs a verb or role to its end.
+pub(crate) fn run(command: Command) -> ExitCode {
+    let is_verb = matches!(command, Command::Up(_) | Command::Crds(_));
+    logging::init(&LogOptions {
+        // A person reads the tree; what goes wrong still shows.
+        default_filter: if is_verb { "error" } else { "info" }.into(),
+        ..LogOptions::default()
+    });
+    match command {
+        Command::Up(args) => up::run(args),
+        Command::Crds(args) => report(crds::run(&args)),
+        Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
+        Command::Controller(args) => {
+            serve(|shutdown| async { Ok(longboat_controller::serve(args, shutdown).await?) })
+        }
+        Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(args, shutdown).await?) }),
+        Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
+        Command::Apiserver(args) => {
+            serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })
+        }
+        Command::Sim(args) => serve(|shutdown| role::sim(args.arguments, shutdown)),
+        Command::Vllm(args) => serve(|shutdown| role::vllm(args.arguments, shutdown)),
+    }
+}
+
+/// Runs a role until it ends by itself or a signal stops it.
+fn serve<F>(role: impl FnOnce(CancellationToken) -> F) -> ExitCode
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    report(runtime().and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+fn report(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer::error(&error, None);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `longboat up`: manifests in, answers out, on this machine.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Context;
+use longboat_local::{Applied, Local, Options, StartError, StateError, manifest};
+use longboat_node::Engine;
+use owo_colors::OwoColorize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cli::UpArgs,
+    printer, signals,
+    up::{Service, prompt, watch},
+};
+
+/// Runs `up` to its end.
+pub(crate) fn run(args: UpArgs) -> ExitCode {
+    let result = super::runtime().and_then(|runtime| {
+        let result = runtime.block_on(async { up(args, signals::shutdown_token()?).await });
+        // A read of standard input may still be waiting; nothing depends on it.
+        runtime.shutdown_timeout(Duration::from_millis(200));
+        result
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer::error(&error, hint(&error).as_deref());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Advice for mistakes that have an obvious way out.
+fn hint(error: &anyhow::Error) -> Option<String> {
+    match error.downcast_ref::<StartError>()? {
+        StartError::Port { what: "gateway", .. } => {
+            Some("choose another port with `--port`, or let the system choose with `--port 0`".into())
+        }
+        StartError::Port { .. } => Some("choose another port with `--api-port`".into()),
+        StartError::State(StateError::InUse { .. }) => {
+            Some("stop the other one, or give this one its own folder with `--state`".into())
+        }
+        _ => None,
+    }
+}
+
+async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let inputs: Vec<_> = args.manifests.iter().chain(&args.filenames).cloned().collect();
+    if inputs.is_empty() && args.state.is_none() {
+        anyhow::bail!("no manifest given: name a file, a folder, or `-` for standard input");
+    }
+    let documents = if inputs.is_empty() {
+        Vec::new()
+    } else {
+        tokio::task::spawn_blocking(move || manifest::read(&inputs)).await??
+    };
+    let options = Options {
+        port: args.port,
+        api_port: args.api_port,
+        state: args.state.clone(),
+        executable: std::env::current_exe().context("cannot find the path of this executable")?,
+        engine: args.engine.clone().map_or(Engine::Simulator, Engine::Command),
+    };
+    let local = Local::start(options).await?;
+    announce(&args, &local);
+    let result = tokio::select! {
+        result = serve(&args, &local, &documents) => result,
+        () = shutdown.cancelled() => Ok(()),
+    };
+    // A second signal does not wait for this.
+    local.shutdown().await;
+    result
+}
+
+fn announce(args: &UpArgs, local: &Local) {
+    let engine = match &args.engine {
+        Some(command) => format!("`{command}`"),
+        None => "a simulator: no model is loaded, no weights are fetched, the text is made up".into(),
+    };
+    printer::note(&format!("{} {engine}", "engine:".bold()));
+    printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
+}
+
+async fn serve(args: &UpArgs, local: &Local, documents: &[manifest::Document]) -> anyhow::Result<()> {
+    let applied = local.apply(documents).await?;
+    let names = services(&applied);
+    if names.is_empty() && args.prompt.is_some() {
+        anyhow::bail!("there is no LLMInferenceService to ask: the manifests hold none");
+    }
+    let services = watch::until_ready(local.client(), &names, Duration::from_secs(args.timeout)).await?;
+    if let Some(text) = &args.prompt {
+        for service in &services {
+            prompt::ask(service, text).await?;
+        }
+    }
+    if args.once {
+        return Ok(());
+    }
+    for line in how_to_go_on(local, &services) {
+        printer::note(&line);
+    }
+    watch::forever(local.client(), &names).await
+}
+
+fn services(applied: &[Applied]) -> Vec<(String, String)> {
+    let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
+    own.map(|object| (object.namespace.clone(), object.name.clone())).collect()
+}
+
+fn how_to_go_on(local: &Local, services: &[Service]) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for service in services {
+        let (url, model) = (&service.url, &service.model);
+        lines.extend([
+            format!("{} serves at {}", service.name.bold(), url.cyan()),
+            String::new(),
+            format!("  curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\"),
+            format!("    -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"),
+            String::new(),
+            "  from openai import OpenAI".into(),
+            format!("  client = OpenAI(base_url=\"{url}/v1\", api_key=\"none\")"),
+            format!(
+                "  print(client.chat.completions.create(model=\"{model}\", messages=[{{\"role\": \"user\", \"content\": \"Hello\"}}]))"
+            ),
+            String::new(),
+        ]);
+    }
+    lines.push(format!("  export KUBECONFIG={}", local.kubeconfig().display()));
+    lines.push("  kubectl get llmisvc".into());
+    lines.push(String::new());
+    lines.push("Ctrl-C stops everything.".into());
+    lines
+}

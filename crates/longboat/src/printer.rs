@@ -1,0 +1,54 @@
+//! The only place that writes to stdout and stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+use owo_colors::OwoColorize;
+
+/// Writes one line of data to stdout. A reader that has gone is no error: `longboat crds | head` is fine.
+pub(crate) fn line(text: &str) {
+    let mut out = anstream::stdout().lock();
+    let _ = writeln!(out, "{text}");
+}
+
+/// Writes a piece of data to stdout at once. Returns whether anybody still reads.
+pub(crate) fn piece(text: &str) -> bool {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// Writes one line for the person to stderr.
+pub(crate) fn note(text: &str) {
+    let mut out = anstream::stderr().lock();
+    let _ = writeln!(out, "{text}");
+}
+
+/// Writes text to stderr as it is, for drawing.
+pub(crate) fn draw(text: &str) {
+    let mut out = anstream::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Reports what went wrong, cause by cause, and what may help.
+pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
+    let mut text = format!("{} {error}", "error:".red().bold());
+    for cause in error.chain().skip(1) {
+        // Some messages contain their cause already.
+        if !text.contains(&cause.to_string()) {
+            text += &format!("\n  {} {cause}", "caused by:".red());
+        }
+    }
+    if let Some(hint) = hint {
+        text += &format!("\n\n{} {hint}", "hint:".cyan().bold());
+    }
+    note(&text);
+}
+
+/// Whether stderr is a terminal that can be drawn on.
+pub(crate) fn is_terminal() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Width of the terminal in columns; 100 where it is not known.
+pub(crate) fn width() -> usize {
+    rustix::termios::tcgetwinsize(io::stderr()).map_or(100, |size| usize::from(size.ws_col).max(20))
+}

@@ -1,0 +1,25 @@
+//! SIGINT and SIGTERM.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// A token that is cancelled by the first SIGINT or SIGTERM. The second one ends the process at once: what it has
+/// started is then killed by the reaper.
+pub(crate) fn shutdown_token() -> std::io::Result<CancellationToken> {
+    let token = CancellationToken::new();
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let asked = token.clone();
+    tokio::spawn(async move {
+        for again in [false, true] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if again {
+                std::process::exit(130);
+            }
+            asked.cancel();
+        }
+    });
+    Ok(token)
+}

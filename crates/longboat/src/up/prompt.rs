@@ -1,0 +1,48 @@
+//! Asking a service, as any OpenAI client does.
+
+use anyhow::{Context, bail};
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use super::Service;
+use crate::printer;
+
+/// Sends one chat message and prints the answer to stdout while it comes.
+pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
+    let url = format!("{}/v1/chat/completions", service.url);
+    let body = json!({
+        "model": service.model, "stream": true, "messages": [{"role": "user", "content": text}],
+    });
+    // The address is this machine's; a proxy of the environment has no business with it.
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let asked =
+        client.post(&url).header("content-type", "application/json").body(body.to_string()).send().await;
+    let response = asked.with_context(|| format!("cannot ask {url}"))?;
+    let status = response.status();
+    if !status.is_success() {
+        bail!("{url} answered {status}: {}", response.text().await.unwrap_or_default().trim());
+    }
+    let mut chunks = response.bytes_stream();
+    let mut pending = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        pending.extend_from_slice(&chunk.with_context(|| format!("the answer of {url} was cut"))?);
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = pending.drain(..=end).collect();
+            let Some(data) = std::str::from_utf8(&line)?.trim_end().strip_prefix("data: ") else { continue };
+            if data == "[DONE]" {
+                printer::line("");
+                return Ok(());
+            }
+            let event: Value =
+                serde_json::from_str(data).context("the answer holds an event that is no JSON")?;
+            if let Some(error) = event.get("error") {
+                bail!("{url} failed in the middle of its answer: {error}");
+            }
+            let piece = event.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default();
+            if !piece.is_empty() && !printer::piece(piece) {
+                return Ok(());
+            }
+        }
+    }
+    bail!("the answer of {url} ended without its end mark")
+}

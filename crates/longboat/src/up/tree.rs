@@ -1,0 +1,264 @@
+//! The tree of a service, as lines: the service, its conditions, its Deployments and their pods. Pure.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ContainerStatus, Pod},
+};
+use longboat_api::{
+    conditions::{Condition, ConditionStatus, types},
+    labels,
+    v1alpha2::LLMInferenceService,
+};
+
+/// Everything that is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) services: Vec<Arc<LLMInferenceService>>,
+    pub(crate) deployments: Vec<Arc<Deployment>>,
+    pub(crate) pods: Vec<Arc<Pod>>,
+}
+
+/// How good a line's news is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Good,
+    Waiting,
+    Bad,
+}
+
+/// One line of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// What the line is about; the same over time.
+    pub(crate) subject: String,
+    /// What there is to say about it.
+    pub(crate) text: String,
+    pub(crate) mark: Mark,
+    pub(crate) depth: usize,
+}
+
+/// Conditions in the order of what depends on what; any others follow.
+const ORDER: [&str; 8] = [
+    types::PRESETS_COMBINED,
+    types::WORKLOADS_READY,
+    types::MAIN_WORKLOAD_READY,
+    types::SCHEDULER_WORKLOAD_READY,
+    types::ROUTER_READY,
+    types::GATEWAYS_READY,
+    types::HTTP_ROUTES_READY,
+    types::INFERENCE_POOL_READY,
+];
+
+/// Lines for these services, `(namespace, name)`, in their order.
+pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (namespace, name) in names {
+        let subject = format!("{namespace}/{name}");
+        let service = find(seen, namespace, name);
+        let Some(service) = service else {
+            lines.push(Line { subject, text: "not created yet".into(), mark: Mark::Waiting, depth: 0 });
+            continue;
+        };
+        let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
+        let (text, mark) = match ready {
+            Some(_) if is_ready(service) => ("Ready".into(), Mark::Good),
+            Some(condition) if condition.status != ConditionStatus::True => {
+                (describe(condition), mark(condition))
+            }
+            // Either nothing was said yet, or it was said of an earlier generation.
+            _ => ("waiting for the controller".into(), Mark::Waiting),
+        };
+        lines.push(Line { subject: subject.clone(), text, mark, depth: 0 });
+        let mut listed: Vec<_> =
+            conditions.iter().filter(|condition| condition.type_ != types::READY).collect();
+        listed.sort_by_key(|condition| {
+            (
+                ORDER.iter().position(|known| *known == condition.type_).unwrap_or(ORDER.len()),
+                &condition.type_,
+            )
+        });
+        for condition in listed {
+            lines.push(Line {
+                subject: format!("{subject} {}", condition.type_),
+                text: if condition.status == ConditionStatus::True {
+                    "True".into()
+                } else {
+                    describe(condition)
+                },
+                mark: mark(condition),
+                depth: 1,
+            });
+        }
+        for deployment in seen.deployments.iter().filter(|deployment| owned(deployment, service)) {
+            workload(seen, deployment, &subject, &mut lines);
+        }
+    }
+    lines
+}
+
+/// Whether a service says that it is ready, and says so of what was last asked for.
+pub(crate) fn is_ready(service: &LLMInferenceService) -> bool {
+    service.status.as_ref().is_some_and(|status| {
+        Some(status.observed_generation) == service.metadata.generation
+            && status
+                .conditions
+                .iter()
+                .any(|condition| condition.type_ == types::READY && condition.status == ConditionStatus::True)
+    })
+}
+
+pub(crate) fn find<'a>(seen: &'a Seen, namespace: &str, name: &str) -> Option<&'a LLMInferenceService> {
+    let found = seen.services.iter().find(|service| {
+        service.metadata.namespace.as_deref() == Some(namespace)
+            && service.metadata.name.as_deref() == Some(name)
+    });
+    found.map(AsRef::as_ref)
+}
+
+fn workload(seen: &Seen, deployment: &Deployment, service: &str, lines: &mut Vec<Line>) {
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    let subject = format!("{service} Deployment {name}");
+    let mark = if ready >= wanted { Mark::Good } else { Mark::Waiting };
+    lines.push(Line { subject, text: format!("{ready}/{wanted} ready"), mark, depth: 1 });
+    let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    let mut pods: Vec<_> = seen
+        .pods
+        .iter()
+        .filter(|pod| pod.metadata.namespace == deployment.metadata.namespace)
+        .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
+        .collect();
+    pods.sort_by_key(|pod| &pod.metadata.name);
+    for pod in pods {
+        let (text, mark) = pod_text(pod);
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        lines.push(Line { subject: format!("{service} Pod {name}"), text, mark, depth: 2 });
+    }
+}
+
+fn pod_text(pod: &Pod) -> (String, Mark) {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return ("terminating".into(), Mark::Waiting);
+    }
+    let status = pod.status.clone().unwrap_or_default();
+    let ready = status
+        .conditions
+        .iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let restarts: i32 =
+        status.container_statuses.iter().flatten().map(|container| container.restart_count).sum();
+    let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
+    if ready {
+        let address = status.pod_ip.unwrap_or_default();
+        return (format!("ready at {address}{restarted}"), Mark::Good);
+    }
+    let init = status.init_container_statuses.iter().flatten().map(|container| (true, container));
+    let main = status.container_statuses.iter().flatten().map(|container| (false, container));
+    for (is_init, container) in init.chain(main) {
+        if let Some((text, mark)) = trouble(container, is_init) {
+            return (format!("{}: {text}{restarted}", container.name), mark);
+        }
+    }
+    let phase = status.phase.unwrap_or_else(|| "Pending".into());
+    (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
+}
+
+fn trouble(container: &ContainerStatus, is_init: bool) -> Option<(String, Mark)> {
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let reason = waiting.reason.clone().unwrap_or_default();
+        let usual = matches!(reason.as_str(), "ContainerCreating" | "PodInitializing" | "");
+        let message = waiting.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        return (!usual).then(|| (format!("{reason}{message}"), Mark::Bad));
+    }
+    if let Some(terminated) = &state.terminated {
+        let failed = terminated.exit_code != 0;
+        return failed.then(|| (format!("ended with exit code {}", terminated.exit_code), Mark::Bad));
+    }
+    (is_init && state.running.is_some()).then(|| ("running".into(), Mark::Waiting))
+}
+
+fn describe(condition: &Condition) -> String {
+    let status = if condition.status == ConditionStatus::False { "False" } else { "Unknown" };
+    let parts = [status, condition.reason.as_str(), condition.message.as_str()];
+    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("  ")
+}
+
+fn mark(condition: &Condition) -> Mark {
+    match condition.status {
+        ConditionStatus::True => Mark::Good,
+        // These need the user; anything else may pass.
+        ConditionStatus::False if condition.type_ == types::PRESETS_COMBINED => Mark::Bad,
+        ConditionStatus::False if condition.reason.ends_with("Error") => Mark::Bad,
+        ConditionStatus::False | ConditionStatus::Unknown => Mark::Waiting,
+    }
+}
+
+fn owned(deployment: &Deployment, service: &LLMInferenceService) -> bool {
+    let uid = service.metadata.uid.as_ref();
+    deployment.metadata.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
+        && deployment.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
+}
+
+fn selects(selector: Option<&BTreeMap<String, String>>, labels: Option<&BTreeMap<String, String>>) -> bool {
+    selector.is_some_and(|selector| {
+        selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen() -> Seen {
+        let object = |value| serde_json::from_value(value).unwrap();
+        Seen {
+            services: vec![Arc::new(serde_json::from_value(json!({
+                "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
+                "spec": {"model": {"uri": "hf://a/b"}},
+                "status": {"observedGeneration": 1, "conditions": [
+                    {"type": "Ready", "status": "True"},
+                    {"type": "WorkloadsReady", "status": "False", "reason": "Progressing"},
+                    {"type": "PresetsCombined", "status": "True"},
+                ]},
+            })).unwrap())],
+            deployments: vec![Arc::new(object(json!({
+                "metadata": {"name": "qwen-kserve", "namespace": "default", "labels": {labels::PART_OF: "x"},
+                    "ownerReferences": [{"apiVersion": "x", "kind": "y", "name": "qwen", "uid": "u"}]},
+                "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {}},
+                "status": {"readyReplicas": 1},
+            })))],
+            pods: vec![Arc::new(serde_json::from_value(json!({
+                "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}},
+                "status": {"containerStatuses": [{"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 3,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}]},
+            })).unwrap())],
+        }
+    }
+
+    #[test]
+    fn conditions_workloads_and_pods_hang_under_their_service() {
+        let names = [("default".to_owned(), "qwen".to_owned()), ("default".to_owned(), "other".to_owned())];
+        let lines = lines(&seen(), &names);
+        let texts: Vec<_> = lines.iter().map(|line| (line.depth, line.text.as_str(), line.mark)).collect();
+        assert_eq!(
+            texts,
+            [
+                // Ready was said of an earlier generation.
+                (0, "waiting for the controller", Mark::Waiting),
+                (1, "True", Mark::Good),
+                (1, "False  Progressing", Mark::Waiting),
+                (1, "1/2 ready", Mark::Waiting),
+                (2, "main: CrashLoopBackOff: back-off, 3 restarts", Mark::Bad),
+                (0, "not created yet", Mark::Waiting),
+            ]
+        );
+    }
+}

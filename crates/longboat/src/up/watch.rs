@@ -1,0 +1,158 @@
+//! Following services until they are ready, and afterwards.
+
+use std::{fmt::Debug, future, hash::Hash, time::Duration};
+
+use anyhow::bail;
+use futures::{StreamExt, stream::BoxStream};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{
+    Api, Client, Resource,
+    runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
+};
+use longboat_api::v1alpha2::LLMInferenceService;
+use serde::de::DeserializeOwned;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    Service,
+    screen::Screen,
+    tree::{self, Mark, Seen},
+};
+
+/// A person cannot read faster; between two pictures changes only pile up.
+const FRAME: Duration = Duration::from_millis(30);
+
+struct Follow {
+    services: Store<LLMInferenceService>,
+    deployments: Store<Deployment>,
+    pods: Store<Pod>,
+    watches: BoxStream<'static, ()>,
+    wake: mpsc::Receiver<()>,
+}
+
+/// Shows the tree until every service is ready; fails when `timeout` passes first.
+pub(crate) async fn until_ready(
+    client: Client,
+    names: &[(String, String)],
+    timeout: Duration,
+) -> anyhow::Result<Vec<Service>> {
+    let mut follow = Follow::start(&client);
+    let mut screen = Screen::new();
+    let deadline = Instant::now() + timeout;
+    loop {
+        let seen = follow.seen();
+        let lines = tree::lines(&seen, names);
+        screen.show(&lines);
+        let ready: Vec<_> =
+            names.iter().filter_map(|(namespace, name)| ready(&seen, namespace, name)).collect();
+        if ready.len() == names.len() {
+            return Ok(ready);
+        }
+        if !follow.changed_by(deadline).await {
+            let stuck =
+                names.iter().filter(|(namespace, name)| self::ready(&seen, namespace, name).is_none());
+            let stuck: Vec<_> = stuck.map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+            let reasons: Vec<_> = lines
+                .iter()
+                .filter(|line| line.depth > 0 && line.mark != Mark::Good)
+                .map(|line| format!("\n  {}: {}", line.subject, line.text))
+                .collect();
+            bail!(
+                "{} did not become ready within {} s{}",
+                stuck.join(", "),
+                timeout.as_secs(),
+                reasons.concat()
+            );
+        }
+    }
+}
+
+/// Prints what changes, for ever.
+pub(crate) async fn forever(client: Client, names: &[(String, String)]) -> ! {
+    let mut follow = Follow::start(&client);
+    let mut screen = Screen::news(&tree::lines(&follow.synced().await, names));
+    loop {
+        follow.changed_by(Instant::now() + Duration::from_hours(1)).await;
+        screen.show(&tree::lines(&follow.seen(), names));
+    }
+}
+
+fn ready(seen: &Seen, namespace: &str, name: &str) -> Option<Service> {
+    let service = tree::find(seen, namespace, name).filter(|service| tree::is_ready(service))?;
+    let url = service.status.as_ref()?.url.as_deref().unwrap_or_default().trim_end_matches('/').to_owned();
+    let model = service.spec.model.name.clone().filter(|model| !model.is_empty());
+    Some(Service {
+        name: format!("{namespace}/{name}"),
+        url,
+        model: model.unwrap_or_else(|| name.to_owned()),
+    })
+}
+
+// === impl Follow ===
+
+impl Follow {
+    fn start(client: &Client) -> Self {
+        // One place: a change that comes while another waits is shown with it.
+        let (changed, wake) = mpsc::channel(1);
+        let (services, first) = watch(client, &changed);
+        let (deployments, second) = watch(client, &changed);
+        let (pods, third) = watch(client, &changed);
+        let watches = futures::stream::select_all([first, second, third]).boxed();
+        Self { services, deployments, pods, watches, wake }
+    }
+
+    fn seen(&self) -> Seen {
+        Seen {
+            services: self.services.state(),
+            deployments: self.deployments.state(),
+            pods: self.pods.state(),
+        }
+    }
+
+    async fn synced(&mut self) -> Seen {
+        let ready = async {
+            let _ = self.services.wait_until_ready().await;
+            let _ = self.deployments.wait_until_ready().await;
+            let _ = self.pods.wait_until_ready().await;
+        };
+        tokio::select! {
+            () = ready => {}
+            () = (&mut self.watches).for_each(|()| future::ready(())) => {}
+        }
+        self.seen()
+    }
+
+    /// Waits for a change; false when the deadline comes first.
+    async fn changed_by(&mut self, deadline: Instant) -> bool {
+        let change = async {
+            let changed = self.wake.recv().await.is_some();
+            tokio::time::sleep(FRAME).await;
+            changed
+        };
+        tokio::select! {
+            changed = change => changed,
+            () = (&mut self.watches).for_each(|()| future::ready(())) => false,
+            () = tokio::time::sleep_until(deadline) => false,
+        }
+    }
+}
+
+fn watch<K>(client: &Client, changed: &mpsc::Sender<()>) -> (Store<K>, BoxStream<'static, ()>)
+where
+    K: Resource<DynamicType: Default + Eq + Hash + Clone>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (reader, writer) = reflector::store();
+    let changed = changed.clone();
+    let events =
+        watcher(Api::<K>::all(client.clone()), watcher::Config::default()).default_backoff().reflect(writer);
+    let stream = events.map(move |_| {
+        let _ = changed.try_send(());
+    });
+    (reader, stream.boxed())
+}

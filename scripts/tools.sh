@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Fetches what the black-box tests need beyond cargo, from the package registries, pinned, into .cache/: kubectl (through
+# the Go module proxy) and the Python packages of requirements.txt. What is there already is kept. Prints one line for each
+# tool; a tool that cannot be had is an error with --strict (CI), else a warning.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+strict=false
+[ "${1:-}" = --strict ] && strict=true
+cache=$PWD/.cache
+mkdir -p "$cache/bin"
+
+missing() {
+  echo "tools: MISSING: $*" >&2
+  if $strict; then exit 1; fi
+}
+
+# kubectl 1.30 or newer: the one on PATH, or our own build.
+usable_kubectl() {
+  [ -x "$1" ] && "$1" version --client -o json 2>/dev/null | grep -Eq '"minor": "(3[0-9]|[4-9][0-9])'
+}
+system=$(command -v kubectl || true)
+if usable_kubectl "$cache/bin/kubectl"; then
+  echo "tools: kubectl: $cache/bin/kubectl"
+elif [ -n "$system" ] && usable_kubectl "$system"; then
+  ln -sf "$system" "$cache/bin/kubectl"
+  echo "tools: kubectl: $system"
+elif command -v go >/dev/null; then
+  echo "tools: building kubectl (some minutes, once)"
+  version=$(sed -n 's/^require k8s.io\/kubectl v0\.\(.*\)$/v1.\1/p' scripts/kubectl/go.mod)
+  minor=$(echo "$version" | cut -d. -f2)
+  (cd scripts/kubectl && go mod tidy && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w \
+    -X k8s.io/component-base/version.gitVersion=$version \
+    -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor" \
+    -o "$cache/bin/kubectl" .)
+  echo "tools: kubectl: $cache/bin/kubectl ($version)"
+else
+  missing "kubectl 1.30 or newer: install it, or install Go so that it can be built"
+fi
+
+# Python packages in an environment of their own.
+if "$cache/python/bin/python3" -c 'import openai, yaml' 2>/dev/null; then
+  echo "tools: python: $cache/python"
+elif command -v python3 >/dev/null && python3 -m venv "$cache/python" &&
+  "$cache/python/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements.txt; then
+  echo "tools: python: $cache/python"
+else
+  missing "python3 with the packages of scripts/requirements.txt (openai, PyYAML)"
+fi
