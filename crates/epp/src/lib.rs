@@ -1,1 +1,30 @@
 //! The endpoint picker as a service: watching pools and pods, scraping metrics, answering ext_proc.
+//!
+//! It plays the role of llm-d-router's `epp` and takes its flags ([`Args`]). Requests are decided by
+//! `longboat-scheduler`; this crate knows where endpoints come from, what they say about themselves, and how a
+//! request and its answer travel. State that requests share is in `core`, the state machine of one request in
+//! `exchange`.
+
+mod answer;
+mod args;
+mod body;
+mod core;
+mod discovery;
+mod duration;
+mod error;
+mod exchange;
+mod health;
+mod metrics;
+mod monitoring;
+mod pool;
+mod quantity;
+mod scrape;
+mod service;
+mod subset;
+
+pub use args::{Args, ArgsError, normalized};
+pub use error::Error;
+pub use service::{Server, run};
+
+#[cfg(test)]
+mod tests;

@@ -103,9 +103,8 @@ fn cut(body: &mut Bytes) -> Option<Bytes> {
 
 /// How to serve.
 pub struct ServerOptions {
-    /// The TLS configuration for the next connection (asked each time, so that certificates can be replaced);
-    /// `None`: plaintext HTTP/2 with prior knowledge.
-    pub tls: Option<Arc<dyn Fn() -> Arc<rustls::ServerConfig> + Send + Sync>>,
+    /// How connections are encrypted (ALPN `h2`); `None`: plaintext HTTP/2 with prior knowledge.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
     /// The longest message to accept, in bytes; longer ones end the stream with an error.
     pub max_receive_bytes: usize,
     /// The longest message to send, in bytes.
@@ -193,7 +192,7 @@ async fn connection<P: Processor>(stream: TcpStream, service: Service<P>, shutdo
     match &service.options.tls {
         None => http2(TokioIo::new(stream), service, shutdown).await,
         Some(tls) => {
-            let acceptor = tokio_rustls::TlsAcceptor::from(tls());
+            let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(tls));
             let handshake = tokio::select! {
                 handshake = acceptor.accept(stream) => handshake,
                 () = shutdown.cancelled() => return,

@@ -1,0 +1,89 @@
+//! Errors as clients see them (contract 04 §1.5).
+
+use bytes::Bytes;
+use longboat_extproc::{Action, ImmediateResponse};
+use longboat_scheduler::ScheduleError;
+
+use crate::body::BodyError;
+
+/// A request that ends here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+}
+
+/// The reference's error codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    BadRequest,
+    PreconditionFailed,
+    PayloadTooLarge,
+    ResourceExhausted,
+    Internal,
+    ServiceUnavailable,
+}
+
+impl Code {
+    /// Its HTTP status.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::PreconditionFailed => 412,
+            Self::PayloadTooLarge => 413,
+            Self::ResourceExhausted => 429,
+            Self::Internal => 500,
+            Self::ServiceUnavailable => 503,
+        }
+    }
+
+    /// As it is written in the body and in the `error_code` label.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::BadRequest => "BadRequest",
+            Self::PreconditionFailed => "PreconditionFailed",
+            Self::PayloadTooLarge => "PayloadTooLarge",
+            Self::ResourceExhausted => "ResourceExhausted",
+            Self::Internal => "Internal",
+            Self::ServiceUnavailable => "ServiceUnavailable",
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The answer that the proxy gives the client. The message goes into the proxy's access log only through the
+    /// body: upstream sets no details.
+    pub(crate) fn action(&self) -> Action {
+        let body = format!("inference error: {} - {}", self.code.name(), self.message);
+        Action::Immediate(ImmediateResponse {
+            status: self.code.status(),
+            body: Bytes::from(body),
+            ..ImmediateResponse::default()
+        })
+    }
+}
+
+impl From<BodyError> for Refusal {
+    fn from(error: BodyError) -> Self {
+        Self::new(Code::BadRequest, error.to_string())
+    }
+}
+
+impl From<ScheduleError> for Refusal {
+    fn from(error: ScheduleError) -> Self {
+        let code = match error {
+            ScheduleError::NoCandidates => Code::ServiceUnavailable,
+            ScheduleError::Profile(_) | ScheduleError::NoProfile(_) | ScheduleError::NoDecodeWorkers => {
+                Code::ResourceExhausted
+            }
+        };
+        Self::new(code, error.to_string())
+    }
+}

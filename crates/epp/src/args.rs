@@ -1,0 +1,285 @@
+//! The command line, as upstream's (contract 04 §2.1).
+
+use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
+
+use clap::ArgAction;
+use longboat_telemetry::logging::{Format, LogOptions};
+
+use crate::{duration, quantity};
+
+/// The flags of the picker. Pass arguments through [`normalized`] before clap sees them.
+#[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Args {
+    /// Port for ext_proc.
+    #[arg(long, default_value_t = 9002)]
+    pub grpc_port: u16,
+    /// Port for gRPC health checks, always plaintext.
+    #[arg(long, default_value_t = 9003)]
+    pub grpc_health_port: u16,
+    /// Port for Prometheus metrics.
+    #[arg(long, default_value_t = 9090)]
+    pub metrics_port: u16,
+    /// The InferencePool to pick from.
+    #[arg(long, default_value = "")]
+    pub pool_name: String,
+    /// Its namespace [default: $NAMESPACE, else "default"].
+    #[arg(long, default_value = "")]
+    pub pool_namespace: String,
+    /// Its API group; inference.networking.x-k8s.io is read as v1alpha2.
+    #[arg(long, default_value = "inference.networking.k8s.io")]
+    pub pool_group: String,
+    /// Without a pool: the label selector of the pods.
+    #[arg(long, default_value = "")]
+    pub endpoint_selector: String,
+    /// Without a pool: the ports of each pod, 1 to 8.
+    #[arg(long, value_delimiter = ',')]
+    pub endpoint_target_ports: Vec<u16>,
+    /// Be ready only while holding the lease.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub ha_enable_leader_election: bool,
+    /// How long to serve on after SIGTERM.
+    #[arg(long, default_value = "30s", value_parser = duration::parse)]
+    pub drain_timeout: Duration,
+    /// The longest message to receive, as a Kubernetes quantity [default: 4Mi].
+    #[arg(long, default_value = "")]
+    pub grpc_max_recv_msg_size: String,
+    /// The longest message to send, as a Kubernetes quantity.
+    #[arg(long, default_value = "")]
+    pub grpc_max_send_msg_size: String,
+    /// The longest request body to hold, as a Kubernetes quantity.
+    #[arg(long, default_value = "64Mi", value_parser = quantity::parse)]
+    pub max_request_body_size: usize,
+    /// Ignore the proxy's subset hint.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub disable_endpoint_subset_filter: bool,
+    /// Put the scores into the dynamic metadata.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub emit_endpoint_scores: bool,
+    /// How often each endpoint is scraped.
+    #[arg(long, default_value = "50ms", value_parser = duration::parse)]
+    pub refresh_metrics_interval: Duration,
+    /// Accepted; the pool's numbers are computed when they are asked for.
+    #[arg(long, default_value = "5s", value_parser = duration::parse)]
+    pub refresh_prometheus_metrics_interval: Duration,
+    /// The age at which scraped metrics stop counting.
+    #[arg(long, default_value = "2s", value_parser = duration::parse)]
+    pub metrics_staleness_threshold: Duration,
+    /// Accepted; traces are not exported yet.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub tracing: bool,
+    /// Also answer health checks on the ext_proc port.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub health_checking: bool,
+    /// Accepted; profiles are not served.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub enable_pprof: bool,
+    /// Serve ext_proc with TLS.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub secure_serving: bool,
+    /// Folder with tls.crt and tls.key [default: a self-signed certificate].
+    #[arg(long, default_value = "")]
+    pub cert_path: String,
+    /// Take up new certificates when they change (always done).
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub enable_cert_reload: bool,
+    /// VersionTLS12 or VersionTLS13; TLS below 1.2 is never spoken.
+    #[arg(long, default_value = "")]
+    pub tls_min_version: String,
+    /// Accepted; the cipher suites are those of rustls.
+    #[arg(long, value_delimiter = ',')]
+    pub tls_cipher_suites: Vec<String>,
+    /// Ask the API server who may read metrics. Not done for endpoints from a file, or on a loopback address.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub metrics_endpoint_auth: bool,
+    /// Folder with tls.crt and tls.key for the metrics port [default: plaintext].
+    #[arg(long, default_value = "")]
+    pub metrics_cert_dir: String,
+    /// Not supported.
+    #[arg(long, default_value = "")]
+    pub metrics_client_ca_file: String,
+    /// Accepted; stream metrics are not kept.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub enable_grpc_stream_metrics: bool,
+    /// File with the EndpointPickerConfig.
+    #[arg(long, alias = "configFile", default_value = "")]
+    pub config_file: String,
+    /// The EndpointPickerConfig itself.
+    #[arg(long, alias = "configText", default_value = "")]
+    pub config_text: String,
+    /// Allow alpha plugins.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub allow_experimental_plugins: bool,
+    /// Scheme of the endpoints' metrics, where the configuration does not say.
+    #[arg(long)]
+    pub model_server_metrics_scheme: Option<String>,
+    /// Path of the endpoints' metrics, where the configuration does not say.
+    #[arg(long)]
+    pub model_server_metrics_path: Option<String>,
+    /// Port of the endpoints' metrics, where the configuration does not say.
+    #[arg(long)]
+    pub model_server_metrics_port: Option<u16>,
+    /// Accepted; certificates of endpoints are not verified unless the configuration says so.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub model_server_metrics_https_insecure_skip_verify: bool,
+    /// How much to log: 0 to 2 is INFO, 3 and 4 DEBUG, more is TRACE.
+    #[arg(short = 'v', long = "v", default_value_t = 2)]
+    pub verbosity: u8,
+    /// debug, info, error or a number; wins over -v.
+    #[arg(long)]
+    pub zap_log_level: Option<String>,
+    /// json or console.
+    #[arg(long, default_value = "json")]
+    pub zap_encoder: String,
+    /// Accepted.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", hide = true)]
+    pub zap_devel: bool,
+    /// Accepted.
+    #[arg(long, default_value = "", hide = true)]
+    pub zap_stacktrace_level: String,
+    /// Accepted.
+    #[arg(long, default_value = "", hide = true)]
+    pub zap_time_encoding: String,
+    /// The address to listen on [default: all].
+    #[arg(long, env = "LONGBOAT_POD_IP")]
+    pub bind_address: Option<IpAddr>,
+    /// The namespace where --pool-namespace is not given.
+    #[arg(long, env = "NAMESPACE", default_value = "default", hide = true)]
+    pub own_namespace: String,
+    /// Our pod, the holder of the lease.
+    #[arg(long, env = "POD_NAME", default_value = "", hide = true)]
+    pub pod_name: String,
+    /// Arguments that are empty, as templates leave them where an option is off.
+    #[arg(hide = true)]
+    pub rest: Vec<String>,
+}
+
+/// What cannot be meant by the flags.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArgsError {
+    /// Something that is no flag.
+    #[error("unexpected argument {0:?}")]
+    Positional(String),
+    /// Both, or neither, of a pool and a selector.
+    #[error("give either --pool-name or --endpoint-selector with --endpoint-target-ports")]
+    Source,
+    /// Ports are missing, zero or too many.
+    #[error("--endpoint-target-ports takes 1 to 8 ports")]
+    TargetPorts,
+    /// Both spellings of the configuration.
+    #[error("--config-file and --config-text exclude each other")]
+    Config,
+    /// A value that makes no sense.
+    #[error("--{flag}: {message}")]
+    Value {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl Args {
+    /// The namespace of the pool.
+    pub fn namespace(&self) -> &str {
+        [&self.pool_namespace, &self.own_namespace]
+            .into_iter()
+            .find(|namespace| !namespace.is_empty())
+            .map_or("default", String::as_str)
+    }
+
+    /// How to log: Go's verbosity has no end, ours has three levels.
+    pub fn log_options(&self) -> LogOptions {
+        let verbosity = match self.zap_log_level.as_deref() {
+            None | Some("") => self.verbosity,
+            Some("debug") => 4,
+            Some("info") => 2,
+            Some("error") => {
+                return LogOptions {
+                    format: self.log_format(),
+                    default_filter: "error".to_owned(),
+                };
+            }
+            Some(number) => number.parse().unwrap_or(self.verbosity),
+        };
+        let level = match verbosity {
+            0..=2 => "info",
+            3..=4 => "debug",
+            5.. => "trace",
+        };
+        LogOptions {
+            format: self.log_format(),
+            default_filter: format!("{level},hyper=warn,h2=warn,tower=warn,rustls=warn,kube=info"),
+        }
+    }
+
+    fn log_format(&self) -> Format {
+        if self.zap_encoder == "console" { Format::Text } else { Format::Json }
+    }
+
+    /// Checks what clap cannot. `file`: endpoints come from a discovery file.
+    pub fn check(&self, file: bool) -> Result<(), ArgsError> {
+        if let Some(rest) = self.rest.iter().find(|argument| !argument.is_empty()) {
+            return Err(ArgsError::Positional(rest.clone()));
+        }
+        if !self.config_file.is_empty() && !self.config_text.is_empty() {
+            return Err(ArgsError::Config);
+        }
+        let (pool, selector) = (!self.pool_name.is_empty(), !self.endpoint_selector.is_empty());
+        if !file && pool == selector {
+            return Err(ArgsError::Source);
+        }
+        let ports = &self.endpoint_target_ports;
+        if selector && (ports.is_empty() || ports.len() > 8 || ports.contains(&0)) {
+            return Err(ArgsError::TargetPorts);
+        }
+        if self.refresh_metrics_interval.is_zero() {
+            return Err(ArgsError::Value {
+                flag: "refresh-metrics-interval",
+                message: "must be positive".to_owned(),
+            });
+        }
+        if !self.metrics_client_ca_file.is_empty() {
+            return Err(ArgsError::Value {
+                flag: "metrics-client-ca-file",
+                message: "client certificates are not supported".to_owned(),
+            });
+        }
+        for (flag, size) in [
+            ("grpc-max-recv-msg-size", &self.grpc_max_recv_msg_size),
+            ("grpc-max-send-msg-size", &self.grpc_max_send_msg_size),
+        ] {
+            if !size.is_empty() {
+                quantity::parse(size).map_err(|message| ArgsError::Value { flag, message })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder of the serving certificate.
+    pub(crate) fn certificate_folder(&self) -> Option<PathBuf> {
+        (!self.cert_path.is_empty()).then(|| PathBuf::from(&self.cert_path))
+    }
+}
+
+/// Arguments as clap takes them: Go's flag package, whose spelling some templates still use, also has `-long-name`.
+pub fn normalized(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    arguments
+        .into_iter()
+        .map(|argument| {
+            let Some(text) = argument.to_str() else {
+                return argument;
+            };
+            let is_long = text.strip_prefix('-').is_some_and(|name| {
+                name.len() > 1
+                    && name.starts_with(|first: char| first.is_ascii_alphabetic())
+                    && name[1..].starts_with(|second: char| second.is_ascii_alphabetic() || second == '-')
+            });
+            if is_long {
+                OsString::from(format!("-{text}"))
+            } else {
+                argument
+            }
+        })
+        .collect()
+}

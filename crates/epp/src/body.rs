@@ -1,0 +1,173 @@
+//! What a picker needs from a request body, read in one pass without building a document (contract 04 §5.1).
+//!
+//! Strings are borrowed from the body where they have no escapes; fields that nobody asks about are skipped. The
+//! body itself is sent on as it came.
+
+use std::ops::Range;
+
+use longboat_scheduler::Prompt;
+
+mod fields;
+
+use fields::{Fields, MessageList, PromptField};
+
+/// Which API a path belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Api {
+    ChatCompletions,
+    Completions,
+    Embeddings,
+    Responses,
+    Conversations,
+    Images,
+    Messages,
+    CountTokens,
+    Generate,
+}
+
+/// Path suffixes in the order in which they are tried; the first that fits wins.
+const PATHS: &[(&str, Api)] = &[
+    ("chat/completions", Api::ChatCompletions),
+    ("completions", Api::Completions),
+    ("embeddings", Api::Embeddings),
+    ("responses", Api::Responses),
+    ("conversations", Api::Conversations),
+    ("images/generations", Api::Images),
+    ("chat/completions/render", Api::ChatCompletions),
+    ("completions/render", Api::Completions),
+    ("messages/count_tokens", Api::CountTokens),
+    ("messages", Api::Messages),
+    ("inference/v1/generate", Api::Generate),
+];
+
+impl Api {
+    /// By the path's suffix; the query does not count.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+        PATHS
+            .iter()
+            .find(|(suffix, _)| path.ends_with(suffix))
+            .map(|&(_, api)| api)
+    }
+}
+
+/// What a body says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parsed {
+    /// The model asked for; never empty.
+    pub(crate) model: String,
+    /// Where its JSON value is in the body.
+    pub(crate) model_at: Range<usize>,
+    /// Whether the response is asked for as a stream.
+    pub(crate) stream: bool,
+    /// The prompts, for prefix hashing.
+    pub(crate) prompts: Vec<Prompt>,
+    pub(crate) cache_salt: String,
+    pub(crate) multimodal: bool,
+}
+
+/// Why a body is refused, in the reference's words: clients see them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("error unmarshaling request bodyMap: {0}")]
+    Json(String),
+    #[error("invalid {0} request: must have {1} field")]
+    Field(&'static str, &'static str),
+    #[error("model not found in request body")]
+    NoModel,
+}
+
+/// Reads a body of this API.
+pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
+    let fields = Fields::read(body).map_err(BodyError::Json)?;
+    let prompts = prompts(api, &fields)?;
+    let (model, model_at) = fields
+        .model(body)
+        .filter(|(model, _)| !model.is_empty())
+        .ok_or(BodyError::NoModel)?;
+    Ok(Parsed {
+        model,
+        model_at,
+        stream: fields.stream,
+        prompts,
+        cache_salt: fields.cache_salt.as_deref().unwrap_or_default().to_owned(),
+        multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),
+    })
+}
+
+fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
+    match api {
+        Api::ChatCompletions => {
+            let messages = messages(fields)
+                .ok_or(BodyError::Field("chat completions", "valid messages"))?;
+            let mut text = Vec::new();
+            if let Some(tools) = fields.tools {
+                text.extend_from_slice(tools.get().as_bytes());
+            }
+            messages.append_to(&mut text);
+            Ok(vec![Prompt(text)])
+        }
+        Api::Completions => fields
+            .prompt
+            .as_ref()
+            .and_then(PromptField::prompts)
+            .ok_or(BodyError::Field("completions", "prompt")),
+        Api::Images => fields
+            .prompt
+            .as_ref()
+            .and_then(PromptField::prompts)
+            .ok_or(BodyError::Field("images generations", "prompt")),
+        Api::Embeddings => fields
+            .input
+            .as_ref()
+            .and_then(PromptField::prompts)
+            .ok_or(BodyError::Field("embeddings", "input")),
+        Api::Responses => {
+            let input = fields
+                .input
+                .as_ref()
+                .filter(|input| input.is_given())
+                .ok_or(BodyError::Field("responses", "input"))?;
+            let mut text = Vec::new();
+            if let Some(instructions) = fields.instructions.as_deref() {
+                text.extend_from_slice(instructions.as_bytes());
+            }
+            if let Some(tools) = fields.tools {
+                text.extend_from_slice(tools.get().as_bytes());
+            }
+            input.append_to(&mut text);
+            Ok(vec![Prompt(text)])
+        }
+        Api::Conversations => {
+            let mut text = Vec::new();
+            if let Some(items) = &fields.items {
+                items.append_to(&mut text);
+            }
+            Ok(vec![Prompt(text)])
+        }
+        Api::Messages | Api::CountTokens => {
+            let messages = messages(fields).ok_or(BodyError::Field("messages", "valid messages"))?;
+            let mut text = Vec::new();
+            if let Some(tools) = fields.tools {
+                text.extend_from_slice(tools.get().as_bytes());
+            }
+            if let Some(system) = &fields.system {
+                system.append_to(&mut text);
+            }
+            messages.append_to(&mut text);
+            Ok(vec![Prompt(text)])
+        }
+        Api::Generate => fields
+            .token_ids
+            .as_ref()
+            .and_then(PromptField::prompts)
+            .ok_or(BodyError::Field("generate", "token_ids")),
+    }
+}
+
+fn messages<'f, 'a>(fields: &'f Fields<'a>) -> Option<&'f MessageList<'a>> {
+    fields.messages.as_ref().filter(|messages| !messages.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,542 @@
+//! The fields of request bodies, read leniently: a field of an unexpected type counts as absent, as it does where
+//! the reference looks into its generic map.
+
+use std::{borrow::Cow, fmt, ops::Range};
+
+use longboat_scheduler::Prompt;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// What any API may have at the top level.
+#[derive(Debug, Default)]
+pub(super) struct Fields<'a> {
+    model: Option<&'a RawValue>,
+    pub(super) stream: bool,
+    pub(super) cache_salt: Option<Cow<'a, str>>,
+    pub(super) messages: Option<MessageList<'a>>,
+    pub(super) items: Option<MessageList<'a>>,
+    pub(super) prompt: Option<PromptField<'a>>,
+    pub(super) input: Option<PromptField<'a>>,
+    pub(super) token_ids: Option<PromptField<'a>>,
+    pub(super) instructions: Option<Cow<'a, str>>,
+    pub(super) system: Option<Content<'a>>,
+    pub(super) tools: Option<&'a RawValue>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads a whole body; the error is in the words of the reference where that is easy.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, String> {
+        let kind = match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            None => return Err("unexpected end of JSON input".to_owned()),
+            Some(b'[') => "array",
+            Some(b'"') => "string",
+            Some(b't' | b'f') => "bool",
+            Some(b'0'..=b'9' | b'-') => "number",
+            Some(_) => "",
+        };
+        if !kind.is_empty() {
+            return match serde_json::from_slice::<IgnoredAny>(body) {
+                Err(error) => Err(reworded(&error)),
+                Ok(_) => Err(format!(
+                    "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+                )),
+            };
+        }
+        serde_json::from_slice::<Option<Self>>(body)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| reworded(&error))
+    }
+
+    /// The model, and where its value is.
+    pub(super) fn model(&self, body: &[u8]) -> Option<(String, Range<usize>)> {
+        let raw = self.model?.get();
+        let name = serde_json::from_str::<String>(raw).ok()?;
+        // A raw value is a slice of what it was read from.
+        let start = (raw.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
+        let range = start..start + raw.len();
+        (body.get(range.clone()) == Some(raw.as_bytes())).then_some((name, range))
+    }
+}
+
+fn reworded(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        "unexpected end of JSON input".to_owned()
+    } else {
+        error.to_string()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Top;
+        impl<'de> Visitor<'de> for Top {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match key.0.as_deref().unwrap_or_default() {
+                        "model" => fields.model = Some(map.next_value()?),
+                        "stream" => fields.stream = map.next_value::<Flag>()?.0,
+                        "cache_salt" => fields.cache_salt = map.next_value::<Text<'de>>()?.0,
+                        "messages" => fields.messages = map.next_value::<Input<'de>>()?.into_messages(),
+                        "items" => fields.items = map.next_value::<Input<'de>>()?.into_messages(),
+                        "prompt" => fields.prompt = Some(PromptField(map.next_value()?)),
+                        "input" => fields.input = Some(PromptField(map.next_value()?)),
+                        "token_ids" => fields.token_ids = Some(PromptField(map.next_value()?)),
+                        "instructions" => fields.instructions = map.next_value::<Text<'de>>()?.0,
+                        "system" => fields.system = Some(map.next_value()?),
+                        "tools" => fields.tools = Some(map.next_value()?),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Top)
+    }
+}
+
+/// A prompt in any of its shapes.
+#[derive(Debug)]
+pub(super) struct PromptField<'a>(Input<'a>);
+
+impl PromptField<'_> {
+    pub(super) fn is_given(&self) -> bool {
+        !matches!(self.0, Input::Other)
+    }
+
+    /// One prompt per string or token list; `None`: not a prompt.
+    pub(super) fn prompts(&self) -> Option<Vec<Prompt>> {
+        match &self.0 {
+            Input::Other => None,
+            Input::Text(text) => Some(vec![Prompt(text.as_bytes().to_vec())]),
+            Input::List(list) => {
+                if !list.tokens.is_empty() {
+                    return Some(vec![Prompt(list.tokens.clone())]);
+                }
+                Some(
+                    list.entries
+                        .iter()
+                        .map(|entry| {
+                            let mut text = Vec::new();
+                            entry.append_to(&mut text);
+                            Prompt(text)
+                        })
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    /// All of it as one text.
+    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
+        match &self.0 {
+            Input::Other => {}
+            Input::Text(own) => text.extend_from_slice(own.as_bytes()),
+            Input::List(list) => list.append_to(text),
+        }
+    }
+}
+
+/// A string, a list of tokens, or a list of strings, token lists and messages.
+#[derive(Debug)]
+enum Input<'a> {
+    Text(Cow<'a, str>),
+    List(MessageList<'a>),
+    Other,
+}
+
+impl<'a> Input<'a> {
+    fn into_messages(self) -> Option<MessageList<'a>> {
+        match self {
+            Self::List(list) => Some(list),
+            Self::Text(_) | Self::Other => None,
+        }
+    }
+}
+
+/// The entries of a list.
+#[derive(Debug, Default)]
+pub(super) struct MessageList<'a> {
+    entries: Vec<Entry<'a>>,
+    /// Numbers directly in the list: tokens, as little-endian bytes.
+    tokens: Vec<u8>,
+    pub(super) multimodal: bool,
+}
+
+#[derive(Debug)]
+enum Entry<'a> {
+    Text(Cow<'a, str>),
+    Tokens(Vec<u8>),
+    Message {
+        role: Option<Cow<'a, str>>,
+        content: Content<'a>,
+    },
+}
+
+impl MessageList<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(&self.tokens);
+        for entry in &self.entries {
+            entry.append_to(text);
+        }
+    }
+}
+
+impl Entry<'_> {
+    fn append_to(&self, text: &mut Vec<u8>) {
+        match self {
+            Entry::Text(own) => text.extend_from_slice(own.as_bytes()),
+            Entry::Tokens(tokens) => text.extend_from_slice(tokens),
+            Entry::Message { role, content } => {
+                text.extend_from_slice(role.as_deref().unwrap_or_default().as_bytes());
+                content.append_to(text);
+            }
+        }
+    }
+}
+
+/// A message's content: text, or parts of which some are text.
+#[derive(Debug, Default)]
+pub(super) struct Content<'a> {
+    texts: Vec<Cow<'a, str>>,
+    multimodal: bool,
+}
+
+impl Content<'_> {
+    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
+        for own in &self.texts {
+            text.extend_from_slice(own.as_bytes());
+        }
+    }
+}
+
+/// Values that are skipped, each in its own way, when they are not what is looked for.
+macro_rules! skip_scalars {
+    ($skipped:expr; $($method:ident: $kind:ty),*) => {
+        $(fn $method<E>(self, _: $kind) -> Result<Self::Value, E> { Ok($skipped) })*
+    };
+}
+
+macro_rules! skip_seq {
+    ($skipped:expr) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($skipped)
+        }
+    };
+}
+
+macro_rules! skip_map {
+    ($skipped:expr) => {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok($skipped)
+        }
+    };
+}
+
+macro_rules! skip_null {
+    ($skipped:expr) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($skipped)
+        }
+    };
+}
+
+/// A string, or anything else.
+#[derive(Debug, Default)]
+struct Text<'a>(Option<Cow<'a, str>>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Some(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Some(Cow::Owned(text.to_owned()))))
+            }
+
+            skip_scalars!(Text(None); visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
+            skip_null!(Text(None));
+            skip_seq!(Text(None));
+            skip_map!(Text(None));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// `true`, or anything else.
+struct Flag(bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Flag;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
+                Ok(Flag(flag))
+            }
+
+            skip_scalars!(Flag(false); visit_str: &str, visit_i64: i64, visit_u64: u64, visit_f64: f64);
+            skip_null!(Flag(false));
+            skip_seq!(Flag(false));
+            skip_map!(Flag(false));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+impl<'de> Deserialize<'de> for Input<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Input<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Input::Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Input::Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut list = MessageList::default();
+                while let Some(element) = seq.next_element::<Element<'de>>()? {
+                    match element {
+                        Element::Token(token) => list.tokens.extend_from_slice(&token.to_le_bytes()),
+                        Element::Entry(entry) => {
+                            if let Entry::Message { content, .. } = &entry {
+                                list.multimodal |= content.multimodal;
+                            }
+                            list.entries.push(entry);
+                        }
+                        Element::Other => {}
+                    }
+                }
+                Ok(Input::List(list))
+            }
+
+            skip_scalars!(Input::Other; visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
+            skip_null!(Input::Other);
+            skip_map!(Input::Other);
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+enum Element<'a> {
+    Token(u32),
+    Entry(Entry<'a>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Element<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Element<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Element::Entry(Entry::Text(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Element::Entry(Entry::Text(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_u64<E>(self, token: u64) -> Result<Self::Value, E> {
+                Ok(u32::try_from(token).map_or(Element::Other, Element::Token))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut tokens = Vec::new();
+                while let Some(element) = seq.next_element::<Number>()? {
+                    if let Some(token) = element.0 {
+                        tokens.extend_from_slice(&token.to_le_bytes());
+                    }
+                }
+                Ok(Element::Entry(Entry::Tokens(tokens)))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut role = None;
+                let mut content = Content::default();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match key.0.as_deref().unwrap_or_default() {
+                        "role" => role = map.next_value::<Text<'de>>()?.0,
+                        "content" => content = map.next_value()?,
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(Element::Entry(Entry::Message { role, content }))
+            }
+
+            skip_scalars!(Element::Other; visit_bool: bool, visit_i64: i64, visit_f64: f64);
+            skip_null!(Element::Other);
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+struct Number(Option<u32>);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_u64<E>(self, token: u64) -> Result<Self::Value, E> {
+                Ok(Number(u32::try_from(token).ok()))
+            }
+
+            skip_scalars!(Number(None); visit_bool: bool, visit_str: &str, visit_i64: i64, visit_f64: f64);
+            skip_null!(Number(None));
+            skip_seq!(Number(None));
+            skip_map!(Number(None));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+impl<'de> Deserialize<'de> for Content<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Content<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Content {
+                    texts: vec![Cow::Borrowed(text)],
+                    multimodal: false,
+                })
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Content {
+                    texts: vec![Cow::Owned(text.to_owned())],
+                    multimodal: false,
+                })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut content = Content::default();
+                while let Some(part) = seq.next_element::<Part<'de>>()? {
+                    content.multimodal |= part.media;
+                    content.texts.extend(part.text);
+                }
+                Ok(content)
+            }
+
+            skip_scalars!(Content::default(); visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
+            skip_null!(Content::default());
+            skip_map!(Content::default());
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// One part of a message's content.
+#[derive(Default)]
+struct Part<'a> {
+    text: Option<Cow<'a, str>>,
+    /// An image, audio or video.
+    media: bool,
+}
+
+impl<'de> Deserialize<'de> for Part<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Part<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Part {
+                    text: Some(Cow::Borrowed(text)),
+                    media: false,
+                })
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Part {
+                    text: Some(Cow::Owned(text.to_owned())),
+                    media: false,
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut part = Part::default();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match key.0.as_deref().unwrap_or_default() {
+                        "text" => part.text = map.next_value::<Text<'de>>()?.0,
+                        "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
+                            part.media = true;
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(part)
+            }
+
+            skip_scalars!(Part::default(); visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
+            skip_null!(Part::default());
+            skip_seq!(Part::default());
+        }
+        deserializer.deserialize_any(Any)
+    }
+}

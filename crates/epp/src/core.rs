@@ -1,0 +1,109 @@
+//! What all requests share.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use longboat_scheduler::{Scheduler, Snapshot, State};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+
+use crate::{
+    metrics::PickerMetrics,
+    pool::{Desired, Pool},
+};
+
+/// How requests are treated.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Whether a subset hint is ignored.
+    pub(crate) ignore_subset: bool,
+    /// Whether replies carry the scores.
+    pub(crate) emit_scores: bool,
+    /// The age at which metrics stop counting; `None`: nothing is scraped, so nothing is stale.
+    pub(crate) stale_after: Option<Duration>,
+    /// The longest request body, in bytes.
+    pub(crate) max_body: usize,
+}
+
+/// The scheduler with its memory and the pool.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) state: RwLock<State>,
+    pub(crate) pool: Pool,
+    pub(crate) settings: Settings,
+    pub(crate) metrics: PickerMetrics,
+    started: Instant,
+    draining: AtomicBool,
+    listening: AtomicBool,
+}
+
+impl Core {
+    pub(crate) fn new(scheduler: Scheduler, settings: Settings, pool_name: &str) -> Self {
+        Self {
+            state: RwLock::new(scheduler.state()),
+            scheduler,
+            pool: Pool::new(),
+            settings,
+            metrics: PickerMetrics::new(pool_name),
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            listening: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the endpoints exactly these.
+    pub(crate) fn set_endpoints(&self, desired: Vec<Desired>) {
+        let freed = self.pool.set(desired);
+        self.forget(&freed);
+    }
+
+    /// There is no pool.
+    pub(crate) fn clear_endpoints(&self) {
+        let freed = self.pool.clear();
+        self.forget(&freed);
+    }
+
+    fn forget(&self, freed: &[longboat_scheduler::Slot]) {
+        if !freed.is_empty() {
+            let mut state = self.state.write();
+            for slot in freed {
+                state.forget(*slot);
+            }
+        }
+    }
+
+    /// The endpoints as they look now.
+    pub(crate) fn snapshot(&self) -> Vec<Snapshot> {
+        let now = Instant::now();
+        self.pool
+            .members()
+            .iter()
+            .map(|member| member.snapshot(now, self.settings.stale_after))
+            .collect()
+    }
+
+    /// Milliseconds since the start.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The port for ext_proc is bound.
+    pub(crate) fn listening(&self) {
+        self.listening.store(true, Ordering::Release);
+    }
+
+    /// New requests should go elsewhere.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether requests should come here: the pool is known, the port is bound, and we are not on the way out.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.pool.is_synced()
+            && self.listening.load(Ordering::Acquire)
+            && !self.draining.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,4 @@
+//! Where endpoints come from.
+
+pub(crate) mod file;
+pub(crate) mod kubernetes;

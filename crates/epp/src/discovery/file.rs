@@ -1,0 +1,96 @@
+//! Endpoints from a file: the `file-discovery` plugin (contract 04 §3).
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{core::Core, pool::Desired};
+
+/// How often the file is looked at: it is short, and replaced by hand.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Document {
+    Named { endpoints: Vec<Entry> },
+    Bare(Vec<Entry>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    address: String,
+    port: Port,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Port {
+    Number(u16),
+    Text(String),
+}
+
+/// Follows the file until shutdown. A file that cannot be read is reported, and the endpoints stay as they were.
+pub(crate) async fn follow(path: PathBuf, core: Arc<Core>, shutdown: CancellationToken) {
+    let mut seen: Option<Result<String, String>> = None;
+    loop {
+        let text = tokio::fs::read_to_string(&path).await.map_err(|error| error.to_string());
+        if seen.as_ref() != Some(&text) {
+            match text.as_ref().map_err(Clone::clone).and_then(|text| parse(text)) {
+                Ok(endpoints) => core.set_endpoints(endpoints),
+                Err(error) => tracing::error!(path = %path.display(), error, "Cannot read the endpoints."),
+            }
+            seen = Some(text);
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Desired>, String> {
+    let document: Document = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let entries = match document {
+        Document::Named { endpoints } | Document::Bare(endpoints) => endpoints,
+    };
+    entries
+        .into_iter()
+        .map(|entry| {
+            let invalid = || format!("endpoint {:?}: address or port is not valid", entry.name);
+            let ip = entry.address.parse().map_err(|_| invalid())?;
+            let port = match &entry.port {
+                Port::Number(port) => *port,
+                Port::Text(port) => port.parse().map_err(|_| invalid())?,
+            };
+            Ok(Desired {
+                namespace: if entry.namespace.is_empty() {
+                    "default".to_owned()
+                } else {
+                    entry.namespace
+                },
+                name: entry.name,
+                address: SocketAddr::new(ip, port),
+                labels: entry.labels,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_discovery_file_names_endpoints_with_or_without_a_key() {
+        let named = "endpoints:\n- {name: a, address: 127.0.0.1, port: 8000, labels: {x: y}}\n";
+        let bare = "- {name: a, namespace: default, address: 127.0.0.1, port: '8000', labels: {x: y}}\n";
+        assert_eq!(parse(named).unwrap(), parse(bare).unwrap());
+        assert!(parse("endpoints:\n- {name: a, address: nowhere, port: 1}\n").is_err());
+    }
+}

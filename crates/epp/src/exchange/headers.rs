@@ -1,0 +1,148 @@
+//! Headers that are read, and those that are set (contract 04 §1.3, §1.4, §1.7).
+
+use bytes::Bytes;
+use longboat_extproc::{Header, HeaderChanges, Headers, names};
+use longboat_scheduler::Decision;
+
+/// Headers that control us or that we own: never echoed.
+const OWN: &[&str] = &[
+    "x-llm-d-inference-objective",
+    "x-gateway-inference-objective",
+    "x-llm-d-inference-fairness-id",
+    "x-gateway-inference-fairness-id",
+    "x-llm-d-model-name-rewrite",
+    "x-gateway-model-name-rewrite",
+    "x-llm-d-slo-ttft-ms",
+    "x-slo-ttft-ms",
+    "x-llm-d-slo-tpot-ms",
+    "x-slo-tpot-ms",
+    names::DESTINATION,
+    names::DESTINATION_SUBSET,
+    names::DESTINATION_SERVED,
+    names::DROPPED_REASON,
+    "content-length",
+];
+
+/// The path as the client sent it, whichever header still has it.
+pub(super) fn path(headers: &Headers) -> &str {
+    [":path", "x-original-path", "x-forwarded-path"]
+        .into_iter()
+        .find_map(|name| headers.get(name).filter(|path| !path.is_empty()))
+        .unwrap_or("/v1/completions")
+}
+
+/// The present name of a control header, or its former one.
+fn either<'a>(headers: &'a Headers, present: &str, former: &str) -> Option<&'a str> {
+    headers
+        .get(present)
+        .or_else(|| headers.get(former))
+        .filter(|value| !value.is_empty())
+}
+
+/// The model to ask for instead of the one in the body.
+pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
+    either(
+        headers,
+        "x-llm-d-model-name-rewrite",
+        "x-gateway-model-name-rewrite",
+    )
+}
+
+/// Whom the request belongs to.
+pub(super) fn fairness(headers: &Headers) -> &str {
+    either(
+        headers,
+        "x-llm-d-inference-fairness-id",
+        "x-gateway-inference-fairness-id",
+    )
+    .unwrap_or("default-flow")
+}
+
+/// `prefer: if-available`: only where the prompt's prefix is cached.
+pub(super) fn only_if_cached(headers: &Headers) -> bool {
+    headers
+        .get("prefer")
+        .is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
+}
+
+/// The client's or the proxy's id of the request; a new one where there is none.
+pub(super) fn request_id(headers: &Headers) -> String {
+    headers
+        .get(REQUEST_ID)
+        .filter(|id| !id.is_empty())
+        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+}
+
+const REQUEST_ID: &str = "x-request-id";
+
+/// What the model server's request gets.
+pub(super) fn request_changes(
+    received: &Headers,
+    decision: &Decision,
+    length: usize,
+    request_id: &str,
+) -> HeaderChanges {
+    let mut set = Vec::with_capacity(received.0.len() + decision.set_headers.len() + 3);
+    set.push(Header::new(names::DESTINATION, decision.destination.join(",")));
+    if length > 0 {
+        set.push(Header::new("Content-Length", length.to_string()));
+    }
+    for (name, value) in &decision.set_headers {
+        set.push(Header::new(*name, value.clone()));
+    }
+    if received.get(REQUEST_ID).is_none_or(str::is_empty) {
+        set.push(Header::new(REQUEST_ID, request_id.to_owned()));
+    }
+    let owned = |name: &Bytes| {
+        OWN.iter()
+            .chain(decision.set_headers.iter().map(|(name, _)| name))
+            .chain(&decision.remove_headers)
+            .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+    };
+    echo(received, owned, &mut set);
+    HeaderChanges {
+        set,
+        remove: decision
+            .remove_headers
+            .iter()
+            .filter(|name| received.get(name).is_some())
+            .map(|name| (*name).to_owned())
+            .collect(),
+        clear_route_cache: true,
+    }
+}
+
+/// What the client's response gets.
+pub(super) fn response_changes(received: &Headers, extra: &[(String, String)]) -> HeaderChanges {
+    let mut set = Vec::with_capacity(received.0.len() + extra.len() + 1);
+    set.push(Header::new("x-went-into-resp-headers", "true"));
+    for (name, value) in extra {
+        set.push(Header::new(name.clone(), value.clone()));
+    }
+    let owned = |name: &Bytes| {
+        name.eq_ignore_ascii_case(b"content-length")
+            || extra
+                .iter()
+                .any(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
+    };
+    echo(received, owned, &mut set);
+    HeaderChanges {
+        set,
+        ..HeaderChanges::default()
+    }
+}
+
+/// The reference sends back every header that it got, so proxies and tests may rely on it. A header with several
+/// fields is left alone: setting it would keep only one of them.
+fn echo(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header>) {
+    let names: Vec<&Bytes> = received.iter().map(|header| &header.name).collect();
+    for header in received {
+        let fields = names
+            .iter()
+            .filter(|name| name.eq_ignore_ascii_case(&header.name))
+            .count();
+        if fields == 1 && !owned(&header.name) {
+            set.push(header.clone());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Token counts from a response, without parsing it: they stand near its end.
+
+use serde::Deserialize;
+
+use crate::metrics::Usage;
+
+/// Enough for the usage object and what follows it.
+const KEPT: usize = 4096;
+
+/// Keeps the end of what passes by.
+#[derive(Debug, Default)]
+pub(super) struct UsageScan {
+    tail: Vec<u8>,
+}
+
+impl UsageScan {
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        if chunk.len() >= KEPT {
+            self.tail.clear();
+            self.tail.extend_from_slice(&chunk[chunk.len() - KEPT..]);
+            return;
+        }
+        self.tail.extend_from_slice(chunk);
+        // Twice as much before moving bytes: each is moved once.
+        if self.tail.len() > 2 * KEPT {
+            self.tail.drain(..self.tail.len() - KEPT);
+        }
+    }
+
+    /// The last usage object, if any was complete.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        const KEY: &[u8] = b"\"usage\"";
+        let starts = self.tail.windows(KEY.len()).enumerate().rev();
+        starts
+            .filter(|(_, window)| *window == KEY)
+            .find_map(|(at, _)| read(&self.tail[at + KEY.len()..]))
+    }
+}
+
+fn read(after_key: &[u8]) -> Option<Usage> {
+    let value = after_key.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    if !value.starts_with(b"{") {
+        return None;
+    }
+    let object: Object = serde_json::Deserializer::from_slice(value)
+        .into_iter()
+        .next()?
+        .ok()?;
+    let cached = object
+        .prompt_tokens_details
+        .or(object.input_tokens_details)
+        .and_then(|details| details.cached_tokens)
+        .or(object.cache_read_input_tokens);
+    Some(Usage {
+        input: object.prompt_tokens.or(object.input_tokens).unwrap_or_default(),
+        output: object
+            .completion_tokens
+            .or(object.output_tokens)
+            .unwrap_or_default(),
+        cached: cached.unwrap_or_default(),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct Object {
+    prompt_tokens: Option<u64>,
+    input_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+    input_tokens_details: Option<Details>,
+    cache_read_input_tokens: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Details {
+    cached_tokens: Option<u64>,
+}

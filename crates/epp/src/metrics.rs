@@ -1,0 +1,551 @@
+//! What the picker says about itself, under upstream's names and, where dashboards still use them, their older
+//! twins (contract 04 §8).
+
+use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
+    registry::Registry,
+};
+
+use crate::pool::Member;
+
+/// The labels of everything about requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    pub(crate) model_name: String,
+    pub(crate) target_model_name: String,
+    pub(crate) fairness_id: String,
+    pub(crate) priority: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LegacyLabels {
+    model_name: String,
+    target_model_name: String,
+    priority: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabels {
+    model_name: String,
+    target_model_name: String,
+    fairness_id: String,
+    priority: i64,
+    error_code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LegacyErrorLabels {
+    model_name: String,
+    target_model_name: String,
+    priority: i64,
+    error_code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelLabel {
+    model_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabel {
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndpointLabels {
+    name: String,
+    model_server_endpoint: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PodLabels {
+    name: String,
+    model_server_pod: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AttemptLabels {
+    status: &'static str,
+    target_model_name: String,
+    endpoint_name: String,
+    namespace: String,
+    port: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SourceLabel {
+    source_type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InfoLabels {
+    commit: &'static str,
+    build_ref: &'static str,
+}
+
+type Decimal = Gauge<f64, AtomicU64>;
+type Histograms<L> = Family<L, Histogram, Buckets>;
+
+#[derive(Debug, Clone, Copy)]
+struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+const LATENCY: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+];
+const REQUEST_BYTES: &[f64] = &[
+    64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0, 262_144.0,
+    524_288.0, 1_048_576.0, 2_097_152.0, 4_194_304.0, 8_388_608.0, 16_777_216.0, 33_554_432.0, 67_108_864.0,
+    134_217_728.0, 268_435_456.0, 536_870_912.0, 1_073_741_824.0,
+];
+/// 32778 is upstream's: dashboards built on it need the same edges.
+const RESPONSE_BYTES: &[f64] = &[
+    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0, 65536.0,
+];
+const INPUT_TOKENS: &[f64] = &[
+    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0, 65536.0,
+    131_072.0, 262_144.0, 524_288.0, 1_048_576.0,
+];
+const OUTPUT_TOKENS: &[f64] = &[
+    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0,
+];
+const SCHEDULING: &[f64] = &[0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
+
+/// Distinct model names that get a label of their own; clients choose them, so there must be a limit.
+const MAX_MODELS: usize = 1000;
+
+/// Tokens as a model server counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) cached: u64,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Finished {
+    pub(crate) duration: Duration,
+    pub(crate) first_byte: Option<Duration>,
+    pub(crate) response_bytes: usize,
+    pub(crate) usage: Option<Usage>,
+}
+
+/// A number under its present and its former name.
+struct Twin<L, M, C = fn() -> M> {
+    present: Family<L, M, C>,
+    former: Family<LegacyLabels, M, C>,
+}
+
+/// All series.
+pub(crate) struct PickerMetrics {
+    registry: Registry,
+    pool: PoolLabel,
+    models: Mutex<BTreeSet<String>>,
+    requests: Twin<RequestLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
+    former_errors: Family<LegacyErrorLabels, Counter>,
+    durations: Twin<RequestLabels, Histogram, Buckets>,
+    request_bytes: Twin<RequestLabels, Histogram, Buckets>,
+    response_bytes: Twin<RequestLabels, Histogram, Buckets>,
+    input_tokens: Twin<RequestLabels, Histogram, Buckets>,
+    output_tokens: Twin<RequestLabels, Histogram, Buckets>,
+    cached_tokens: Twin<RequestLabels, Histogram, Buckets>,
+    first_byte: Histograms<RequestLabels>,
+    running: Family<RequestLabels, Gauge>,
+    former_running: Family<ModelLabel, Gauge>,
+    scheduling: Histogram,
+    attempts: Family<AttemptLabels, Counter>,
+    poll_errors: Family<SourceLabel, Counter>,
+    kv_usage: Family<PoolLabel, Decimal>,
+    queue: Family<PoolLabel, Decimal>,
+    running_average: Family<PoolLabel, Decimal>,
+    ready: Family<PoolLabel, Gauge>,
+    endpoint_queue: Family<EndpointLabels, Decimal>,
+    pod_queue: Family<PodLabels, Decimal>,
+    prefixes: Gauge,
+}
+
+impl std::fmt::Debug for PickerMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PickerMetrics").finish_non_exhaustive()
+    }
+}
+
+const PRESENT: &str = "llm_d_epp_";
+
+fn histograms(
+    registry: &mut Registry,
+    name: &str,
+    former: &str,
+    help: &str,
+    buckets: &'static [f64],
+) -> Twin<RequestLabels, Histogram, Buckets> {
+    let twin = Twin {
+        present: Family::new_with_constructor(Buckets(buckets)),
+        former: Family::new_with_constructor(Buckets(buckets)),
+    };
+    registry.register(format!("{PRESENT}{name}"), help, twin.present.clone());
+    registry.register(
+        format!("inference_objective_{former}"),
+        help,
+        twin.former.clone(),
+    );
+    twin
+}
+
+fn pool_gauge<M: Clone>(
+    registry: &mut Registry,
+    name: &str,
+    former: &str,
+    help: &str,
+) -> Family<PoolLabel, M>
+where
+    Family<PoolLabel, M>: prometheus_client::registry::Metric + Default,
+{
+    let family = Family::<PoolLabel, M>::default();
+    registry.register(format!("{PRESENT}{name}"), help, family.clone());
+    registry.register(format!("inference_pool_{former}"), help, family.clone());
+    family
+}
+
+impl PickerMetrics {
+    /// Registers everything, for a pool of this name.
+    pub(crate) fn new(pool: &str) -> Self {
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let requests = Twin {
+            present: Family::default(),
+            former: Family::default(),
+        };
+        // The encoder adds `_total` to counters.
+        r.register("llm_d_epp_request", "Requests", requests.present.clone());
+        r.register("inference_objective_request", "Requests", requests.former.clone());
+        let errors = Family::default();
+        let former_errors = Family::default();
+        r.register("llm_d_epp_request_error", "Requests that failed", errors.clone());
+        r.register(
+            "inference_objective_request_error",
+            "Requests that failed",
+            former_errors.clone(),
+        );
+        let durations = histograms(
+            r,
+            "request_duration_seconds",
+            "request_duration_seconds",
+            "Time from the request to the end of its response",
+            LATENCY,
+        );
+        let request_bytes = histograms(r, "request_size_bytes", "request_sizes", "Request body size", REQUEST_BYTES);
+        let response_bytes = histograms(
+            r,
+            "response_size_bytes",
+            "response_sizes",
+            "Response body size",
+            RESPONSE_BYTES,
+        );
+        let input_tokens = histograms(r, "request_input_tokens", "input_tokens", "Prompt tokens", INPUT_TOKENS);
+        let output_tokens = histograms(
+            r,
+            "request_output_tokens",
+            "output_tokens",
+            "Generated tokens",
+            OUTPUT_TOKENS,
+        );
+        let cached_tokens = histograms(
+            r,
+            "request_cached_tokens",
+            "prompt_cached_tokens",
+            "Prompt tokens found in the model server's cache",
+            INPUT_TOKENS,
+        );
+        let first_byte = Family::new_with_constructor(Buckets(LATENCY));
+        r.register(
+            "llm_d_epp_request_ttft_seconds",
+            "Time from the request to the first byte of its response",
+            first_byte.clone(),
+        );
+        let running = Family::default();
+        let former_running = Family::default();
+        r.register("llm_d_epp_request_running", "Requests in flight", running.clone());
+        r.register(
+            "inference_objective_running_requests",
+            "Requests in flight",
+            former_running.clone(),
+        );
+        let scheduling = Buckets(SCHEDULING).new_metric();
+        for prefix in [PRESENT, "inference_extension_"] {
+            r.register(
+                format!("{prefix}scheduler_e2e_duration_seconds"),
+                "Time to pick an endpoint",
+                scheduling.clone(),
+            );
+        }
+        let attempts = Family::default();
+        r.register("llm_d_epp_scheduler_attempts", "Picks", attempts.clone());
+        let poll_errors = Family::default();
+        for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
+            r.register(
+                format!("{prefix}datalayer_poll_errors"),
+                "Scrapes that failed",
+                poll_errors.clone(),
+            );
+        }
+        let kv_usage = pool_gauge(
+            r,
+            "average_kv_cache_utilization",
+            "average_kv_cache_utilization",
+            "Average KV cache usage",
+        );
+        let queue = pool_gauge(r, "average_queue_size", "average_queue_size", "Average queue length");
+        let running_average = pool_gauge(
+            r,
+            "average_running_requests",
+            "average_running_requests",
+            "Average of running requests",
+        );
+        let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Endpoints of the pool");
+        let endpoint_queue = Family::default();
+        let pod_queue = Family::default();
+        r.register(
+            "llm_d_epp_per_endpoint_queue_size",
+            "Queue length",
+            endpoint_queue.clone(),
+        );
+        r.register(
+            "inference_pool_per_pod_queue_size",
+            "Queue length",
+            pod_queue.clone(),
+        );
+        let prefixes = Gauge::default();
+        for prefix in [PRESENT, "inference_extension_"] {
+            r.register(
+                format!("{prefix}prefix_indexer_size"),
+                "Prompt prefixes remembered",
+                prefixes.clone(),
+            );
+        }
+        let info = Family::<InfoLabels, Gauge>::default();
+        info.get_or_create(&InfoLabels {
+            commit: "",
+            build_ref: env!("CARGO_PKG_VERSION"),
+        })
+        .set(1);
+        for prefix in [PRESENT, "inference_extension_"] {
+            r.register(format!("{prefix}info"), "Build", info.clone());
+        }
+        Self {
+            registry,
+            pool: PoolLabel {
+                name: pool.to_owned(),
+            },
+            models: Mutex::default(),
+            requests,
+            errors,
+            former_errors,
+            durations,
+            request_bytes,
+            response_bytes,
+            input_tokens,
+            output_tokens,
+            cached_tokens,
+            first_byte,
+            running,
+            former_running,
+            scheduling,
+            attempts,
+            poll_errors,
+            kv_usage,
+            queue,
+            running_average,
+            ready,
+            endpoint_queue,
+            pod_queue,
+            prefixes,
+        }
+    }
+
+    /// The labels of a request.
+    pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str) -> RequestLabels {
+        RequestLabels {
+            model_name: self.bounded(model),
+            target_model_name: self.bounded(target),
+            fairness_id: self.bounded(fairness),
+            priority: 0,
+        }
+    }
+
+    fn bounded(&self, name: &str) -> String {
+        let mut models = self.models.lock();
+        if !models.contains(name) {
+            if models.len() >= MAX_MODELS {
+                return "other".to_owned();
+            }
+            models.insert(name.to_owned());
+        }
+        name.to_owned()
+    }
+
+    pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
+        self.requests.add(labels);
+        self.request_bytes.observe(labels, length(bytes));
+    }
+
+    pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
+        self.errors
+            .get_or_create(&ErrorLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                fairness_id: labels.fairness_id.clone(),
+                priority: labels.priority,
+                error_code: code.to_owned(),
+            })
+            .inc();
+        self.former_errors
+            .get_or_create(&LegacyErrorLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                priority: labels.priority,
+                error_code: code.to_owned(),
+            })
+            .inc();
+    }
+
+    pub(crate) fn scheduled(&self, took: Duration, target: &str, endpoint: Option<&Member>) {
+        self.scheduling.observe(took.as_secs_f64());
+        let endpoint = endpoint.map(|member| &member.endpoint);
+        self.attempts
+            .get_or_create(&AttemptLabels {
+                status: if endpoint.is_some() { "success" } else { "failure" },
+                target_model_name: target.to_owned(),
+                endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
+                namespace: endpoint
+                    .map(|endpoint| endpoint.namespace.clone())
+                    .unwrap_or_default(),
+                port: endpoint
+                    .map(|endpoint| endpoint.address.port().to_string())
+                    .unwrap_or_default(),
+            })
+            .inc();
+    }
+
+    pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
+        self.running.get_or_create(labels).inc_by(change);
+        self.former_running
+            .get_or_create(&ModelLabel {
+                model_name: labels.model_name.clone(),
+            })
+            .inc_by(change);
+    }
+
+    pub(crate) fn finished(&self, labels: &RequestLabels, end: Finished) {
+        self.durations.observe(labels, end.duration.as_secs_f64());
+        self.response_bytes.observe(labels, length(end.response_bytes));
+        if let Some(first) = end.first_byte {
+            self.first_byte.get_or_create(labels).observe(first.as_secs_f64());
+        }
+        if let Some(usage) = end.usage {
+            self.input_tokens.observe(labels, tokens(usage.input));
+            self.output_tokens.observe(labels, tokens(usage.output));
+            self.cached_tokens.observe(labels, tokens(usage.cached));
+        }
+    }
+
+    pub(crate) fn poll_failed(&self) {
+        self.poll_errors
+            .get_or_create(&SourceLabel {
+                source_type: "metrics-data-source",
+            })
+            .inc();
+    }
+
+    /// The page. Numbers about the pool are computed here, when somebody asks.
+    pub(crate) fn page(&self, members: &[std::sync::Arc<Member>], prefix_blocks: usize) -> String {
+        self.pool_numbers(members);
+        self.prefixes.set(i64::try_from(prefix_blocks).unwrap_or(i64::MAX));
+        let mut page = String::new();
+        if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &self.registry) {
+            tracing::error!(%error, "Cannot write the metrics page.");
+        }
+        page
+    }
+
+    fn pool_numbers(&self, members: &[std::sync::Arc<Member>]) {
+        self.endpoint_queue.clear();
+        self.pod_queue.clear();
+        let now = tokio::time::Instant::now();
+        let (mut kv, mut queue, mut running) = (0.0, 0.0, 0.0);
+        for member in members {
+            let snapshot = member.snapshot(now, None);
+            kv += snapshot.metrics.kv_usage;
+            queue += snapshot.metrics.waiting;
+            running += snapshot.metrics.running;
+            self.endpoint_queue
+                .get_or_create(&EndpointLabels {
+                    name: self.pool.name.clone(),
+                    model_server_endpoint: snapshot.endpoint.name.clone(),
+                })
+                .set(snapshot.metrics.waiting);
+            self.pod_queue
+                .get_or_create(&PodLabels {
+                    name: self.pool.name.clone(),
+                    model_server_pod: snapshot.endpoint.name.clone(),
+                })
+                .set(snapshot.metrics.waiting);
+        }
+        let count = length(members.len().max(1));
+        self.kv_usage.get_or_create(&self.pool).set(kv / count);
+        self.queue.get_or_create(&self.pool).set(queue / count);
+        self.running_average.get_or_create(&self.pool).set(running / count);
+        self.ready
+            .get_or_create(&self.pool)
+            .set(i64::try_from(members.len()).unwrap_or(i64::MAX));
+    }
+}
+
+impl Twin<RequestLabels, Counter> {
+    fn add(&self, labels: &RequestLabels) {
+        self.present.get_or_create(labels).inc();
+        self.former.get_or_create(&former(labels)).inc();
+    }
+}
+
+impl Twin<RequestLabels, Histogram, Buckets> {
+    fn observe(&self, labels: &RequestLabels, value: f64) {
+        self.present.get_or_create(labels).observe(value);
+        self.former.get_or_create(&former(labels)).observe(value);
+    }
+}
+
+fn former(labels: &RequestLabels) -> LegacyLabels {
+    LegacyLabels {
+        model_name: labels.model_name.clone(),
+        target_model_name: labels.target_model_name.clone(),
+        priority: labels.priority,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+fn length(bytes: usize) -> f64 {
+    bytes as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+fn tokens(count: u64) -> f64 {
+    count as f64
+}

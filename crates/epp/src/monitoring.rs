@@ -1,0 +1,156 @@
+//! The metrics port: `/metrics` and `/healthz`.
+
+use std::{convert::Infallible, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec},
+    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+
+/// What the metrics port serves.
+pub(crate) struct Monitoring {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    /// Who may read metrics is asked here; `None`: anybody may.
+    pub(crate) reviewer: Option<Client>,
+}
+
+impl Monitoring {
+    /// Serves until shutdown.
+    pub(crate) async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
+        let this = Arc::new(self);
+        let mut connections = JoinSet::new();
+        loop {
+            let stream = tokio::select! {
+                () = shutdown.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::warn!(%error, "Cannot accept a connection for metrics.");
+                        continue;
+                    }
+                },
+            };
+            let this = Arc::clone(&this);
+            connections.spawn(async move {
+                match &this.tls {
+                    None => this.connection(TokioIo::new(stream)).await,
+                    Some(tls) => {
+                        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(tls));
+                        if let Ok(stream) = acceptor.accept(stream).await {
+                            this.connection(TokioIo::new(stream)).await;
+                        }
+                    }
+                }
+            });
+        }
+        connections.shutdown().await;
+    }
+
+    async fn connection<I>(&self, io: I)
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin,
+    {
+        let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(&request).await) });
+        if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+            tracing::debug!(%error, "Metrics connection ended.");
+        }
+    }
+
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if request.method() != Method::GET {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "");
+        }
+        match request.uri().path() {
+            "/healthz" => plain(StatusCode::OK, "ok"),
+            "/metrics" => match self.authorize(request).await {
+                Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
+                Ok(()) => {
+                    let blocks = self.core.state.read().prefix_blocks();
+                    let page = self.core.metrics.page(&self.core.pool.members(), blocks);
+                    let mut response = Response::new(Full::from(page));
+                    response.headers_mut().insert(
+                        header::CONTENT_TYPE,
+                        header::HeaderValue::from_static(
+                            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                        ),
+                    );
+                    response
+                }
+            },
+            _ => plain(StatusCode::NOT_FOUND, "not found"),
+        }
+    }
+
+    /// As controller-runtime does: the token must be somebody's who may `get` the path `/metrics`.
+    async fn authorize(&self, request: &Request<Incoming>) -> Result<(), StatusCode> {
+        let Some(client) = &self.reviewer else {
+            return Ok(());
+        };
+        let token = request
+            .headers()
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.strip_prefix("Bearer "))
+            .ok_or(StatusCode::UNAUTHORIZED)?;
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let unavailable = |error: kube::Error| {
+            tracing::warn!(%error, "Cannot ask who may read metrics.");
+            StatusCode::INTERNAL_SERVER_ERROR
+        };
+        let reviewed = Api::<TokenReview>::all(client.clone())
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(unavailable)?;
+        let user = reviewed
+            .status
+            .filter(|status| status.authenticated == Some(true))
+            .and_then(|status| status.user)
+            .ok_or(StatusCode::UNAUTHORIZED)?;
+        let access = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username,
+                groups: user.groups,
+                uid: user.uid,
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some("/metrics".to_owned()),
+                    verb: Some("get".to_owned()),
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviewed = Api::<SubjectAccessReview>::all(client.clone())
+            .create(&PostParams::default(), &access)
+            .await
+            .map_err(unavailable)?;
+        if reviewed.status.is_some_and(|status| status.allowed) {
+            Ok(())
+        } else {
+            Err(StatusCode::FORBIDDEN)
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,178 @@
+//! The endpoints of the pool, and what was scraped from each.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use longboat_scheduler::{Endpoint, Metrics, Slot, Slots, Snapshot};
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+
+/// An endpoint that should exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Desired {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// An endpoint that exists.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) endpoint: Arc<Endpoint>,
+    scraped: Arc<ArcSwap<Scraped>>,
+}
+
+#[derive(Debug, Default)]
+struct Scraped {
+    metrics: Arc<Metrics>,
+    at: Option<Instant>,
+}
+
+impl Member {
+    /// Stores what was scraped just now.
+    pub(crate) fn scraped(&self, metrics: Metrics) {
+        self.scraped.store(Arc::new(Scraped {
+            metrics: Arc::new(metrics),
+            at: Some(Instant::now()),
+        }));
+    }
+
+    /// How it looks now. With no limit on age, it is always fresh.
+    pub(crate) fn snapshot(&self, now: Instant, stale_after: Option<Duration>) -> Snapshot {
+        let scraped = self.scraped.load();
+        let fresh = stale_after.is_none_or(|limit| {
+            scraped
+                .at
+                .is_some_and(|at| now.saturating_duration_since(at) <= limit)
+        });
+        Snapshot {
+            endpoint: Arc::clone(&self.endpoint),
+            metrics: Arc::clone(&scraped.metrics),
+            fresh,
+        }
+    }
+}
+
+/// All members, and whether they are known yet.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    members: ArcSwap<Vec<Arc<Member>>>,
+    slots: Mutex<Slots>,
+    synced: AtomicBool,
+    changed: watch::Sender<()>,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Self {
+        Self {
+            members: ArcSwap::default(),
+            slots: Mutex::default(),
+            synced: AtomicBool::new(false),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(crate) fn members(&self) -> Arc<Vec<Arc<Member>>> {
+        self.members.load_full()
+    }
+
+    /// Notified whenever the members change.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Whether the pool and its pods have been read.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// The pool is gone or not known: no endpoints, and not ready.
+    pub(crate) fn clear(&self) -> Vec<Slot> {
+        self.synced.store(false, Ordering::Release);
+        self.replace(Vec::new())
+    }
+
+    /// Makes the members exactly these. An endpoint that stays keeps its slot and metrics, whatever its labels do.
+    /// Returns the slots that are free now.
+    pub(crate) fn set(&self, desired: Vec<Desired>) -> Vec<Slot> {
+        let freed = self.replace(desired);
+        self.synced.store(true, Ordering::Release);
+        freed
+    }
+
+    fn replace(&self, mut desired: Vec<Desired>) -> Vec<Slot> {
+        let mut slots = self.slots.lock();
+        let old = self.members();
+        desired.sort_by(|left, right| (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name)));
+        desired.dedup_by(|left, right| left.namespace == right.namespace && left.name == right.name);
+        let mut unchanged = old.len() == desired.len();
+        let mut freed: BTreeMap<u32, Slot> = old
+            .iter()
+            .map(|member| (member.endpoint.slot.0, member.endpoint.slot))
+            .collect();
+        let mut members = Vec::with_capacity(desired.len());
+        let mut new = Vec::new();
+        for wanted in desired {
+            let known = old.iter().find(|member| {
+                let endpoint = &member.endpoint;
+                endpoint.namespace == wanted.namespace
+                    && endpoint.name == wanted.name
+                    && endpoint.address == wanted.address
+            });
+            match known {
+                Some(member) => {
+                    freed.remove(&member.endpoint.slot.0);
+                    if member.endpoint.labels == wanted.labels {
+                        members.push(Arc::clone(member));
+                    } else {
+                        unchanged = false;
+                        members.push(Arc::new(Member {
+                            endpoint: Arc::new(endpoint(wanted, member.endpoint.slot)),
+                            scraped: Arc::clone(&member.scraped),
+                        }));
+                    }
+                }
+                None => new.push(wanted),
+            }
+        }
+        if unchanged && new.is_empty() {
+            return Vec::new();
+        }
+        for slot in freed.values() {
+            slots.free(*slot);
+        }
+        for wanted in new {
+            members.push(Arc::new(Member {
+                endpoint: Arc::new(endpoint(wanted, slots.take())),
+                scraped: Arc::default(),
+            }));
+        }
+        members.sort_by_key(|member| member.endpoint.slot);
+        self.members.store(Arc::new(members));
+        self.changed.send_replace(());
+        freed.into_values().collect()
+    }
+}
+
+fn endpoint(desired: Desired, slot: Slot) -> Endpoint {
+    Endpoint {
+        slot,
+        namespace: desired.namespace,
+        name: desired.name,
+        address: desired.address,
+        host_port: desired.address.to_string(),
+        labels: desired.labels,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! Puts the parts together.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use longboat_extproc::ServerOptions;
+use longboat_scheduler::{
+    Options, Scheduler,
+    config::{DataLayer, EndpointPickerConfig},
+};
+use longboat_tls::{LeafRequest, Reloading};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    args::Args,
+    core::{Core, Settings},
+    discovery::{
+        file,
+        kubernetes::{self, Selection, Source},
+    },
+    duration,
+    error::Error,
+    exchange::Picker,
+    health::HealthService,
+    monitoring::Monitoring,
+    quantity,
+    scrape::Scraper,
+};
+
+const H2: &[&[u8]] = &[b"h2"];
+/// Ten years, as upstream's.
+const SELF_SIGNED_DAYS: u32 = 3650;
+/// How long streams in flight may take to end once nobody sends new ones.
+const STREAM_GRACE: Duration = Duration::from_secs(5);
+
+/// A picker whose ports are bound.
+#[derive(Debug)]
+pub struct Server {
+    args: Args,
+    core: Arc<Core>,
+    layer: DataLayer,
+    grpc: TcpListener,
+    health: TcpListener,
+    metrics: TcpListener,
+    /// Where ext_proc is served.
+    pub grpc_address: SocketAddr,
+    /// Where health checks are answered.
+    pub health_address: SocketAddr,
+    /// Where metrics are served.
+    pub metrics_address: SocketAddr,
+}
+
+/// Runs the picker until shutdown, with the cluster that KUBECONFIG names or that we are in.
+pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
+    longboat_tls::install_default_provider();
+    longboat_telemetry::logging::init(&args.log_options());
+    let server = Server::bind(args).await?;
+    let client = match server.layer.discovery_file {
+        Some(_) => None,
+        None => Some(Client::try_default().await.map_err(Error::Cluster)?),
+    };
+    server.run(client, shutdown).await
+}
+
+impl Server {
+    /// Reads the configuration and binds the ports; port 0 takes any.
+    pub async fn bind(args: Args) -> Result<Self, Error> {
+        let text = match args.config_file.as_str() {
+            "" => args.config_text.clone(),
+            path => tokio::fs::read_to_string(path).await.map_err(|source| Error::ConfigFile {
+                path: path.into(),
+                source,
+            })?,
+        };
+        let config = EndpointPickerConfig::parse(&text)?;
+        let layer = data_layer(&config, &args)?;
+        args.check(layer.discovery_file.is_some())?;
+        for warning in config.warnings() {
+            tracing::warn!("{warning}");
+        }
+        if args.ha_enable_leader_election {
+            tracing::warn!(
+                "Leader election is not implemented yet: every replica is ready, and each learns prefixes by itself."
+            );
+        }
+        let scheduler = Scheduler::new(
+            &config,
+            Options {
+                allow_experimental: args.allow_experimental_plugins,
+                trace: false,
+            },
+        )?;
+        let settings = Settings {
+            ignore_subset: args.disable_endpoint_subset_filter,
+            emit_scores: args.emit_endpoint_scores,
+            stale_after: (!layer.disabled).then_some(args.metrics_staleness_threshold),
+            max_body: args.max_request_body_size,
+        };
+        let core = Arc::new(Core::new(scheduler, settings, &args.pool_name));
+        let ip = args.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let grpc = listen(ip, args.grpc_port).await?;
+        let health = listen(ip, args.grpc_health_port).await?;
+        let metrics = listen(ip, args.metrics_port).await?;
+        Ok(Self {
+            grpc_address: grpc.1,
+            health_address: health.1,
+            metrics_address: metrics.1,
+            grpc: grpc.0,
+            health: health.0,
+            metrics: metrics.0,
+            args,
+            core,
+            layer,
+        })
+    }
+
+    /// Serves until shutdown. Without a client, endpoints come from the discovery file.
+    pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
+        let Self {
+            args,
+            core,
+            layer,
+            grpc,
+            health,
+            metrics,
+            ..
+        } = self;
+        // Health, metrics and discovery go on while the last streams end.
+        let stop = CancellationToken::new();
+        let _stop_on_return = stop.clone().drop_guard();
+        let mut tasks = JoinSet::new();
+        let local = args.bind_address.is_some_and(|ip| ip.is_loopback());
+        let window = if local || layer.discovery_file.is_some() {
+            // Nobody has to be told first: our gateway notices at once.
+            Duration::ZERO
+        } else {
+            args.drain_timeout
+        };
+        let tls = serving_tls(&args, &stop).await?;
+        let reviewer = client.clone().filter(|_| args.metrics_endpoint_auth && !local);
+        let monitoring = Monitoring {
+            core: Arc::clone(&core),
+            tls: metrics_tls(&args.metrics_cert_dir, &stop).await?,
+            reviewer,
+        };
+        tasks.spawn(monitoring.run(metrics, stop.clone()));
+        tasks.spawn(serve_health(health, &core, &args, stop.clone()));
+        match (&layer.discovery_file, client) {
+            (Some(path), _) => {
+                tasks.spawn(file::follow(PathBuf::from(path), Arc::clone(&core), stop.clone()));
+            }
+            (None, Some(client)) => {
+                tasks.spawn(kubernetes::follow(
+                    client,
+                    args.namespace().to_owned(),
+                    source(&args),
+                    Arc::clone(&core),
+                    stop.clone(),
+                ));
+            }
+            (None, None) => return Err(Error::NoSource),
+        }
+        if !layer.disabled {
+            let interval = match layer.source.interval.as_str() {
+                "" => args.refresh_metrics_interval,
+                text => duration::parse(text).map_err(Error::Interval)?,
+            };
+            let scraper = Scraper {
+                tls: scrape_tls(&layer)?,
+                layer,
+                interval,
+            };
+            tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
+        }
+        let mut options = ServerOptions {
+            tls,
+            grace: STREAM_GRACE.max(window),
+            ..ServerOptions::default()
+        };
+        if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
+            options.max_receive_bytes = bytes;
+        }
+        if let Ok(bytes) = quantity::parse(&args.grpc_max_send_msg_size) {
+            options.max_send_bytes = bytes;
+        }
+        if args.health_checking {
+            let service = HealthService::server(&core, args.ha_enable_leader_election);
+            options.others = Some(tonic::service::Routes::new(service));
+        }
+        let closing = CancellationToken::new();
+        core.listening();
+        tracing::info!(port = args.grpc_port, pool = args.pool_name, "Serving.");
+        let picker = Arc::new(Picker(Arc::clone(&core)));
+        let serving = longboat_extproc::serve(grpc, picker, options, closing.clone());
+        tokio::pin!(serving);
+        tokio::select! {
+            served = &mut serving => return served.map_err(Error::Serve),
+            () = shutdown.cancelled() => {}
+        }
+        // First say so, then stop: a proxy must have gone elsewhere before the port closes (contract 04 §1.6).
+        core.drain();
+        tokio::select! {
+            served = &mut serving => return served.map_err(Error::Serve),
+            () = tokio::time::sleep(window) => {}
+        }
+        closing.cancel();
+        serving.await.map_err(Error::Serve)?;
+        stop.cancel();
+        while tasks.join_next().await.is_some() {}
+        Ok(())
+    }
+}
+
+async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Error> {
+    let address = SocketAddr::new(ip, port);
+    let bind = |source| Error::Bind { address, source };
+    let listener = TcpListener::bind(address).await.map_err(bind)?;
+    let bound = listener.local_addr().map_err(bind)?;
+    Ok((listener, bound))
+}
+
+/// The configuration's data layer, with the flags of earlier releases where it says nothing.
+fn data_layer(config: &EndpointPickerConfig, args: &Args) -> Result<DataLayer, Error> {
+    let mut layer = DataLayer::from_config(config)?;
+    let declared = config
+        .plugins
+        .iter()
+        .any(|plugin| plugin.plugin_type == "metrics-data-source");
+    if !declared {
+        if let Some(scheme) = args.model_server_metrics_scheme.as_deref() {
+            if !matches!(scheme, "http" | "https") {
+                return Err(Error::Scheme(scheme.to_owned()));
+            }
+            scheme.clone_into(&mut layer.source.scheme);
+        }
+        if let Some(path) = &args.model_server_metrics_path {
+            layer.source.path.clone_from(path);
+        }
+        if let Some(port) = args.model_server_metrics_port {
+            layer.source.port = port;
+        }
+    }
+    Ok(layer)
+}
+
+fn source(args: &Args) -> Source {
+    if args.pool_name.is_empty() {
+        let mut ports = args.endpoint_target_ports.clone();
+        ports.dedup();
+        Source::Pods(Selection {
+            selector: args.endpoint_selector.clone(),
+            ports,
+        })
+    } else {
+        Source::Pool {
+            group: args.pool_group.clone(),
+            name: args.pool_name.clone(),
+        }
+    }
+}
+
+async fn serving_tls(
+    args: &Args,
+    stop: &CancellationToken,
+) -> Result<Option<Arc<rustls::ServerConfig>>, Error> {
+    if !args.secure_serving {
+        return Ok(None);
+    }
+    if let Some(folder) = args.certificate_folder() {
+        let reloading = Reloading::watch(&folder, H2, stop.clone()).await.map_err(Error::Tls)?;
+        return Ok(Some(reloading.config()));
+    }
+    let pair = longboat_tls::self_signed(&LeafRequest {
+        common_name: "longboat-epp".to_owned(),
+        organization: "Inference Ext".to_owned(),
+        dns_names: vec!["localhost".to_owned()],
+        days: SELF_SIGNED_DAYS,
+        ..LeafRequest::default()
+    })
+    .map_err(Error::Tls)?;
+    longboat_tls::server_config(&pair, H2).map(Some).map_err(Error::Tls)
+}
+
+async fn metrics_tls(
+    folder: &str,
+    stop: &CancellationToken,
+) -> Result<Option<Arc<rustls::ServerConfig>>, Error> {
+    if folder.is_empty() {
+        return Ok(None);
+    }
+    let reloading = Reloading::watch(Path::new(folder), &[b"http/1.1"], stop.clone())
+        .await
+        .map_err(Error::Tls)?;
+    Ok(Some(reloading.config()))
+}
+
+fn scrape_tls(layer: &DataLayer) -> Result<Arc<rustls::ClientConfig>, Error> {
+    if layer.source.insecure_skip_verify {
+        return Ok(longboat_tls::insecure_client_config(&[b"http/1.1"]));
+    }
+    let path = &layer.source.ca_cert_path;
+    let pem = std::fs::read_to_string(path).map_err(|source| Error::ConfigFile {
+        path: path.into(),
+        source,
+    })?;
+    longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)
+}
+
+fn serve_health(
+    listener: TcpListener,
+    core: &Arc<Core>,
+    args: &Args,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + use<> {
+    let service = HealthService::server(core, args.ha_enable_leader_election);
+    async move {
+        let serving = tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled());
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "The health port failed.");
+        }
+    }
+}
