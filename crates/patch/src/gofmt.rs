@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use serde_json::{Number, Value};
 
 /// A value as `%v` prints it.
-pub(crate) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     let mut out = String::new();
     write_plain(&mut out, value);
     out
 }
 
 /// Values as `%v` prints a list of them.
-pub(crate) fn plain_list(values: &[Value]) -> String {
+pub fn plain_list(values: &[Value]) -> String {
     let words: Vec<String> = values.iter().map(plain).collect();
     format!("[{}]", words.join(" "))
 }
 
 /// An object as `%v` prints it: keys sorted.
-pub(crate) fn plain_map(map: &serde_json::Map<String, Value>) -> String {
+pub fn plain_map(map: &serde_json::Map<String, Value>) -> String {
     let mut keys: Vec<&String> = map.keys().collect();
     keys.sort();
     let words: Vec<String> = keys.into_iter().map(|key| format!("{key}:{}", plain(&map[key]))).collect();
@@ -37,7 +37,7 @@ fn write_plain(out: &mut String, value: &Value) {
 }
 
 /// A value as `%#v` prints it.
-pub(crate) fn syntax(value: &Value) -> String {
+pub fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::Bool(flag) => flag.to_string(),
@@ -58,7 +58,7 @@ pub(crate) fn syntax(value: &Value) -> String {
 }
 
 /// The name of the Go type that a value decodes to.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
@@ -71,7 +71,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// A string as `%q` prints it.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for character in text.chars() {

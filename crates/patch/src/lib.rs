@@ -6,11 +6,12 @@
 //! * [`schema`]: the same facts as a schema for server-side apply, from the table or from a CRD.
 //! * [`typed`]: objects seen through a schema: their fields, differences, merges.
 //! * [`managed`]: who owns which field, through updates and applies.
+//! * [`gofmt`]: values as Go prints them, for error texts.
 //!
 //! Everything here is a pure function: time and identity are handed in.
 
 pub mod fields;
-mod gofmt;
+pub mod gofmt;
 pub mod managed;
 pub mod schema;
 pub mod strategic;

@@ -1,9 +1,23 @@
 //! PATCH bodies and field ownership.
 
-use jiff::Timestamp;
-use serde_json::Value;
+mod body;
+mod json_patch;
+mod kinds;
+mod scale;
 
-use crate::{kinds::Resource, status::ApiError};
+use jiff::Timestamp;
+use longboat_patch::{fields, gofmt, managed, managed::ManagedError, strategic, table};
+use serde_json::{Value, json};
+
+use crate::{
+    clock,
+    kinds::{Registry, Resource},
+    request::decode::Document,
+    status::{About, ApiError, Cause},
+};
+
+use kinds::Kinds;
+pub(crate) use scale::apply_scale;
 
 /// The media types of PATCH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +35,8 @@ pub enum PatchKind {
 /// What a patch or a tracked write is about.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
+    /// All that is served: field ownership may name other versions of the object.
+    pub registry: &'a Registry,
     /// The version that the request named.
     pub resource: &'a Resource,
     /// `status`, `scale`, or none.
@@ -42,19 +58,167 @@ pub struct Patched {
     pub warnings: Vec<String>,
     /// Problems that `fieldValidation` turns into a refusal or a warning (duplicate and unknown fields of the patch).
     pub field_problems: Vec<String>,
+    /// The patch as refusals show it.
+    pub shown: String,
 }
 
 /// Applies a patch body to `live` (the object in the version of the request; none only for an apply that creates).
-pub fn patch(
-    _write: &Write<'_>,
-    _kind: PatchKind,
-    _body: &[u8],
-    _live: Option<&Value>,
-) -> Result<Patched, ApiError> {
-    Err(ApiError::new(415, "UnsupportedMediaType", "patches are not served yet"))
+pub fn patch(write: &Write<'_>, kind: PatchKind, body: &[u8], live: Option<&Value>) -> Result<Patched, ApiError> {
+    let before = live.cloned().unwrap_or_else(|| json!({}));
+    let text = || String::from_utf8_lossy(body).into_owned();
+    match kind {
+        PatchKind::Json => {
+            let document = body::json_patch(body)?;
+            let object = json_patch::apply(before, &document.value).map_err(|()| unprocessable())?;
+            Ok(patched(object, document.duplicates, text()))
+        }
+        PatchKind::Merge => {
+            let document = body::merge_patch(body)?;
+            let mut object = before;
+            merge(&mut object, document.value);
+            Ok(patched(object, document.duplicates, text()))
+        }
+        PatchKind::Strategic => {
+            let document = body::strategic_patch(body)?;
+            strategically(write, before, document)
+        }
+        PatchKind::Apply => {
+            let document = body::apply_patch(body)?;
+            let object = apply(write, live, &document.value)?;
+            Ok(patched(object, document.duplicates, text()))
+        }
+    }
 }
 
 /// Brings `metadata.managedFields` of `new` up to date after a create, update or non-apply patch: fields that differ
 /// from `live` become the manager's. Both objects are in the version of the request, defaulted. An update that
 /// changes nothing keeps `live`'s entries and times.
-pub fn track(_write: &Write<'_>, _live: Option<&Value>, _new: &mut Value) {}
+pub fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
+    let api_version = write.resource.api_version();
+    let kinds = Kinds::of(write, &[live.unwrap_or(&Value::Null), new]);
+    let ignored = ignored_fields(write);
+    let now = clock::seconds(write.now);
+    let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);
+    managed::update(&options, &kinds, live, new);
+}
+
+fn patched(object: Value, duplicates: Vec<String>, shown: String) -> Patched {
+    let field_problems = duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    Patched { object, warnings: Vec::new(), field_problems, shown }
+}
+
+/// 422 without saying why: what the reference answers to JSON patches that cannot be carried out.
+fn unprocessable() -> ApiError {
+    let text = "the server rejected our request due to an error in our request";
+    let mut error = ApiError::new(422, "Invalid", text);
+    error.details = Some(serde_json::Map::new());
+    error
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Value::Object(target) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(&key);
+        } else {
+            merge(target.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result<Patched, ApiError> {
+    let resource = write.resource;
+    let def = table::type_of_kind(&resource.api_version(), &resource.kind)
+        .or_else(|| table::type_of_kind("autoscaling/v1", &resource.kind))
+        .ok_or_else(|| ApiError::bad_request("strategic merge patch format is not supported"))?;
+    let shown = gofmt::plain(&document.value);
+    let object = strategic::merge(before, document.value, def.name).map_err(|error| match error {
+        strategic::Error::NotAnObject
+        | strategic::Error::BadPrimitiveList
+        | strategic::Error::BadRetainKeys
+        | strategic::Error::BadElementOrder => ApiError::bad_request(error.to_string()),
+        strategic::Error::ListOfLists => unprocessable(),
+        other => ApiError::unforeseen(other.to_string()),
+    })?;
+    if let Some(why) = body::unrestorable(&object, def) {
+        let nothing = About { group: "", kind: "", name: "" };
+        return Err(ApiError::invalid(nothing, &[Cause::invalid("patch", &Value::from(shown), why)]));
+    }
+    Ok(patched(object, document.duplicates, shown))
+}
+
+fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApiError> {
+    let api_version = write.resource.api_version();
+    let kinds = Kinds::of(write, &[live.unwrap_or(&Value::Null)]);
+    let ignored = ignored_fields(write);
+    let now = clock::seconds(write.now);
+    let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);
+    managed::apply(&options, &kinds, live, config).map(|applied| applied.object).map_err(refusal)
+}
+
+fn managed_write<'a>(
+    write: &Write<'a>,
+    api_version: &'a str,
+    kind: &'a str,
+    now: &'a str,
+    ignored: &'a fields::Set,
+) -> managed::Write<'a> {
+    managed::Write {
+        api_version,
+        kind,
+        manager: write.manager,
+        subresource: write.subresource.unwrap_or_default(),
+        force: write.force,
+        now,
+        ignored: Some(ignored),
+    }
+}
+
+/// Fields that the endpoint resets to what is stored: the status at the object, the rest at its status.
+fn ignored_fields(write: &Write<'_>) -> fields::Set {
+    let resource = write.resource;
+    let paths: &[&[&str]] = match write.subresource {
+        None if resource.has_status() => &[&["status"]],
+        Some("status") if resource.custom().is_some() => &[&["spec"]],
+        Some("status") => &[&["spec"], &["metadata", "labels"]],
+        _ => &[],
+    };
+    let paths: Vec<fields::Path> = paths.iter().map(|path| fields::Path::of_fields(path)).collect();
+    fields::Set::of(&paths)
+}
+
+fn refusal(error: ManagedError) -> ApiError {
+    match error {
+        ManagedError::BadRequest(text) => ApiError::bad_request(text),
+        ManagedError::Failed(text) => ApiError::unforeseen(text),
+        ManagedError::Conflict(conflicts) => {
+            let causes: Vec<Value> = conflicts
+                .0
+                .iter()
+                .map(|conflict| {
+                    json!({
+                        "reason": "FieldManagerConflict",
+                        "message": conflict.message(),
+                        "field": conflict.path.to_string(),
+                    })
+                })
+                .collect();
+            let mut refused = ApiError::new(409, "Conflict", conflicts.to_string());
+            let mut details = serde_json::Map::new();
+            details.insert("causes".to_owned(), Value::Array(causes));
+            refused.details = Some(details);
+            refused
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Reading the bodies of patches, with the reference's complaints.
+
+use longboat_patch::table::{Shape, TypeDef, type_def};
+use serde_json::Value;
+
+use crate::{
+    request::decode::{self, Document},
+    status::ApiError,
+};
+
+/// What a value is, for Go's decoder.
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn decoded(body: &[u8], prefix: &str) -> Result<Document, ApiError> {
+    decode::json(body).map_err(|text| ApiError::bad_request(format!("{prefix}{text}")))
+}
+
+pub(super) fn json_patch(body: &[u8]) -> Result<Document, ApiError> {
+    let document = decoded(body, "error decoding patch: ")?;
+    if !document.value.is_array() {
+        return Err(ApiError::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            json_type(&document.value)
+        )));
+    }
+    // Its duplicates are of operations, not of fields.
+    Ok(Document { duplicates: Vec::new(), ..document })
+}
+
+pub(super) fn merge_patch(body: &[u8]) -> Result<Document, ApiError> {
+    let document = decoded(body, "error decoding patch: ")?;
+    match &document.value {
+        Value::Object(_) => Ok(document),
+        Value::Null => Err(ApiError::bad_request("Invalid JSON Patch")),
+        other => Err(ApiError::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_type(other)
+        ))),
+    }
+}
+
+pub(super) fn strategic_patch(body: &[u8]) -> Result<Document, ApiError> {
+    let document = decoded(body, "")?;
+    match &document.value {
+        Value::Object(_) => Ok(document),
+        other => Err(ApiError::bad_request(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_type(other)
+        ))),
+    }
+}
+
+pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
+    let document = decode::yaml(body).map_err(|text| {
+        ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {text}"))
+    })?;
+    match &document.value {
+        Value::Object(_) => Ok(document),
+        other => Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_type(other)
+        ))),
+    }
+}
+
+/// Why an object that was patched strategically cannot be of its type, in the words of the converter that the reference
+/// uses for these patches only.
+pub(super) fn unrestorable(object: &Value, def: &'static TypeDef) -> Option<String> {
+    object.as_object()?.iter().find_map(|(key, value)| unrestorable_field(value, &def.field(key)?.shape))
+}
+
+fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
+    let kind = match value {
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+        Value::Null => return None,
+    };
+    let unrecognized = |wanted: &str| Some(format!("unrecognized type: {wanted}"));
+    match (shape, value) {
+        (Shape::String, Value::String(_))
+        | (Shape::Integer | Shape::Float, Value::Number(_))
+        | (Shape::Boolean, Value::Bool(_))
+        | (Shape::Bytes, Value::String(_)) => None,
+        (Shape::String, _) => unrecognized("string"),
+        (Shape::Integer, _) => unrecognized("int32"),
+        (Shape::Float, _) => unrecognized("float64"),
+        (Shape::Boolean, _) => unrecognized("bool"),
+        (Shape::Message { name, .. }, Value::Object(_)) => unrestorable(value, type_def(name)?),
+        (Shape::Message { .. }, _) => Some(format!("cannot restore struct from: {kind}")),
+        (Shape::List { element, .. }, Value::Array(list)) => {
+            list.iter().find_map(|child| unrestorable_field(child, element))
+        }
+        (Shape::Bytes | Shape::List { .. }, _) => Some(format!("cannot restore slice from {kind}")),
+        (Shape::Map { value: inner, .. }, Value::Object(map)) => {
+            map.values().find_map(|child| unrestorable_field(child, inner))
+        }
+        (Shape::Map { .. }, _) => Some(format!("cannot restore map from {kind}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,80 @@
+//! The versions of the kind that a write is about, for field ownership.
+
+use std::sync::Arc;
+
+use longboat_patch::{
+    managed::Versions,
+    schema::Node,
+    table::{TypeDef, type_of_kind},
+};
+use serde_json::Value;
+
+use crate::kinds::{Conversion, Resource, views};
+
+use super::Write;
+
+/// The versions that a write can meet: that of the request, and those that `managedFields` of its objects name.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    versions: Vec<(String, Arc<Resource>, Option<&'static TypeDef>)>,
+}
+
+impl Kinds {
+    /// The versions that the entries of these objects name, as far as they are served.
+    pub(super) fn of(write: &Write<'_>, objects: &[&Value]) -> Self {
+        let requested = write.resource.api_version();
+        let mut kinds = Self { versions: Vec::new() };
+        kinds.add(requested, Arc::new(write.resource.clone()));
+        let entries = objects.iter().filter_map(|object| object["metadata"]["managedFields"].as_array()).flatten();
+        for api_version in entries.filter_map(|entry| entry["apiVersion"].as_str()) {
+            if kinds.find(api_version).is_none()
+                && let Some(resource) = write.registry.find_kind(api_version, &write.resource.kind)
+                && resource.table == write.resource.table
+            {
+                kinds.add(api_version.to_owned(), resource);
+            }
+        }
+        kinds
+    }
+
+    fn add(&mut self, api_version: String, resource: Arc<Resource>) {
+        let def = match resource.custom() {
+            Some(_) => None,
+            None => type_of_kind(&api_version, &resource.kind),
+        };
+        self.versions.push((api_version, resource, def));
+    }
+
+    fn find(&self, api_version: &str) -> Option<&(String, Arc<Resource>, Option<&'static TypeDef>)> {
+        self.versions.iter().find(|(name, ..)| name == api_version)
+    }
+}
+
+impl Versions for Kinds {
+    fn schema(&self, api_version: &str) -> Option<Node<'_>> {
+        let (_, resource, def) = self.find(api_version)?;
+        match (resource.custom(), def) {
+            (Some(custom), _) => Some(Node::CustomRoot { schema: custom.schema.source() }),
+            (None, Some(def)) => Some(Node::Type(def)),
+            (None, None) => Some(Node::Deduced),
+        }
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        let from = object["apiVersion"].as_str().unwrap_or_default();
+        let (Some((_, from, _)), Some((_, to, _))) = (self.find(from), self.find(api_version)) else {
+            return Err(format!("no conversion to {api_version}"));
+        };
+        let Some(custom) = to.custom() else {
+            return Ok(views::from_hub(to, &views::to_hub(from, object.clone())));
+        };
+        let mut object = object.clone();
+        object["apiVersion"] = Value::from(api_version);
+        if let Conversion::Webhook(_) = custom.conversion {
+            // Asking the webhook here would make every write wait for it. Versions of one kind mostly name their fields
+            // alike; what the other version does not know is owned by nobody there.
+            custom.schema.prune(&mut object);
+        }
+        Ok(object)
+    }
+}

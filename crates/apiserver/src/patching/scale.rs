@@ -1,0 +1,72 @@
+//! Server-side apply to `…/scale`: replicas are owned in the object, and seen through the Scale.
+
+use longboat_patch::{fields::Path, managed, schema::Node, table::type_of_kind};
+use serde_json::{Value, json};
+
+use crate::{clock, kinds::Resource, status::ApiError};
+
+use super::{Patched, Write, body, refusal};
+
+/// One version: a Scale has no other.
+struct ScaleOnly;
+
+const API_VERSION: &str = "autoscaling/v1";
+
+impl managed::Versions for ScaleOnly {
+    fn schema(&self, api_version: &str) -> Option<Node<'_>> {
+        if api_version == API_VERSION { type_of_kind(API_VERSION, "Scale").map(Node::Type) } else { None }
+    }
+
+    fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
+        Ok(object.clone())
+    }
+}
+
+/// Applies a body to the Scale of `parent`. The Scale that results has the `managedFields` that `parent` is to have.
+pub(crate) fn apply_scale(
+    write: &Write<'_>,
+    resource: &Resource,
+    body: &[u8],
+    parent: &Value,
+    scale: &Value,
+) -> Result<Patched, ApiError> {
+    let document = body::apply_patch(body)?;
+    let replicas = |api_version: &str| {
+        let at = if api_version == resource.api_version() {
+            resource.custom().and_then(|custom| custom.scale.as_ref()).map(|paths| paths.spec_replicas.clone())
+        } else {
+            let other = write.registry.find_kind(api_version, &resource.kind)?;
+            other.custom().and_then(|custom| custom.scale.as_ref()).map(|paths| paths.spec_replicas.clone())
+        };
+        let names: Vec<String> =
+            at.unwrap_or_else(|| "spec.replicas".to_owned()).split('.').map(str::to_owned).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Some(Path::of_fields(&names))
+    };
+    let mut live = scale.clone();
+    match managed::scale_to_subresource(parent, &replicas) {
+        Value::Null => {
+            if let Some(metadata) = live["metadata"].as_object_mut() {
+                metadata.remove("managedFields");
+            }
+        }
+        entries => live["metadata"]["managedFields"] = entries,
+    }
+    let now = clock::seconds(write.now);
+    let options = managed::Write {
+        api_version: API_VERSION,
+        kind: "Scale",
+        manager: write.manager,
+        subresource: "scale",
+        force: write.force,
+        now: &now,
+        ignored: None,
+    };
+    let mut object =
+        managed::apply(&options, &ScaleOnly, Some(&live), &document.value).map_err(refusal)?.object;
+    let mut owner = parent.clone();
+    managed::scale_to_parent(&mut owner, &resource.api_version(), &object, &replicas);
+    let entries = owner["metadata"].get("managedFields").cloned().unwrap_or_else(|| json!([]));
+    object["metadata"]["managedFields"] = entries;
+    Ok(super::patched(object, document.duplicates, String::from_utf8_lossy(body).into_owned()))
+}
