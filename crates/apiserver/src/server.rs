@@ -1,30 +1,101 @@
 //! The server as a whole: what all requests share.
 
-use crate::{kinds::Registry, store::Store};
+use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    addresses::Addresses,
+    admission::Admission,
+    kinds::Registry,
+    pod_access::PodAccess,
+    store::{JournalError, Store},
+    verbs::crds,
+    webhook::Outgoing,
+};
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Where objects are kept; in memory only if not given.
+    pub state: Option<PathBuf>,
     /// Changes per resource that watches can look back.
     pub window: usize,
+    /// Bearer token that requests over a listener must carry; none lets everybody in.
+    pub token: Option<String>,
+    /// First address and prefix length of the range of cluster IPs.
+    pub service_range: (Ipv4Addr, u8),
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { window: 4096 }
+        Self {
+            state: None,
+            window: 4096,
+            token: None,
+            service_range: (Ipv4Addr::new(127, 96, 0, 0), 16),
+        }
     }
 }
 
 /// What all requests share.
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) store: Store,
+    pub(crate) addresses: Mutex<Addresses>,
+    pub(crate) pods: RwLock<Option<Arc<dyn PodAccess>>>,
+    pub(crate) admission: RwLock<Vec<Arc<dyn Admission>>>,
+    pub(crate) outgoing: Outgoing,
 }
 
-/// An API server.
-#[derive(Debug, Clone)]
+/// An API server. Clones share one state.
+#[derive(Clone)]
 pub struct ApiServer {
-    pub(crate) state: std::sync::Arc<State>,
+    pub(crate) state: Arc<State>,
+}
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// A server with the default namespaces, and with what `options.state` kept.
+    pub fn new(options: Options) -> Result<Self, JournalError> {
+        let store = match &options.state {
+            None => Store::in_memory(options.window),
+            Some(directory) => Store::persistent(directory, options.window)?,
+        };
+        let state = Arc::new(State {
+            addresses: Mutex::new(Addresses::new(options.service_range)),
+            registry: Registry::default(),
+            store,
+            pods: RwLock::default(),
+            admission: RwLock::default(),
+            outgoing: Outgoing::default(),
+            options,
+        });
+        crate::bootstrap::fill(&state);
+        crds::restore(&state);
+        Ok(Self { state })
+    }
+
+    /// Says who runs the pods: logs and port-forwarding go there.
+    pub fn set_pod_access(&self, pods: Arc<dyn PodAccess>) {
+        *self.state.pods.write() = Some(pods);
+    }
+
+    /// Adds an admission hook that runs in this process, after the webhooks of configuration objects.
+    pub fn add_admission(&self, hook: Arc<dyn Admission>) {
+        self.state.admission.write().push(hook);
+    }
+
+    /// The revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.state.store.revision()
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ApiServer").finish_non_exhaustive()
+    }
 }

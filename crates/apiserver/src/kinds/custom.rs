@@ -1,6 +1,9 @@
 //! Custom resources: what a CustomResourceDefinition says about one of its versions.
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -26,6 +29,8 @@ pub struct Custom {
     pub conversion: Conversion,
     /// Version that objects are stored in.
     pub stored: StoredForm,
+    /// Differs when the schema differs.
+    pub stamp: u64,
     /// Warning sent with each answer of a deprecated version.
     pub deprecation: Option<String>,
 }
@@ -119,6 +124,7 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                 stored: StoredForm {
                     api_version: stored.clone(),
                 },
+                stamp: stamp(&version["schema"]),
                 deprecation: (version["deprecated"] == true).then(|| {
                     version["deprecationWarning"].as_str().map_or_else(
                         || format!("{group}/{name} {kind} is deprecated"),
@@ -146,6 +152,13 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
         .collect();
     resources.sort_by(|a, b| super::registry::version_order(&b.version, &a.version));
     resources
+}
+
+fn stamp(schema: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    schema.to_string().hash(&mut hasher);
+    // 0 means unchecked
+    hasher.finish() | 1
 }
 
 fn scale(value: &Value) -> Option<ScalePaths> {

@@ -3,6 +3,7 @@
 pub mod builtin;
 pub mod custom;
 pub mod registry;
+pub(crate) mod views;
 
 use std::sync::Arc;
 

@@ -111,7 +111,8 @@ impl Journal {
             match stored {
                 Some(stored) => {
                     let mut value = revision.to_be_bytes().to_vec();
-                    value.extend_from_slice(&stored.json());
+                    // values made of JSON can be written as JSON
+                    let _ = serde_json::to_writer(&mut value, &stored.value);
                     objects.insert(row.as_bytes(), value.as_slice())?;
                 }
                 None => {

@@ -10,7 +10,10 @@ mod table;
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -38,7 +41,9 @@ pub struct Stored {
     pub value: Value,
     /// Revision of its last write.
     pub revision: u64,
-    json: OnceLock<Bytes>,
+    fragment: OnceLock<Bytes>,
+    /// Stamp of the schema whose defaults the object is known to have.
+    defaulted: AtomicU64,
 }
 
 /// One past change.
@@ -106,6 +111,12 @@ struct Inner {
     journal: Option<Journal>,
 }
 
+enum Write {
+    Put(Value),
+    /// With the last state that watches see, if it is not the stored one.
+    Remove(Option<Value>),
+}
+
 // === impl Key ===
 
 impl Key {
@@ -137,16 +148,45 @@ impl Stored {
         Self {
             value,
             revision,
-            json: OnceLock::new(),
+            fragment: OnceLock::new(),
+            defaulted: AtomicU64::new(0),
         }
     }
 
-    /// The object as JSON text, encoded once.
-    pub fn json(&self) -> Bytes {
-        self.json
-            .get_or_init(|| Bytes::from(serde_json::to_vec(&self.value).unwrap_or_default()))
-            .clone()
+    /// Whether the object was seen to have all defaults of the schema with this stamp.
+    pub fn has_defaults_of(&self, stamp: u64) -> bool {
+        self.defaulted.load(Ordering::Relaxed) == stamp
     }
+
+    /// Remembers that the object has all defaults of the schema with this stamp.
+    pub fn mark_defaults_of(&self, stamp: u64) {
+        self.defaulted.store(stamp, Ordering::Relaxed);
+    }
+
+    /// The fields of the object as JSON text without the outer braces and without `apiVersion` and `kind` (lists of
+    /// built-in kinds leave those out), encoded once.
+    pub fn fragment(&self) -> Bytes {
+        self.fragment.get_or_init(|| fragment(&self.value)).clone()
+    }
+}
+
+/// See [`Stored::fragment`].
+pub fn fragment(value: &Value) -> Bytes {
+    let mut out = Vec::new();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        if key == "apiVersion" || key == "kind" {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        // writing into memory cannot fail, and values made of JSON can be written as JSON
+        if serde_json::to_writer(&mut out, key).is_ok() {
+            out.push(b':');
+            let _ = serde_json::to_writer(&mut out, value);
+        }
+    }
+    Bytes::from(out)
 }
 
 // === impl Store ===
@@ -242,21 +282,34 @@ impl Store {
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
             return Err(WriteError::Exists);
         }
-        self.write(&mut inner, table, key, Some(value))
+        self.write(&mut inner, table, key, Write::Put(value))
     }
 
     /// Replaces the object that is at revision `expected`.
     pub fn update(&self, table: &Arc<str>, key: Key, expected: u64, value: Value) -> Result<Arc<Stored>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
-        self.write(&mut inner, table, key, Some(value))
+        self.write(&mut inner, table, key, Write::Put(value))
     }
 
     /// Removes the object that is at revision `expected`; its last state is returned.
     pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<Stored>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
-        self.write(&mut inner, table, key, None)
+        self.write(&mut inner, table, key, Write::Remove(None))
+    }
+
+    /// Removes the object that is at revision `expected`; watches see `last` as its last state.
+    pub fn delete_as(
+        &self,
+        table: &Arc<str>,
+        key: Key,
+        expected: u64,
+        last: Value,
+    ) -> Result<Arc<Stored>, WriteError> {
+        let mut inner = self.inner.lock();
+        inner.check(table, &key, expected)?;
+        self.write(&mut inner, table, key, Write::Remove(Some(last)))
     }
 
     /// Signals of a table's changes: the value is the table's last revision. Ends when the table is dropped.
@@ -296,15 +349,15 @@ impl Store {
         inner: &mut Inner,
         table: &Arc<str>,
         key: Key,
-        value: Option<Value>,
+        write: Write,
     ) -> Result<Arc<Stored>, WriteError> {
         let revision = inner.revision + 1;
         let before = inner.tables.get(table).and_then(|t| t.objects.get(&key)).cloned();
-        let deleted = value.is_none();
-        let after = match (value, &before) {
-            (Some(value), _) => Arc::new(Stored::new(value, revision)),
-            (None, Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
-            (None, None) => return Err(WriteError::Missing),
+        let deleted = matches!(write, Write::Remove(_));
+        let after = match (write, &before) {
+            (Write::Put(value) | Write::Remove(Some(value)), _) => Arc::new(Stored::new(value, revision)),
+            (Write::Remove(None), Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
+            (Write::Remove(None), None) => return Err(WriteError::Missing),
         };
         if let Some(journal) = &inner.journal {
             let stored = (!deleted).then_some(&*after);

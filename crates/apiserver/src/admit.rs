@@ -1,0 +1,159 @@
+//! Admission: webhooks of configuration objects, and hooks of this process.
+
+use serde_json::Value;
+
+use crate::{
+    admission::{AdmissionAnswer, AdmissionRequest},
+    kinds::Resource,
+    request::query::Query,
+    server::State,
+    status::ApiError,
+    strategy, webhook,
+};
+
+/// What is admitted, apart from the object.
+#[derive(Debug, Clone)]
+pub(crate) struct Review<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) resource: &'a Resource,
+    pub(crate) subresource: Option<&'a str>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) options: &'a Value,
+    pub(crate) user: &'a Value,
+    pub(crate) dry_run: bool,
+}
+
+// === impl Review ===
+
+impl Review<'_> {
+    fn webhook<'b>(&'b self, object: Option<&'b Value>) -> webhook::Review<'b> {
+        webhook::Review {
+            operation: self.operation,
+            resource: self.resource,
+            subresource: self.subresource,
+            namespace: self.namespace.as_deref(),
+            name: &self.name,
+            object,
+            old: self.old,
+            options: self.options,
+            user: self.user,
+            dry_run: self.dry_run,
+        }
+    }
+
+    fn request(&self, object: Option<&Value>) -> AdmissionRequest {
+        AdmissionRequest {
+            group: self.resource.group.clone(),
+            version: self.resource.version.clone(),
+            resource: self.resource.plural.clone(),
+            kind: self.resource.kind.clone(),
+            subresource: self.subresource.map(str::to_owned),
+            operation: self.operation,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            object: object.cloned(),
+            old: self.old.cloned(),
+            dry_run: self.dry_run,
+        }
+    }
+}
+
+/// Lets mutating admission change the object; afterwards it is complete again (defaults, no unknown fields).
+pub(crate) async fn mutate(
+    state: &State,
+    review: &Review<'_>,
+    value: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, ApiError> {
+    let mut current = match webhook::mutate(state, &review.webhook(Some(&value)), warnings).await? {
+        Some(changed) => changed,
+        None => value.clone(),
+    };
+    for hook in hooks(state, review.resource) {
+        let answer = hook.mutate(review.request(Some(&current))).await;
+        if let Some(changed) = take(answer, warnings)? {
+            current = changed;
+        }
+    }
+    if current != value {
+        match review.resource.custom() {
+            Some(custom) => custom.schema.prune_and_default(&mut current),
+            None => {
+                crate::schema::prune_builtin(review.resource, &mut current);
+                strategy::default(review.resource, &mut current);
+            }
+        }
+    }
+    Ok(current)
+}
+
+/// Lets mutating admission refuse a deletion.
+pub(crate) async fn mutate_deletion(
+    state: &State,
+    review: &Review<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    webhook::mutate(state, &review.webhook(None), warnings).await?;
+    Ok(())
+}
+
+/// Lets validating admission refuse.
+pub(crate) async fn validate(
+    state: &State,
+    review: &Review<'_>,
+    object: Option<&Value>,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    webhook::validate(state, &review.webhook(object), warnings).await?;
+    for hook in hooks(state, review.resource) {
+        let answer = hook.validate(review.request(object)).await;
+        take(answer, warnings)?;
+    }
+    Ok(())
+}
+
+/// `CreateOptions` and the like as reviews show them.
+pub(crate) fn options(mut options: Value, query: &Query, dry_run: bool) -> Value {
+    if dry_run {
+        options["dryRun"] = Value::from(vec!["All"]);
+    }
+    for name in ["fieldManager", "fieldValidation"] {
+        if let Some(value) = query.get(name).filter(|v| !v.is_empty()) {
+            options[name] = Value::from(value);
+        }
+    }
+    if query.flag("force") && options["kind"] == "PatchOptions" {
+        options["force"] = Value::Bool(true);
+    }
+    options
+}
+
+fn hooks(state: &State, resource: &Resource) -> Vec<std::sync::Arc<dyn crate::admission::Admission>> {
+    state
+        .admission
+        .read()
+        .iter()
+        .filter(|hook| hook.handles(&resource.group, &resource.plural))
+        .cloned()
+        .collect()
+}
+
+fn take(answer: AdmissionAnswer, warnings: &mut Vec<String>) -> Result<Option<Value>, ApiError> {
+    warnings.extend(answer.warnings);
+    match answer.refused {
+        None => Ok(answer.object),
+        Some((code, message)) => Err(ApiError::new(
+            code,
+            match code {
+                400 => "BadRequest",
+                403 => "Forbidden",
+                409 => "Conflict",
+                422 => "Invalid",
+                _ => "",
+            },
+            message,
+        )),
+    }
+}

@@ -1,0 +1,38 @@
+//! What every server has from the start: the default namespaces.
+
+use serde_json::json;
+
+use crate::{
+    clock,
+    server::State,
+    store::Key,
+};
+
+/// Namespaces that exist and cannot be deleted.
+pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// Creates what is missing.
+pub(crate) fn fill(state: &State) {
+    let Some(namespaces) = state.registry.find("", "v1", "namespaces") else {
+        return;
+    };
+    for name in NAMESPACES {
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": name,
+                "uid": uuid::Uuid::new_v4().to_string(),
+                "creationTimestamp": clock::now(),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        // an error means that it exists
+        let _ = state.store.create(&namespaces.table, Key::new("", name), namespace);
+    }
+    for resource in state.registry.tables() {
+        state.store.create_table(&resource.table);
+    }
+}

@@ -1,0 +1,206 @@
+//! The forms of an object: as stored, and as the version of a request shows it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::{
+    kinds::{Conversion, Origin, Resource, views},
+    server::State,
+    status::ApiError,
+    store::{Stored, fragment},
+    webhook,
+};
+
+/// An object in the version of a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Shown {
+    /// Exactly as stored.
+    Stored(Arc<Stored>),
+    /// Converted, or not stored at all.
+    Other(Arc<Value>),
+}
+
+// === impl Shown ===
+
+impl Shown {
+    pub(crate) fn new(value: Value) -> Self {
+        Self::Other(Arc::new(value))
+    }
+
+    pub(crate) fn value(&self) -> &Value {
+        match self {
+            Self::Stored(stored) => &stored.value,
+            Self::Other(value) => value,
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Stored(stored) => stored.value.clone(),
+            Self::Other(value) => Arc::unwrap_or_clone(value),
+        }
+    }
+
+    fn fragment(&self) -> Bytes {
+        match self {
+            Self::Stored(stored) => stored.fragment(),
+            Self::Other(value) => fragment(value),
+        }
+    }
+
+    /// Appends the object as JSON, with kind and apiVersion.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let value = self.value();
+        let kind = value["kind"].as_str().unwrap_or_default();
+        let api_version = value["apiVersion"].as_str().unwrap_or_default();
+        out.extend_from_slice(b"{\"kind\":");
+        // names are strings, and strings can be written
+        let _ = serde_json::to_writer(&mut *out, kind);
+        out.extend_from_slice(b",\"apiVersion\":");
+        let _ = serde_json::to_writer(&mut *out, api_version);
+        let fragment = self.fragment();
+        if !fragment.is_empty() {
+            out.push(b',');
+            out.extend_from_slice(&fragment);
+        }
+        out.push(b'}');
+    }
+
+    /// Appends the object as JSON without kind and apiVersion.
+    pub(crate) fn write_bare(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        out.extend_from_slice(&self.fragment());
+        out.push(b'}');
+    }
+}
+
+/// Stored objects in the version of `resource`.
+pub(crate) async fn show_all(
+    state: &State,
+    resource: &Resource,
+    stored: Vec<Arc<Stored>>,
+) -> Result<Vec<Shown>, ApiError> {
+    let Origin::Custom(custom) = &resource.origin else {
+        return Ok(stored.into_iter().map(|s| show_built_in(resource, s)).collect());
+    };
+    let api_version = resource.api_version();
+    let mut shown: Vec<Shown> = stored.into_iter().map(Shown::Stored).collect();
+    let other: Vec<usize> = shown
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| s.value()["apiVersion"] != api_version.as_str())
+        .map(|(index, _)| index)
+        .collect();
+    if !other.is_empty() {
+        let values = other.iter().map(|index| shown[*index].value().clone()).collect();
+        let converted = convert_custom(state, resource, values, &api_version).await?;
+        for (index, value) in other.into_iter().zip(converted) {
+            shown[index] = Shown::new(value);
+        }
+    }
+    for entry in &mut shown {
+        let Shown::Stored(stored) = entry else { continue };
+        // defaults added to the schema since the object was written appear on reading
+        if !stored.has_defaults_of(custom.stamp) {
+            let mut value = stored.value.clone();
+            custom.schema.prune_and_default(&mut value);
+            if value == stored.value {
+                stored.mark_defaults_of(custom.stamp);
+            } else {
+                *entry = Shown::new(value);
+            }
+        }
+    }
+    Ok(shown)
+}
+
+/// One stored object in the version of `resource`.
+pub(crate) async fn show(state: &State, resource: &Resource, stored: Arc<Stored>) -> Result<Shown, ApiError> {
+    let mut shown = show_all(state, resource, vec![stored]).await?;
+    shown
+        .pop()
+        .ok_or_else(|| ApiError::internal("a conversion lost its object"))
+}
+
+/// An object of a request in its storage version.
+pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value) -> Result<Value, ApiError> {
+    match &resource.origin {
+        Origin::BuiltIn(_) => Ok(views::to_hub(resource, value)),
+        Origin::Custom(custom) => {
+            if value["apiVersion"] == custom.stored.api_version.as_str() {
+                return Ok(value);
+            }
+            let target = custom.stored.api_version.clone();
+            let mut converted = convert_custom(state, resource, vec![value], &target).await?;
+            let mut value = converted
+                .pop()
+                .ok_or_else(|| ApiError::internal("a conversion lost its object"))?;
+            if let Some(stored) = state
+                .registry
+                .find_kind(&target, &resource.kind)
+                .as_ref()
+                .and_then(|r| r.custom())
+            {
+                stored.schema.prune_and_default(&mut value);
+            }
+            Ok(value)
+        }
+    }
+}
+
+fn show_built_in(resource: &Resource, stored: Arc<Stored>) -> Shown {
+    if views::is_hub(resource) {
+        Shown::Stored(stored)
+    } else {
+        Shown::new(views::from_hub(resource, &stored.value))
+    }
+}
+
+/// Converts custom objects, which may be of different versions, to `target`.
+pub(crate) async fn convert_custom(
+    state: &State,
+    resource: &Resource,
+    mut values: Vec<Value>,
+    target: &str,
+) -> Result<Vec<Value>, ApiError> {
+    let Some(custom) = resource.custom() else {
+        return Ok(values);
+    };
+    match &custom.conversion {
+        Conversion::None => {
+            for value in &mut values {
+                value["apiVersion"] = Value::from(target);
+            }
+        }
+        Conversion::Webhook(config) => {
+            values = webhook::convert(state, custom, config, values, target).await?;
+        }
+    }
+    if let Some(to) = state.registry.find_kind(target, &resource.kind)
+        && let Some(custom) = to.custom()
+    {
+        for value in &mut values {
+            custom.schema.prune_and_default(value);
+        }
+    }
+    Ok(values)
+}
+
+/// Refuses new objects of a definition that is going.
+pub(crate) fn refuse_if_terminating(state: &State, resource: &Resource, name: &str) -> Result<(), ApiError> {
+    let Some(custom) = resource.custom() else { return Ok(()) };
+    let key = crate::store::Key::new("", custom.crd_name.as_str());
+    let going = state
+        .store
+        .get("apiextensions.k8s.io/customresourcedefinitions", &key)
+        .is_some_and(|crd| crd.value["metadata"]["deletionTimestamp"].is_string());
+    if going {
+        return Err(ApiError::forbidden(
+            resource.about(name),
+            "create not allowed while custom resource definition is terminating",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! A `kube::Client` that talks to the server without a socket.
+
+use std::{convert::Infallible, sync::Arc};
+
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use hyper::upgrade::OnUpgrade;
+
+use crate::{
+    answer::{self, Answer},
+    request::{Request, User, accept::Accept, query::Query},
+    router,
+    server::{ApiServer, State},
+    status::ApiError,
+};
+
+/// Largest body that is read, in bytes; the reference's limit.
+pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// A client of this process with all rights, whose namespace is `namespace`. Must be called in a tokio runtime.
+    pub fn client(&self, namespace: &str) -> kube::Client {
+        let state = Arc::clone(&self.state);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let state = Arc::clone(&state);
+            async move { Ok::<_, Infallible>(serve(&state, request, User::administrator()).await) }
+        });
+        kube::Client::new(service, namespace)
+    }
+}
+
+/// Reads a request's body and answers it.
+pub(crate) async fn serve<B>(state: &Arc<State>, mut request: http::Request<B>, user: User) -> Answer
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let upgrade: Option<OnUpgrade> = request
+        .headers()
+        .contains_key(http::header::UPGRADE)
+        .then(|| hyper::upgrade::on(&mut request));
+    let (parts, body) = request.into_parts();
+    let accept = Accept::parse(&header(&parts.headers, "accept"));
+    let body = match http_body_util::Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) => {
+            let refusal = if error.is::<http_body_util::LengthLimitError>() {
+                too_large()
+            } else {
+                ApiError::bad_request(format!("the body of the request could not be read: {error}"))
+            };
+            return answer::refusal(&refusal, accept.refusal());
+        }
+    };
+    let request = Request {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query: Query::parse(parts.uri.query().unwrap_or_default()),
+        accept,
+        headers: parts.headers,
+        body,
+        user,
+        upgrade,
+    };
+    router::handle(state, request).await
+}
+
+fn header(headers: &HeaderMap, name: &str) -> String {
+    // several lines of one header are one list
+    let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).collect();
+    lines.join(",")
+}
+
+/// The refusal of a body that is too large.
+pub(crate) fn too_large() -> ApiError {
+    let mut error = ApiError::new(
+        413,
+        "RequestEntityTooLarge",
+        format!("Request entity too large: limit is {BODY_LIMIT}"),
+    );
+    error.details = Some(serde_json::Map::new());
+    error
+}
+

@@ -1,0 +1,148 @@
+//! Serving over a socket, with or without TLS.
+
+use std::{io, sync::Arc, time::Duration};
+
+use http::header;
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::Semaphore,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::client::serve;
+use crate::{
+    answer::{self, Answer},
+    request::{User, accept::Accept},
+    server::{ApiServer, State},
+    status::ApiError,
+};
+
+/// How long a client may take to send the head of a request or to shake hands.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long open requests may go on after the end was announced.
+const GRACE: Duration = Duration::from_secs(5);
+/// Connections at once: far more than one machine's clients open, far less than its descriptors.
+const CONNECTIONS: usize = 4096;
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// Serves the listener until `shutdown`; then lets open requests end, watches not.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        shutdown: CancellationToken,
+    ) -> io::Result<()> {
+        let acceptor = tls.map(TlsAcceptor::from);
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let permit = tokio::select! {
+                () = shutdown.cancelled() => break,
+                permit = Arc::clone(&room).acquire_owned() => permit.map_err(io::Error::other)?,
+            };
+            let accepted = tokio::select! {
+                () = shutdown.cancelled() => break,
+                accepted = listener.accept() => accepted,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // out of descriptors, or a client that left at once: neither ends the server
+                    tracing::debug!(%error, "Cannot accept a connection.");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+            // small answers must not wait for more
+            let _ = stream.set_nodelay(true);
+            let state = Arc::clone(&self.state);
+            let acceptor = acceptor.clone();
+            let watcher = graceful.watcher();
+            let ending = shutdown.clone();
+            connections.spawn(async move {
+                let _permit = permit;
+                let connection = async {
+                    match acceptor {
+                        None => connection(state, stream, watcher).await,
+                        Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+                            Ok(Ok(stream)) => connection(state, stream, watcher).await,
+                            Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
+                            Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
+                        },
+                    }
+                };
+                tokio::select! {
+                    () = connection => {}
+                    () = async { ending.cancelled().await; tokio::time::sleep(GRACE).await } => {}
+                }
+            });
+        }
+        drop(listener);
+        // watches would go on for ever: a moment is enough for everything else
+        let _ = tokio::time::timeout(Duration::from_millis(500), graceful.shutdown()).await;
+        connections.shutdown().await;
+        Ok(())
+    }
+}
+
+async fn connection<S>(state: Arc<State>, stream: S, watcher: hyper_util::server::graceful::Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, std::convert::Infallible>(authenticated(&state, request).await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(1000)
+        .keep_alive_interval(PATIENCE);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "A connection ended.");
+    }
+}
+
+async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> Answer {
+    if let Some(expected) = &state.options.token {
+        let given = request
+            .headers()
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.strip_prefix("Bearer "));
+        let open = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz" | "/version");
+        if !open && !given.is_some_and(|given| same(given.trim().as_bytes(), expected.as_bytes())) {
+            let accept = request
+                .headers()
+                .get(header::ACCEPT)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default();
+            let error = ApiError::new(401, "Unauthorized", "Unauthorized");
+            return answer::refusal(&error, Accept::parse(accept).refusal());
+        }
+    }
+    serve(state, request, User::administrator()).await
+}
+
+/// Compares without telling by its time where the difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y)) == 0
+}

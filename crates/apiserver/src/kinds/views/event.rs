@@ -1,0 +1,44 @@
+//! Events of core/v1 (stored) and of events.k8s.io/v1.
+
+use serde_json::{Value, json};
+
+use super::rename;
+
+/// Field names, core first.
+const FIELDS: &[(&str, &str)] = &[
+    ("metadata", "metadata"),
+    ("eventTime", "eventTime"),
+    ("series", "series"),
+    ("action", "action"),
+    ("reason", "reason"),
+    ("type", "type"),
+    ("related", "related"),
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+
+pub(super) fn from_core(stored: &Value) -> Value {
+    let mut event = json!({"kind": "Event", "apiVersion": "events.k8s.io/v1"});
+    rename(stored, &mut event, FIELDS);
+    // core always writes these two, the newer form only when they say something
+    if let Some(fields) = event.as_object_mut() {
+        fields.retain(|name, value| {
+            !(matches!(name.as_str(), "reportingController" | "reportingInstance") && value == "")
+        });
+        fields.entry("eventTime").or_insert(Value::Null);
+    }
+    event
+}
+
+pub(super) fn to_core(event: &Value) -> Value {
+    let back: Vec<(&str, &str)> = FIELDS.iter().map(|(core, new)| (*new, *core)).collect();
+    let mut core = json!({"kind": "Event", "apiVersion": "v1"});
+    rename(event, &mut core, &back);
+    core
+}

@@ -1,0 +1,48 @@
+//! Built-in kinds that are served in more than one version: one is stored (the hub), the others are views of it.
+
+mod event;
+mod hpa;
+
+use serde_json::Value;
+
+use super::Resource;
+
+/// Whether objects of this resource are stored as they are.
+pub(crate) fn is_hub(resource: &Resource) -> bool {
+    !matches!(
+        (resource.group.as_str(), resource.version.as_str(), resource.plural.as_str()),
+        ("events.k8s.io", "v1", "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
+    )
+}
+
+/// The stored object as this resource shows it.
+pub(crate) fn from_hub(resource: &Resource, stored: &Value) -> Value {
+    match resource.group.as_str() {
+        "events.k8s.io" => event::from_core(stored),
+        "autoscaling" if resource.version == "v1" => hpa::from_v2(stored),
+        _ => stored.clone(),
+    }
+}
+
+/// An object of this resource as it is stored.
+pub(crate) fn to_hub(resource: &Resource, value: Value) -> Value {
+    if is_hub(resource) {
+        return value;
+    }
+    match resource.group.as_str() {
+        "events.k8s.io" => event::to_core(&value),
+        "autoscaling" => hpa::to_v2(&value),
+        _ => value,
+    }
+}
+
+/// Copies fields under other names, those that are there.
+fn rename(from: &Value, to: &mut Value, names: &[(&str, &str)]) {
+    for (old, new) in names {
+        if let Some(value) = from.get(*old)
+            && !value.is_null()
+        {
+            to[*new] = value.clone();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Garbage collection: objects whose owners are gone go, too.
+//!
+//! Every object is looked at through two indexes that are kept by reading the changes of all tables: which uids exist,
+//! and who names which uid as an owner. There is no queue that could lose something: what could not be done is done on
+//! the next pass.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    kinds::Resource,
+    server::State,
+    store::{Key, Stored},
+    verbs::{internal, update::edit_stored},
+};
+
+/// How often the store's revision is compared; a pass is made only when it moved.
+const PERIOD: Duration = Duration::from_millis(100);
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// Runs until `shutdown`.
+pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
+    let mut seen = 0;
+    // an owner may be created just after its dependent in the same breath: absent owners must be absent twice
+    let mut suspects: HashSet<String> = HashSet::new();
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+        let revision = state.store.revision();
+        if revision == seen && suspects.is_empty() {
+            continue;
+        }
+        seen = revision;
+        suspects = pass(state, &suspects).await;
+    }
+}
+
+struct Seen {
+    resource: Arc<Resource>,
+    stored: Arc<Stored>,
+}
+
+/// Looks at everything once; the uids of objects whose owners are missing, for the next pass to act on.
+async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String> {
+    let mut owned: Vec<Seen> = Vec::new();
+    let mut finishing: Vec<Seen> = Vec::new();
+    let mut alive: HashMap<String, bool> = HashMap::new();
+    for resource in state.registry.tables() {
+        for (_, stored) in state.store.list(&resource.table, None).objects {
+            let metadata = &stored.value["metadata"];
+            let deleting = metadata["deletionTimestamp"].is_string();
+            let holds = |name: &str| has_finalizer(&stored.value, name);
+            let foreground = deleting && holds(FOREGROUND);
+            if let Some(uid) = metadata["uid"].as_str() {
+                alive.insert(uid.to_owned(), foreground);
+            }
+            let seen = |stored: Arc<Stored>| Seen {
+                resource: Arc::clone(&resource),
+                stored,
+            };
+            if metadata["ownerReferences"].as_array().is_some_and(|o| !o.is_empty()) {
+                owned.push(seen(Arc::clone(&stored)));
+            }
+            if foreground || (deleting && holds(ORPHAN)) {
+                finishing.push(seen(stored));
+            }
+        }
+    }
+    let mut next = HashSet::new();
+    let mut blocked: HashSet<String> = HashSet::new();
+    let orphaning: HashSet<&str> = finishing
+        .iter()
+        .filter(|s| has_finalizer(&s.stored.value, ORPHAN))
+        .filter_map(|s| s.stored.value["metadata"]["uid"].as_str())
+        .collect();
+    for seen in &owned {
+        judge(state, seen, &alive, &orphaning, suspects, &mut next, &mut blocked).await;
+    }
+    for seen in &finishing {
+        let uid = seen.stored.value["metadata"]["uid"].as_str().unwrap_or_default();
+        let finalizer = if has_finalizer(&seen.stored.value, ORPHAN) { ORPHAN } else { FOREGROUND };
+        if finalizer == FOREGROUND && blocked.contains(uid) {
+            continue;
+        }
+        drop_finalizer(state, seen, finalizer);
+    }
+    next
+}
+
+/// Decides about one object with owners.
+async fn judge(
+    state: &Arc<State>,
+    seen: &Seen,
+    alive: &HashMap<String, bool>,
+    orphaning: &HashSet<&str>,
+    suspects: &HashSet<String>,
+    next: &mut HashSet<String>,
+    blocked: &mut HashSet<String>,
+) {
+    let value = &seen.stored.value;
+    let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
+    let owners: Vec<(&str, bool)> = value["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|o| Some((o["uid"].as_str()?, o["blockOwnerDeletion"] == true)))
+        .collect();
+    if owners.iter().any(|(owner, _)| orphaning.contains(owner)) {
+        let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
+            if let Some(list) = value["metadata"]["ownerReferences"].as_array_mut() {
+                list.retain(|o| !o["uid"].as_str().is_some_and(|u| orphaning.contains(u)));
+            }
+            if value["metadata"]["ownerReferences"].as_array().is_some_and(Vec::is_empty)
+                && let Some(metadata) = value["metadata"].as_object_mut()
+            {
+                metadata.remove("ownerReferences");
+            }
+        });
+        if let Err(error) = edited {
+            tracing::debug!(%error, "Cannot orphan an object.");
+        }
+        return;
+    }
+    let solid = owners.iter().any(|(owner, _)| alive.get(*owner) == Some(&false));
+    let waiting: Vec<&str> = owners
+        .iter()
+        .filter(|(owner, _)| alive.get(*owner) == Some(&true))
+        .map(|(owner, _)| *owner)
+        .collect();
+    if solid {
+        return;
+    }
+    for (owner, block) in &owners {
+        if *block && waiting.contains(owner) {
+            blocked.insert((*owner).to_owned());
+        }
+    }
+    if value["metadata"]["deletionTimestamp"].is_string() {
+        return;
+    }
+    if waiting.is_empty() && !suspects.contains(uid) {
+        next.insert(uid.to_owned());
+        return;
+    }
+    // every owner is gone, or waits for this object to go first
+    if let Err(error) = internal::delete(state, &seen.resource, &seen.stored).await {
+        tracing::debug!(%error, "Cannot collect an object.");
+        next.insert(uid.to_owned());
+    }
+}
+
+fn has_finalizer(value: &Value, name: &str) -> bool {
+    value["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|f| f.iter().any(|f| f == name))
+}
+
+fn drop_finalizer(state: &Arc<State>, seen: &Seen, finalizer: &str) {
+    let before = seen.stored.value.clone();
+    let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
+        let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|f| f != finalizer);
+        if finalizers.is_empty() {
+            if let Some(metadata) = value["metadata"].as_object_mut() {
+                metadata.remove("finalizers");
+            }
+        } else {
+            value["metadata"]["finalizers"] = Value::Array(finalizers);
+        }
+    });
+    if edited.is_ok() && state.store.get(&seen.resource.table, &Key::of(&before)).is_none() {
+        crate::strategy::after_write(state, &seen.resource, Some(&before), None);
+    }
+}

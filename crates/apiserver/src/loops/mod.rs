@@ -1,0 +1,45 @@
+//! What controllers of a cluster do and a plain API server does not: garbage collection, and emptying namespaces.
+
+mod gc;
+mod namespaces;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::ApiServer;
+
+/// Which loops run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loops {
+    /// Delete dependents of deleted owners; finish foreground and orphan deletions.
+    pub garbage: bool,
+    /// Empty namespaces that are being deleted, then let them go.
+    pub namespaces: bool,
+}
+
+impl Default for Loops {
+    fn default() -> Self {
+        Self {
+            garbage: true,
+            namespaces: true,
+        }
+    }
+}
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// Runs the loops until `shutdown`.
+    pub async fn run_loops(&self, loops: Loops, shutdown: CancellationToken) {
+        let garbage = async {
+            if loops.garbage {
+                gc::run(&self.state, &shutdown).await;
+            }
+        };
+        let namespaces = async {
+            if loops.namespaces {
+                namespaces::run(&self.state, &shutdown).await;
+            }
+        };
+        tokio::join!(garbage, namespaces);
+    }
+}

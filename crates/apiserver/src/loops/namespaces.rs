@@ -1,0 +1,81 @@
+//! Emptying namespaces that are being deleted.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    server::State,
+    store::Stored,
+    verbs::{internal, update::edit_stored},
+};
+
+/// How often namespaces are looked at while something in them has finalizers or is stopping.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Runs until `shutdown`.
+pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
+    let Some(resource) = state.registry.find("", "v1", "namespaces") else {
+        return;
+    };
+    let mut changes = state.store.subscribe(&resource.table);
+    loop {
+        changes.borrow_and_update();
+        let mut waiting = false;
+        for (_, stored) in state.store.list(&resource.table, None).objects {
+            if stored.value["metadata"]["deletionTimestamp"].is_string() {
+                waiting |= !empty(state, &stored).await;
+            }
+        }
+        let again = async {
+            if waiting {
+                tokio::time::sleep(AGAIN).await;
+            } else {
+                std::future::pending().await
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            changed = changes.changed() => if changed.is_err() { return },
+            () = again => {}
+        }
+    }
+}
+
+/// Deletes what is in a namespace; once nothing is left, the namespace goes. Whether it is gone.
+async fn empty(state: &Arc<State>, namespace: &Arc<Stored>) -> bool {
+    let name = namespace.value["metadata"]["name"].as_str().unwrap_or_default();
+    let mut left = false;
+    for resource in state.registry.tables() {
+        if !resource.namespaced {
+            continue;
+        }
+        for (key, stored) in state.store.list(&resource.table, Some(name)).objects {
+            if stored.value["metadata"]["deletionTimestamp"].is_null()
+                && let Err(error) = internal::delete(state, &resource, &stored).await
+            {
+                tracing::debug!(%error, resource = %resource.qualified(), name = %key.name, "Cannot delete an object.");
+            }
+            left |= state.store.get(&resource.table, &key).is_some();
+        }
+    }
+    if left {
+        return false;
+    }
+    let Some(resource) = state.registry.find("", "v1", "namespaces") else {
+        return true;
+    };
+    edit_stored(state, &resource, namespace, |value| {
+        let mut finalizers = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|f| f != "kubernetes");
+        if finalizers.is_empty() {
+            if let Some(spec) = value["spec"].as_object_mut() {
+                spec.remove("finalizers");
+            }
+        } else {
+            value["spec"]["finalizers"] = Value::Array(finalizers);
+        }
+    })
+    .is_ok()
+}

@@ -1,0 +1,3 @@
+//! Connections into pods.
+
+pub(crate) mod forward;

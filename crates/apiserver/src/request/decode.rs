@@ -1,0 +1,101 @@
+//! Bodies: JSON and YAML into values, noticing duplicate fields on the way.
+
+use serde_json::Value;
+
+use crate::schema::duplicate_fields;
+
+/// A decoded document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    /// Paths that occur more than once (`spec.replicas`); the last value counts.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// JSON into a document; the error is worded as Go words it.
+pub(crate) fn json(bytes: &[u8]) -> Result<Document, String> {
+    let value = serde_json::from_slice(bytes).map_err(|error| go_text(bytes, &error))?;
+    Ok(Document {
+        value,
+        duplicates: duplicate_fields(bytes),
+    })
+}
+
+/// YAML (the first document) into a document.
+pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
+    if text.trim().is_empty() {
+        return Ok(Document {
+            value: Value::Null,
+            duplicates: Vec::new(),
+        });
+    }
+    let strict: Result<Value, _> = serde_saphyr::from_str(text);
+    if let Ok(value) = strict {
+        return Ok(Document {
+            value,
+            duplicates: Vec::new(),
+        });
+    }
+    let mut options = serde_saphyr::Options::default();
+    options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
+    match serde_saphyr::from_str_with_options::<Value>(text, options) {
+        Ok(value) => Ok(Document {
+            value,
+            duplicates: strict.err().map(|e| e.to_string()).into_iter().collect(),
+        }),
+        Err(error) => Err(format!("yaml: {error}")),
+    }
+}
+
+/// serde_json's complaint in the words of Go's encoding/json, as far as they correspond.
+fn go_text(bytes: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let mut offset = 0;
+    for (number, line) in bytes.split(|b| *b == b'\n').enumerate() {
+        if number + 1 == error.line() {
+            offset += error.column().saturating_sub(1);
+            break;
+        }
+        offset += line.len() + 1;
+    }
+    let text = error.to_string();
+    let Some(found) = bytes.get(offset).copied() else {
+        return text;
+    };
+    let place = if text.starts_with("trailing characters") {
+        "after top-level value"
+    } else if text.starts_with("key must be a string") {
+        "looking for beginning of object key string"
+    } else if text.starts_with("expected `:`") {
+        "after object key"
+    } else if text.contains("or `}`") {
+        "after object key:value pair"
+    } else if text.contains("or `]`") {
+        "after array element"
+    } else {
+        "looking for beginning of value"
+    };
+    format!("invalid character {:?} {place}", char::from(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicate_fields_are_named_and_the_last_one_counts() {
+        let document = json(br#"{"a":{"b":1,"b":2},"c":[{"d":1,"d":2}]}"#).unwrap();
+        assert_eq!(document.duplicates, ["a.b", "c[0].d"]);
+        assert_eq!(document.value["a"]["b"], 2);
+    }
+
+    #[test]
+    fn broken_json_is_described_as_go_does() {
+        assert_eq!(json(b"{bad").unwrap_err(), "invalid character 'b' looking for beginning of object key string");
+        assert_eq!(json(b"{\"a\":").unwrap_err(), "unexpected end of JSON input");
+        assert_eq!(json(b"{} t").unwrap_err(), "invalid character 't' after top-level value");
+    }
+}

@@ -1,0 +1,90 @@
+//! One request, taken apart: path, query, accepted media types, body.
+
+pub(crate) mod accept;
+pub(crate) mod decode;
+pub(crate) mod path;
+pub(crate) mod query;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use hyper::upgrade::OnUpgrade;
+use serde_json::{Value, json};
+
+use self::{accept::Accept, query::Query};
+
+/// Who sent a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) groups: Vec<String>,
+}
+
+// === impl User ===
+
+impl User {
+    /// The one who holds the token, or who is in this process.
+    pub(crate) fn administrator() -> Self {
+        Self {
+            name: "longboat:admin".to_owned(),
+            groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+        }
+    }
+
+    /// As `userInfo` of reviews.
+    pub(crate) fn info(&self) -> Value {
+        json!({"username": self.name, "groups": self.groups})
+    }
+}
+
+/// A request with its whole body.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) accept: Accept,
+    pub(crate) body: Bytes,
+    pub(crate) user: User,
+    /// Present when the transport can change protocol (port-forward).
+    pub(crate) upgrade: Option<OnUpgrade>,
+}
+
+// === impl Request ===
+
+impl Request {
+    /// A header as text, empty if it is missing or not text.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// The media type of the body without parameters, lower case.
+    pub(crate) fn content_type(&self) -> String {
+        let header = self.header("content-type");
+        header
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase()
+    }
+
+    /// `fieldManager`, or the first part of the user agent as the reference takes it.
+    pub(crate) fn field_manager(&self) -> String {
+        if let Some(manager) = self.query.get("fieldManager").filter(|m| !m.is_empty()) {
+            return manager.to_owned();
+        }
+        let agent = self.header("user-agent");
+        let prefix: String = agent
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(128)
+            .collect();
+        if prefix.is_empty() { "unknown".to_owned() } else { prefix }
+    }
+}

@@ -1,0 +1,95 @@
+//! Query parameters.
+
+use url::form_urlencoded;
+
+use crate::status::{ApiError, About, Cause};
+use serde_json::Value;
+
+/// Decoded parameters in their order; the first of several with one name counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+// === impl Query ===
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// Go's reading of a boolean parameter: present and not `false` or `0`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|v| v != "false" && v != "0")
+    }
+
+    /// A whole number, refused as the reference refuses it.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        match self.get(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+            }),
+        }
+    }
+
+    /// `dryRun`; anything but `All` is refused for options of `kind`.
+    pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
+        let given: Vec<&str> = self.all("dryRun").filter(|v| !v.is_empty()).collect();
+        check_dry_run(&given, kind)
+    }
+}
+
+/// Whether the list of dry-run directives asks for a dry run.
+pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError> {
+    if given.iter().all(|v| *v == "All") {
+        return Ok(!given.is_empty());
+    }
+    let shown = Value::from(given.to_vec());
+    Err(ApiError::invalid(
+        About {
+            group: "meta.k8s.io",
+            kind,
+            name: "",
+        },
+        &[Cause::unsupported("dryRun", &shown, &["All"])],
+    ))
+}
+
+/// How unknown and duplicate fields are met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+// === impl FieldValidation ===
+
+impl FieldValidation {
+    pub(crate) fn of(query: &Query, kind: &str) -> Result<Self, ApiError> {
+        match query.get("fieldValidation") {
+            None | Some("" | "Warn") => Ok(Self::Warn),
+            Some("Ignore") => Ok(Self::Ignore),
+            Some("Strict") => Ok(Self::Strict),
+            Some(other) => Err(ApiError::invalid(
+                About {
+                    group: "meta.k8s.io",
+                    kind,
+                    name: "",
+                },
+                &[Cause::unsupported(
+                    "fieldValidation",
+                    &Value::from(other),
+                    &["", "Ignore", "Strict", "Warn"],
+                )],
+            )),
+        }
+    }
+}

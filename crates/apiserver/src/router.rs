@@ -1,0 +1,395 @@
+//! From a request to its answer.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, header};
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{self, Answer},
+    discovery, metrics, pods,
+    kinds::{Resource, builtin::Verbs},
+    request::{
+        Request,
+        accept::{Encoding, Shape},
+        path::{ResourcePath, segments},
+    },
+    respond,
+    schema,
+    server::State,
+    status::ApiError,
+    verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
+};
+
+/// Answers a request. Nothing in here panics on bad input, and whatever goes wrong is a Status.
+pub(crate) async fn handle(state: &Arc<State>, request: Request) -> Answer {
+    let is_head = request.method == Method::HEAD;
+    let mut warnings = Vec::new();
+    let mut answer = match route(state, &request, &mut warnings).await {
+        Ok(answer) => answer,
+        Err(error) => answer::refusal(&error, request.accept.refusal()),
+    };
+    answer::warn(&mut answer, &warnings);
+    if is_head {
+        *answer.body_mut() = answer::full(Vec::new());
+    }
+    answer
+}
+
+async fn route(state: &Arc<State>, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, ApiError> {
+    let path = request.path.as_str();
+    if path.starts_with("//") {
+        return Ok(answer::no_such_page());
+    }
+    let parts = segments(path);
+    let words: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => document(request, &root(state)),
+        ["version"] => document(request, &version()),
+        ["healthz" | "livez" | "readyz", ..] => Ok(health(request, &words)),
+        ["metrics"] => Ok(answer::bytes(
+            200,
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+            metrics::text(state),
+        )),
+        ["openapi", "v3", ..] => Ok(openapi(state, request, &parts[2..])),
+        ["openapi", "v2"] => openapi_v2(request),
+        ["api"] => discover(state, request, true),
+        ["apis"] => discover(state, request, false),
+        ["apis", group] => match discovery::group(&state.registry, group) {
+            Some(found) => only_get(request, || document(request, &found)),
+            None => Ok(answer::no_such_page()),
+        },
+        ["api", version] => group_version(state, request, "", version),
+        ["apis", group, version] => group_version(state, request, group, version),
+        ["api", ..] => resource(state, request, "", &parts[1..], warnings).await,
+        ["apis", group, ..] => {
+            let group = (*group).to_owned();
+            resource(state, request, &group, &parts[2..], warnings).await
+        }
+        _ => Ok(answer::no_such_page()),
+    }
+}
+
+fn only_get(request: &Request, then: impl FnOnce() -> Result<Answer, ApiError>) -> Result<Answer, ApiError> {
+    if request.method == Method::GET {
+        then()
+    } else {
+        Err(ApiError::method_not_allowed())
+    }
+}
+
+fn document(request: &Request, value: &Value) -> Result<Answer, ApiError> {
+    let form = request.accept.discovery(respond::pretty(request))?;
+    Ok(answer::value(200, value, form.encoding))
+}
+
+fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiError> {
+    only_get(request, || {
+        let form = request.accept.discovery(respond::pretty(request))?;
+        if !matches!(form.shape, Shape::Discovery(_)) {
+            let value = if core {
+                discovery::core_versions()
+            } else {
+                discovery::groups(&state.registry)
+            };
+            return Ok(answer::value(200, &value, form.encoding));
+        }
+        let tag = format!("\"{:X}-{}\"", state.registry.generation(), u8::from(core));
+        if request.header("if-none-match") == tag {
+            return Ok(answer::bytes(304, "", Vec::new()));
+        }
+        let mut answer = answer::value(200, &discovery::aggregated(&state.registry, core), Encoding::Json);
+        let headers = answer.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
+        );
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            headers.insert(header::ETAG, tag);
+        }
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        Ok(answer)
+    })
+}
+
+fn group_version(state: &State, request: &Request, group: &str, version: &str) -> Result<Answer, ApiError> {
+    match discovery::resources(&state.registry, group, version) {
+        Some(found) => only_get(request, || document(request, &found)),
+        None if discovery::group(&state.registry, group).is_some() => Err(ApiError::no_such_resource()),
+        None => Ok(answer::no_such_page()),
+    }
+}
+
+fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
+    if rest.is_empty() {
+        let index = schema::openapi_index(&state.registry).to_string();
+        let tag = format!("\"{:X}\"", state.registry.generation());
+        if request.header("if-none-match") == tag {
+            return answer::bytes(304, "text/plain; charset=utf-8", Vec::new());
+        }
+        let mut answer = answer::bytes(200, "text/plain; charset=utf-8", index);
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            answer.headers_mut().insert(header::ETAG, tag);
+        }
+        return answer;
+    }
+    match schema::openapi_bytes(&state.registry, &rest.join("/")) {
+        None => answer::no_such_page(),
+        Some((hash, bytes)) => {
+            let tag = format!("\"{hash}\"");
+            if request.header("if-none-match") == tag {
+                return answer::bytes(304, "application/json", Vec::new());
+            }
+            let mut answer = answer::bytes(200, "application/json", bytes);
+            if let Ok(tag) = HeaderValue::from_str(&tag) {
+                answer.headers_mut().insert(header::ETAG, tag);
+            }
+            answer
+        }
+    }
+}
+
+/// Clients that know v3 need none of this; the others are told that nothing is described.
+fn openapi_v2(request: &Request) -> Result<Answer, ApiError> {
+    let form = request.accept.discovery(false)?;
+    let empty = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": VERSION}, "paths": {}, "definitions": {}});
+    Ok(answer::value(200, &empty, form.encoding))
+}
+
+/// The release whose behaviour is served.
+const VERSION: &str = "v1.34.4";
+
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "34",
+        "emulationMajor": "1",
+        "emulationMinor": "34",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "33",
+        "gitVersion": format!("{VERSION}+longboat"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("linux/{}", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }),
+    })
+}
+
+fn root(state: &State) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
+    for (group, versions) in state.registry.groups() {
+        if group.is_empty() {
+            continue;
+        }
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.keys().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.sort();
+    json!({"paths": paths})
+}
+
+fn health(request: &Request, words: &[&str]) -> Answer {
+    let verbose = request.query.get("verbose").is_some();
+    let text = if verbose {
+        format!("[+]ping ok\n{} check passed\n", words[0])
+    } else {
+        "ok".to_owned()
+    };
+    answer::bytes(200, "text/plain; charset=utf-8", text)
+}
+
+async fn resource(
+    state: &Arc<State>,
+    request: &Request,
+    group: &str,
+    parts: &[String],
+    warnings: &mut Vec<String>,
+) -> Result<Answer, ApiError> {
+    let known = discovery::group(&state.registry, group).is_some();
+    if !known {
+        return Ok(answer::no_such_page());
+    }
+    let Some(path) = ResourcePath::parse(group, parts) else {
+        return Err(ApiError::no_such_resource());
+    };
+    let Some(resource) = state.registry.find(&path.group, &path.version, &path.plural) else {
+        let custom_only = state
+            .registry
+            .groups()
+            .get(group)
+            .and_then(|versions| versions.get(&path.version))
+            .is_some_and(|resources| resources.iter().all(|r| r.custom().is_some()));
+        return if custom_only {
+            Ok(answer::no_such_page())
+        } else {
+            Err(ApiError::no_such_resource())
+        };
+    };
+    let custom = resource.custom().cloned();
+    if path.namespace.is_some() && !resource.namespaced {
+        return if custom.is_some() {
+            Ok(answer::no_such_page())
+        } else {
+            Err(ApiError::no_such_resource())
+        };
+    }
+    let across = resource.namespaced && path.namespace.is_none();
+    if across && custom.is_some() && (path.name.is_some() || request.method == Method::POST) {
+        return Ok(answer::no_such_page());
+    }
+    if across && path.name.is_some() {
+        return Err(ApiError::no_such_resource());
+    }
+    let mut call = Call {
+        state,
+        request,
+        resource,
+        path,
+        warnings: custom
+            .as_ref()
+            .and_then(|c| c.deprecation.clone())
+            .into_iter()
+            .collect(),
+    };
+    let result = if custom.is_some() {
+        custom_verb(&mut call).await
+    } else {
+        verb(&mut call).await
+    };
+    warnings.append(&mut call.warnings);
+    result
+}
+
+/// Whether this GET is a watch.
+fn is_watch(request: &Request) -> bool {
+    request.query.flag("watch") && request.query.get("watch").is_some()
+}
+
+/// Built-in kinds: what does not exist is 404, what cannot be done 405.
+async fn verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let row = call.resource.built_in();
+    let verbs = row.map_or(Verbs::All, |r| r.verbs);
+    let method = call.request.method.clone();
+    if let Some(sub) = call.path.subresource().map(str::to_owned) {
+        let there = row.is_some_and(|r| r.subresources.contains(&sub.as_str()));
+        if !there || (call.path.rest.len() > 1 && sub != "proxy") {
+            return Err(ApiError::no_such_resource());
+        }
+        return subresource(call, &sub).await;
+    }
+    if verbs == Verbs::Review {
+        return match method {
+            Method::POST if call.path.name.is_none() => reviews::review(call),
+            _ => Err(ApiError::method_not_allowed()),
+        };
+    }
+    let writable = verbs != Verbs::ReadOnly;
+    let across = call.resource.namespaced && call.path.namespace.is_none();
+    match (method, call.path.name.is_some()) {
+        (Method::GET, true) => read::get(call).await,
+        (Method::GET, false) if is_watch(call.request) => watch::open(call),
+        (Method::GET, false) => read::list(call).await,
+        (Method::POST, false) if writable && !across => create::create(call).await,
+        (Method::PUT, true) if writable => update::replace(call, None).await,
+        (Method::PATCH, true) if writable => update::patch(call, None).await,
+        (Method::DELETE, true) if writable => delete::delete(call).await,
+        (Method::DELETE, false) if verbs == Verbs::All && !across => delete::collection(call).await,
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+async fn subresource(call: &mut Call<'_>, sub: &str) -> Result<Answer, ApiError> {
+    let method = call.request.method.clone();
+    match (sub, method) {
+        ("status", Method::GET) => read::get(call).await,
+        ("status", Method::PUT) => update::replace(call, Some("status")).await,
+        ("status", Method::PATCH) => update::patch(call, Some("status")).await,
+        ("scale", Method::GET) => scale::get(call).await,
+        ("scale", Method::PUT) => scale::replace(call).await,
+        ("scale", Method::PATCH) => scale::patch(call).await,
+        ("finalize", Method::PUT) => update::replace(call, Some("finalize")).await,
+        ("ephemeralcontainers" | "resize", Method::GET) => read::get(call).await,
+        ("ephemeralcontainers", Method::PUT) => update::replace(call, Some("ephemeralcontainers")).await,
+        ("ephemeralcontainers", Method::PATCH) => update::patch(call, Some("ephemeralcontainers")).await,
+        ("resize", Method::PUT) => update::replace(call, Some("resize")).await,
+        ("resize", Method::PATCH) => update::patch(call, Some("resize")).await,
+        ("binding", Method::POST) => pod_verbs::bind(call).await,
+        ("eviction", Method::POST) => pod_verbs::evict(call).await,
+        ("log", Method::GET) => pod_verbs::log(call).await,
+        ("portforward", Method::GET | Method::POST) => pods::forward::open(call),
+        ("exec" | "attach", Method::GET | Method::POST) => {
+            let node = pod_verbs::connect(call)?;
+            pod_verbs::access(call, &node)?;
+            Err(ApiError::new(
+                501,
+                "NotImplemented",
+                format!("pods/{sub} is not served: containers here are processes of this machine"),
+            ))
+        }
+        ("token", Method::POST) => tokens::request(call),
+        ("proxy", _) => Err(proxy(call)),
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn proxy(call: &Call<'_>) -> ApiError {
+    let name = call.path.name.as_deref().unwrap_or_default();
+    let name = name.split(':').next().unwrap_or_default();
+    ApiError::not_found(call.resource.about(name))
+}
+
+/// Custom resources: one handler answers for all of them, so its refusals differ from those of built-in kinds.
+async fn custom_verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let method = call.request.method.clone();
+    let resource: Arc<Resource> = Arc::clone(&call.resource);
+    let unsupported = |verb: &str| {
+        let mut error = ApiError::new(
+            405,
+            "MethodNotAllowed",
+            format!("{verb} is not supported on resources of kind \"{}\"", resource.qualified()),
+        );
+        error.details = json!({"group": resource.group, "kind": resource.plural}).as_object().cloned();
+        error
+    };
+    let verb = match method {
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if call.path.name.is_some() => "delete",
+        Method::DELETE => "deletecollection",
+        _ => return Err(unsupported("")),
+    };
+    if let Some(sub) = call.path.subresource().map(str::to_owned) {
+        if call.path.rest.len() > 1 {
+            return Err(call.not_found());
+        }
+        return match (sub.as_str(), method) {
+            ("status", _) if !resource.has_status() => Err(call.not_found()),
+            ("scale", _) if !resource.has_scale() => Err(call.not_found()),
+            ("status", Method::GET) => read::get(call).await,
+            ("status", Method::PUT) => update::replace(call, Some("status")).await,
+            ("status", Method::PATCH) => update::patch(call, Some("status")).await,
+            ("scale", Method::GET) => scale::get(call).await,
+            ("scale", Method::PUT) => scale::replace(call).await,
+            ("scale", Method::PATCH) => scale::patch(call).await,
+            ("status" | "scale", _) => Err(unsupported(verb)),
+            _ => Err(call.not_found()),
+        };
+    }
+    match (method, call.path.name.is_some()) {
+        (Method::GET, true) => read::get(call).await,
+        (Method::GET, false) if is_watch(call.request) => watch::open(call),
+        (Method::GET, false) => read::list(call).await,
+        (Method::POST, _) => create::create(call).await,
+        (Method::PUT, _) => update::replace(call, None).await,
+        (Method::PATCH, true) => update::patch(call, None).await,
+        (Method::DELETE, true) => delete::delete(call).await,
+        (Method::DELETE, false) => delete::collection(call).await,
+        _ => Err(unsupported(verb)),
+    }
+}

@@ -1,0 +1,208 @@
+//! `fieldSelector=status.phase=Running`.
+
+use serde_json::Value;
+
+use crate::kinds::Resource;
+
+/// Requirements that must all hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FieldSelector(Vec<Requirement>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+/// Fields that a kind can be selected by, besides name and namespace.
+fn selectable(resource: &Resource) -> Vec<&str> {
+    if let Some(custom) = resource.custom() {
+        return custom.selectable.iter().map(String::as_str).collect();
+    }
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "pods") => vec![
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        ("", "events") => vec![
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("events.k8s.io", "events") => vec![
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        ("", "namespaces") => vec!["status.phase"],
+        ("", "nodes") => vec!["spec.unschedulable"],
+        ("", "secrets") => vec!["type"],
+        ("", "services") => vec!["spec.clusterIP", "spec.type"],
+        ("", "replicationcontrollers") => vec!["status.replicas"],
+        ("batch", "jobs") => vec!["status.successful"],
+        ("apiextensions.k8s.io", "customresourcedefinitions") => vec![],
+        _ => vec![],
+    }
+}
+
+/// Groups whose kinds have their own list of labels, and so their own refusal text.
+fn has_own_labels(resource: &Resource) -> bool {
+    resource.built_in().is_some() && !selectable(resource).is_empty()
+}
+
+// === impl FieldSelector ===
+
+impl FieldSelector {
+    /// Reads a selector for objects of `resource`.
+    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        for part in split(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let unreadable = || format!("invalid selector: '{text}'; can't understand '{part}'");
+            let at = part.find(['=', '!']).ok_or_else(unreadable)?;
+            let (path, rest) = part.split_at(at);
+            let (equal, value) = if let Some(value) = rest.strip_prefix("!=") {
+                (false, value)
+            } else if let Some(value) = rest.strip_prefix("==") {
+                (true, value)
+            } else if let Some(value) = rest.strip_prefix('=') {
+                (true, value)
+            } else {
+                return Err(unreadable());
+            };
+            let known = selectable(resource);
+            let is_meta = path == "metadata.name" || (path == "metadata.namespace" && resource.namespaced)
+                || (path == "metadata.namespace" && resource.custom().is_none());
+            if !is_meta && !known.contains(&path) {
+                return Err(if has_own_labels(resource) {
+                    own_refusal(resource, path)
+                } else if resource.custom().is_some() {
+                    format!("field label not supported: {path}")
+                } else {
+                    format!(
+                        "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )
+                });
+            }
+            requirements.push(Requirement {
+                path: path.to_owned(),
+                value: unescape(value),
+                equal,
+            });
+        }
+        Ok(Self(requirements))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The name that the selector pins down, if it does.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|r| r.equal && r.path == "metadata.name")
+            .map(|r| r.value.as_str())
+    }
+
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.0
+            .iter()
+            .all(|requirement| (text_at(object, &requirement.path) == requirement.value) == requirement.equal)
+    }
+}
+
+fn own_refusal(resource: &Resource, path: &str) -> String {
+    match resource.plural.as_str() {
+        "events" | "jobs" => format!("field label \"{path}\" not supported for {}", resource.kind),
+        _ => format!("field label not supported: {path}"),
+    }
+}
+
+/// The value at a dotted path as selectors see it: missing booleans are `false`, other missing values empty.
+fn text_at(object: &Value, path: &str) -> String {
+    let (object_path, events) = match path.strip_prefix("regarding.") {
+        Some(rest) => (format!("involvedObject.{rest}"), true),
+        None if path == "reportingController" => ("reportingComponent".to_owned(), true),
+        None => (path.to_owned(), false),
+    };
+    // events are stored in their core form; both views select on the same fields
+    let object_path = if events { object_path } else { path.to_owned() };
+    if object_path == "source" {
+        let component = object["source"]["component"].as_str().unwrap_or_default();
+        return if component.is_empty() {
+            object["reportingComponent"].as_str().unwrap_or_default().to_owned()
+        } else {
+            component.to_owned()
+        };
+    }
+    let mut at = object;
+    for part in object_path.split('.') {
+        at = &at[part];
+    }
+    match at {
+        Value::String(text) => text.clone(),
+        Value::Null if matches!(path, "spec.hostNetwork" | "spec.unschedulable") => "false".to_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Splits at commas that are not escaped.
+fn split(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+fn unescape(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    let mut escaped = false;
+    for c in value.chars() {
+        if !escaped && c == '\\' {
+            escaped = true;
+        } else {
+            out.push(c);
+            escaped = false;
+        }
+    }
+    out
+}

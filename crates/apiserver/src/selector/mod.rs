@@ -1,0 +1,28 @@
+//! Label and field selectors.
+
+pub(crate) mod field;
+pub(crate) mod label;
+
+use serde_json::Value;
+
+use self::{field::FieldSelector, label::LabelSelector};
+
+/// Which objects a list, watch or collection deletion is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selector {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+// === impl Selector ===
+
+impl Selector {
+    /// Whether nothing is excluded.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.labels.matches(&object["metadata"]["labels"]) && self.fields.matches(object)
+    }
+}

@@ -1,0 +1,313 @@
+//! Deployments, ReplicaSets, StatefulSets, DaemonSets.
+
+use serde_json::{Value, json};
+
+use super::{drop_empty, fill, metadata, pod};
+use crate::{kinds::Resource, status::Cause};
+
+/// Fills in a workload.
+pub(super) fn default(resource: &Resource, value: &mut Value) {
+    if resource.plural == "controllerrevisions" {
+        return;
+    }
+    if !value["spec"].is_object() {
+        value["spec"] = json!({});
+    }
+    let labels = value["spec"]["template"]["metadata"]["labels"].clone();
+    if resource.plural != "statefulsets" && labels.is_object() && value["metadata"]["labels"].is_null() {
+        // only old API versions copied them; kept out on purpose
+        drop_empty(&mut value["metadata"], &[]);
+    }
+    let spec = &mut value["spec"];
+    default_template(&mut spec["template"]);
+    drop_empty(spec, &["minReadySeconds", "paused"]);
+    match resource.plural.as_str() {
+        "deployments" => {
+            fill(spec, "replicas", 1);
+            fill(spec, "strategy", json!({}));
+            let strategy = &mut spec["strategy"];
+            drop_empty(strategy, &["type"]);
+            fill(strategy, "type", "RollingUpdate");
+            if strategy["type"] == "RollingUpdate" {
+                fill(strategy, "rollingUpdate", json!({}));
+                fill(&mut strategy["rollingUpdate"], "maxUnavailable", "25%");
+                fill(&mut strategy["rollingUpdate"], "maxSurge", "25%");
+            }
+            fill(spec, "revisionHistoryLimit", 10);
+            fill(spec, "progressDeadlineSeconds", 600);
+        }
+        "replicasets" => fill(spec, "replicas", 1),
+        "statefulsets" => {
+            fill(spec, "replicas", 1);
+            fill(spec, "podManagementPolicy", "OrderedReady");
+            fill(spec, "updateStrategy", json!({}));
+            fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
+            if spec["updateStrategy"]["type"] == "RollingUpdate" {
+                fill(&mut spec["updateStrategy"], "rollingUpdate", json!({}));
+                fill(&mut spec["updateStrategy"]["rollingUpdate"], "partition", 0);
+            }
+            fill(spec, "revisionHistoryLimit", 10);
+            fill(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
+            fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenDeleted", "Retain");
+            fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenScaled", "Retain");
+            for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+                fill(claim, "kind", "PersistentVolumeClaim");
+                fill(claim, "apiVersion", "v1");
+                fill(&mut claim["spec"], "volumeMode", "Filesystem");
+                fill(claim, "status", json!({"phase": "Pending"}));
+            }
+        }
+        "daemonsets" => {
+            fill(spec, "updateStrategy", json!({}));
+            fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
+            if spec["updateStrategy"]["type"] == "RollingUpdate" {
+                fill(&mut spec["updateStrategy"], "rollingUpdate", json!({}));
+                fill(&mut spec["updateStrategy"]["rollingUpdate"], "maxUnavailable", 1);
+                fill(&mut spec["updateStrategy"]["rollingUpdate"], "maxSurge", 0);
+            }
+            fill(spec, "revisionHistoryLimit", 10);
+        }
+        _ => {}
+    }
+}
+
+/// Fills in a pod template.
+pub(super) fn default_template(template: &mut Value) {
+    if !template.is_object() {
+        *template = json!({});
+    }
+    if !template["metadata"].is_object() {
+        template["metadata"] = json!({});
+    }
+    metadata::tidy(&mut template["metadata"]);
+    if let Some(fields) = template["metadata"].as_object_mut() {
+        fields.retain(|key, value| !(key == "creationTimestamp" && value.is_null()));
+    }
+    pod::default_spec(&mut template["spec"], false);
+}
+
+/// The status of a new workload.
+pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
+    let status = match resource.plural.as_str() {
+        "deployments" => json!({}),
+        "replicasets" => json!({"replicas": 0}),
+        "statefulsets" => json!({"replicas": 0, "availableReplicas": 0}),
+        "daemonsets" => json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
+            "numberReady": 0}),
+        _ => return,
+    };
+    value["status"] = status;
+}
+
+/// Everything wrong with a workload.
+pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    if resource.plural == "controllerrevisions" {
+        let mut causes = Vec::new();
+        if live.is_some_and(|l| l["data"] != value["data"]) {
+            causes.push(Cause::invalid("data", &value["data"], "field is immutable"));
+        }
+        return causes;
+    }
+    let spec = &value["spec"];
+    let mut causes = Vec::new();
+    let mut selector_causes = Vec::new();
+    let selector = &spec["selector"];
+    metadata::labels(&selector["matchLabels"], "spec.selector.matchLabels", &mut selector_causes);
+    let broken = !selector_causes.is_empty();
+    if selector.is_null() {
+        causes.push(Cause::required("spec.selector", ""));
+    } else if is_empty(selector) {
+        causes.push(Cause::invalid(
+            "spec.selector",
+            selector,
+            match resource.plural.as_str() {
+                "replicasets" => "empty selector is invalid for ReplicaSet",
+                "statefulsets" => "empty selector is invalid for statefulset",
+                "daemonsets" => "empty selector is invalid for daemonset",
+                _ => "empty selector is invalid for deployment",
+            },
+        ));
+    }
+    causes.extend(selector_causes);
+    if broken {
+        causes.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
+    } else {
+        let labels = &spec["template"]["metadata"]["labels"];
+        if !matches(selector, labels) || is_empty(selector) {
+            causes.push(Cause::invalid(
+                "spec.template.metadata.labels",
+                labels,
+                "`selector` does not match template `labels`",
+            ));
+        }
+    }
+    if let Some(replicas) = spec["replicas"].as_i64().filter(|r| *r < 0) {
+        causes.push(Cause::invalid(
+            "spec.replicas",
+            &Value::from(replicas),
+            "must be greater than or equal to 0",
+        ));
+    }
+    if !broken {
+        causes.extend(validate_template(&spec["template"], "spec.template", &["Always"]));
+    }
+    if resource.plural == "deployments" {
+        causes.extend(validate_strategy(&spec["strategy"]));
+    }
+    if let Some(live) = live {
+        if resource.plural != "statefulsets" && live["spec"]["selector"] != *selector {
+            causes.push(Cause::invalid("spec.selector", selector, "field is immutable"));
+        }
+        if resource.plural == "statefulsets" {
+            let frozen = |object: &Value| {
+                let mut spec = object["spec"].clone();
+                for key in [
+                    "replicas",
+                    "template",
+                    "updateStrategy",
+                    "persistentVolumeClaimRetentionPolicy",
+                    "minReadySeconds",
+                    "ordinals",
+                    "revisionHistoryLimit",
+                ] {
+                    spec[key] = Value::Null;
+                }
+                spec
+            };
+            if frozen(value) != frozen(live) {
+                causes.push(Cause::forbidden(
+                    "spec",
+                    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+                     'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+                     'minReadySeconds' are forbidden",
+                ));
+            }
+        }
+    }
+    causes
+}
+
+/// Everything wrong with a pod template.
+pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    metadata::labels(&template["metadata"]["labels"], &format!("{path}.metadata.labels"), &mut causes);
+    metadata::annotations(
+        &template["metadata"]["annotations"],
+        &format!("{path}.metadata.annotations"),
+        &mut causes,
+    );
+    causes.extend(pod::validate_spec(&template["spec"], &format!("{path}.spec")));
+    let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
+    if !policies.contains(&policy) && ["Always", "OnFailure", "Never"].contains(&policy) {
+        causes.push(Cause::unsupported(
+            format!("{path}.spec.restartPolicy"),
+            &Value::from(policy),
+            policies,
+        ));
+    }
+    causes
+}
+
+fn validate_strategy(strategy: &Value) -> Vec<Cause> {
+    let path = "spec.strategy";
+    let rolling = &strategy["rollingUpdate"];
+    match strategy["type"].as_str().unwrap_or_default() {
+        "Recreate" if !rolling.is_null() => vec![Cause::forbidden(
+            format!("{path}.rollingUpdate"),
+            "may not be specified when strategy `type` is 'Recreate'",
+        )],
+        "RollingUpdate" => {
+            let zero = |value: &Value| *value == 0 || *value == "0%";
+            if zero(&rolling["maxUnavailable"]) && zero(&rolling["maxSurge"]) {
+                vec![Cause::invalid(
+                    format!("{path}.rollingUpdate.maxUnavailable"),
+                    &rolling["maxUnavailable"],
+                    "may not be 0 when `maxSurge` is 0",
+                )]
+            } else {
+                Vec::new()
+            }
+        }
+        "Recreate" => Vec::new(),
+        other => vec![Cause::unsupported(
+            format!("{path}.type"),
+            &Value::from(other),
+            &["Recreate", "RollingUpdate"],
+        )],
+    }
+}
+
+/// Everything wrong with a status.
+pub(super) fn validate_status(resource: &Resource, value: &Value) -> Vec<Cause> {
+    if resource.group != "apps" {
+        return Vec::new();
+    }
+    let status = &value["status"];
+    let mut causes = Vec::new();
+    let numbers = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+    ];
+    for key in numbers {
+        if let Some(number) = status[key].as_i64().filter(|n| *n < 0) {
+            causes.push(Cause::invalid(
+                format!("status.{key}"),
+                &Value::from(number),
+                "must be greater than or equal to 0",
+            ));
+        }
+    }
+    let count = |key: &str| status[key].as_i64().unwrap_or(0);
+    for (key, bound, why) in [
+        ("updatedReplicas", "replicas", "cannot be greater than status.replicas"),
+        ("readyReplicas", "replicas", "cannot be greater than status.replicas"),
+        ("availableReplicas", "replicas", "cannot be greater than status.replicas"),
+        ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+    ] {
+        if count(key) > count(bound) {
+            causes.push(Cause::invalid(format!("status.{key}"), &Value::from(count(key)), why));
+        }
+    }
+    causes
+}
+
+fn is_empty(selector: &Value) -> bool {
+    selector.is_object()
+        && selector["matchLabels"].as_object().is_none_or(serde_json::Map::is_empty)
+        && selector["matchExpressions"].as_array().is_none_or(Vec::is_empty)
+}
+
+/// Whether a label selector object selects these labels; a missing selector selects nothing.
+pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
+    if !selector.is_object() {
+        return false;
+    }
+    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    let exact = selector["matchLabels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| label(key) == value.as_str());
+    exact
+        && selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
+            let found = label(expression["key"].as_str().unwrap_or_default());
+            let listed = || {
+                expression["values"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|v| v.as_str() == found)
+            };
+            match expression["operator"].as_str().unwrap_or_default() {
+                "In" => found.is_some() && listed(),
+                "NotIn" => found.is_none() || !listed(),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}

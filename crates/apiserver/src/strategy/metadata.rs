@@ -1,0 +1,222 @@
+//! Metadata of all kinds.
+
+use serde_json::{Value, json};
+
+use super::{drop_empty, name_rule, names};
+use crate::{kinds::Resource, status::Cause};
+
+/// Most bytes of all annotations together.
+const ANNOTATIONS: usize = 256 * 1024;
+
+/// What typed metadata does not write: empty lists, maps and texts.
+pub(super) fn tidy(metadata: &mut Value) {
+    drop_empty(
+        metadata,
+        &[
+            "name",
+            "generateName",
+            "namespace",
+            "selfLink",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "labels",
+            "annotations",
+            "ownerReferences",
+            "finalizers",
+        ],
+    );
+}
+
+/// Everything wrong with the metadata.
+pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = content(resource, value);
+    if let Some(live) = live {
+        let changes = changes(value, live);
+        // built-in kinds look at the metadata of updates twice, and say so twice
+        if resource.custom().is_none() {
+            causes.extend(changes.clone());
+        }
+        causes.extend(changes);
+    }
+    causes
+}
+
+fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
+    let metadata = &value["metadata"];
+    let mut causes = Vec::new();
+    let rule = name_rule(resource);
+    let name = metadata["name"].as_str().unwrap_or_default();
+    let prefix = metadata["generateName"].as_str().unwrap_or_default();
+    if !prefix.is_empty() {
+        // the suffix to come makes a trailing dash or dot fine
+        let sample = prefix.strip_suffix(['-', '.']).map_or_else(|| prefix.to_owned(), |p| format!("{p}a"));
+        for problem in names::problems(rule, &sample) {
+            causes.push(Cause::invalid("metadata.generateName", &Value::from(prefix), problem));
+        }
+    }
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else {
+        for problem in names::problems(rule, name) {
+            causes.push(Cause::invalid("metadata.name", &Value::from(name), problem));
+        }
+    }
+    if let Some(generation) = metadata["generation"].as_i64().filter(|g| *g < 0) {
+        causes.push(Cause::invalid(
+            "metadata.generation",
+            &Value::from(generation),
+            "must be greater than or equal to 0",
+        ));
+    }
+    labels(&metadata["labels"], "metadata.labels", &mut causes);
+    annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
+    owners(&metadata["ownerReferences"], &mut causes);
+    finalizers(&metadata["finalizers"], &mut causes);
+    causes
+}
+
+/// Everything wrong with labels.
+pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        if let Some(problem) = names::qualified_name_problem(key) {
+            causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
+        }
+        let text = value.as_str().unwrap_or_default();
+        if let Some(problem) = names::label_value_problem(text) {
+            causes.push(Cause::invalid(path, value, problem));
+        }
+    }
+}
+
+/// Everything wrong with annotations.
+pub(super) fn annotations(annotations: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let mut size = 0;
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        if let Some(problem) = names::qualified_name_problem(&key.to_ascii_lowercase()) {
+            causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
+        }
+    }
+    if size > ANNOTATIONS {
+        causes.push(Cause::too_long(path, ANNOTATIONS));
+    }
+}
+
+fn owners(owners: &Value, causes: &mut Vec<Cause>) {
+    let mut controllers = Vec::new();
+    for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
+        let path = "metadata.ownerReferences";
+        let text = |key: &str| owner[key].as_str().unwrap_or_default();
+        let _ = index;
+        if text("apiVersion").is_empty() {
+            causes.push(Cause::invalid(
+                format!("{path}.apiVersion"),
+                &Value::from(""),
+                "version must not be empty",
+            ));
+        }
+        for (key, problem) in [
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if text(key).is_empty() {
+                causes.push(Cause::invalid(format!("{path}.{key}"), &Value::from(""), problem));
+            }
+        }
+        if text("apiVersion") == "v1" && text("kind") == "Event" {
+            causes.push(Cause::invalid(
+                path,
+                &json!(""),
+                "/v1, Kind=Event is disallowed from being an owner",
+            ));
+        }
+        if owner["controller"] == true {
+            controllers.push(owner);
+        }
+    }
+    if controllers.len() > 1 {
+        let names: Vec<&str> = controllers.iter().filter_map(|c| c["name"].as_str()).collect();
+        causes.push(Cause::invalid(
+            "metadata.ownerReferences",
+            owners,
+            format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                names[0], names[1]
+            ),
+        ));
+    }
+}
+
+fn finalizers(finalizers: &Value, causes: &mut Vec<Cause>) {
+    let path = "metadata.finalizers";
+    let mut policies = 0;
+    for finalizer in finalizers.as_array().into_iter().flatten() {
+        let name = finalizer.as_str().unwrap_or_default();
+        if name == "orphan" || name == "foregroundDeletion" {
+            policies += 1;
+        }
+        if let Some(problem) = names::qualified_name_problem(name) {
+            causes.push(Cause::invalid(path, finalizer, problem));
+        }
+    }
+    if policies > 1 {
+        causes.push(Cause::invalid(
+            path,
+            finalizers,
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        ));
+    }
+}
+
+fn changes(value: &Value, live: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if live["metadata"]["deletionTimestamp"].is_string() {
+        let old = live["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let added: Vec<&str> = value["metadata"]["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|f| !old.contains(f))
+            .filter_map(Value::as_str)
+            .collect();
+        if !added.is_empty() {
+            let quoted: Vec<String> = added.iter().map(|f| format!("{f:?}")).collect();
+            causes.push(Cause::forbidden(
+                "metadata.finalizers",
+                format!(
+                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                    quoted.join(", ")
+                ),
+            ));
+        }
+    }
+    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
+        let (new, old) = (&value["metadata"][key], &live["metadata"][key]);
+        if new != old {
+            causes.push(Cause::invalid(format!("metadata.{key}"), new, "field is immutable"));
+        }
+    }
+    causes
+}
+
+/// Names of finalizers that every client should be able to tell apart.
+pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
+    let _ = resource;
+    let old = live.map(|l| &l["metadata"]["finalizers"]);
+    value["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .filter(|name| !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes"))
+        .filter(|name| !old.is_some_and(|o| o.as_array().is_some_and(|o| o.iter().any(|f| f == name))))
+        .map(|name| {
+            format!(
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name including a path (/) to \
+                 avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}

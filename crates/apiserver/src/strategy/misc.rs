@@ -1,0 +1,465 @@
+//! Kinds with a few rules each.
+
+use serde_json::{Value, json};
+
+use super::{drop_empty, fill};
+use crate::{clock, kinds::Resource, schema, status::Cause};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Fills in the defaults.
+pub(super) fn default(resource: &Resource, value: &mut Value) {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => {
+            if let Some(name) = value["metadata"]["name"].as_str().map(str::to_owned) {
+                value["metadata"]["labels"]["kubernetes.io/metadata.name"] = Value::from(name);
+            }
+            fill(value, "spec", json!({}));
+        }
+        ("", "events") => {
+            fill(value, "source", json!({}));
+            fill(value, "firstTimestamp", Value::Null);
+            for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
+                if value.get(key).is_none() {
+                    value[key] = Value::Null;
+                }
+            }
+            for key in ["reportingComponent", "reportingInstance"] {
+                fill(value, key, "");
+            }
+            fill(value, "involvedObject", json!({}));
+            drop_empty(value, &["count"]);
+        }
+        ("events.k8s.io", "events") => fill(value, "regarding", json!({})),
+        ("", "nodes") => {
+            fill(value, "spec", json!({}));
+            if value.get("status").is_some() {
+                node_status(&mut value["status"]);
+            }
+        }
+        ("", "persistentvolumeclaims") => {
+            fill(value, "spec", json!({}));
+            fill(&mut value["spec"], "volumeMode", "Filesystem");
+        }
+        ("", "persistentvolumes") => {
+            fill(value, "spec", json!({}));
+            fill(&mut value["spec"], "persistentVolumeReclaimPolicy", "Retain");
+            fill(&mut value["spec"], "volumeMode", "Filesystem");
+            if value["spec"]["hostPath"].is_object() {
+                fill(&mut value["spec"]["hostPath"], "type", "");
+            }
+        }
+        ("", "serviceaccounts") => drop_empty(value, &["secrets", "imagePullSecrets"]),
+        ("", "endpoints") => {
+            for subset in value["subsets"].as_array_mut().into_iter().flatten() {
+                for port in subset["ports"].as_array_mut().into_iter().flatten() {
+                    fill(port, "protocol", "TCP");
+                }
+            }
+            drop_empty(value, &["subsets"]);
+        }
+        ("discovery.k8s.io", "endpointslices") => {
+            for list in ["endpoints", "ports"] {
+                if value.get(list).is_none() {
+                    value[list] = if list == "endpoints" { json!([]) } else { Value::Null };
+                }
+            }
+            for endpoint in value["endpoints"].as_array_mut().into_iter().flatten() {
+                fill(endpoint, "conditions", json!({}));
+            }
+            for port in value["ports"].as_array_mut().into_iter().flatten() {
+                fill(port, "name", "");
+                fill(port, "protocol", "TCP");
+            }
+        }
+        ("autoscaling", _) => {
+            if !value["spec"].is_object() {
+                value["spec"] = json!({});
+            }
+            fill(&mut value["spec"], "minReplicas", 1);
+            if resource.version == "v2" && value["spec"]["metrics"].as_array().is_none_or(Vec::is_empty) {
+                value["spec"]["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 80}}}]);
+            }
+            if resource.version == "v1" && value["spec"]["targetCPUUtilizationPercentage"].is_null() {
+                value["spec"]["targetCPUUtilizationPercentage"] = Value::from(80);
+            }
+            behaviour(&mut value["spec"]);
+        }
+        (RBAC, "roles" | "clusterroles") => {
+            if value.get("rules").is_none() {
+                value["rules"] = Value::Null;
+            }
+        }
+        (RBAC, _) => {
+            drop_empty(&mut value["roleRef"], &["apiGroup"]);
+            fill(&mut value["roleRef"], "apiGroup", RBAC);
+            for subject in value["subjects"].as_array_mut().into_iter().flatten() {
+                if subject["kind"] != "ServiceAccount" {
+                    fill(subject, "apiGroup", RBAC);
+                }
+            }
+        }
+        ("storage.k8s.io", "storageclasses") => {
+            fill(value, "reclaimPolicy", "Delete");
+            fill(value, "volumeBindingMode", "Immediate");
+        }
+        ("scheduling.k8s.io", _) => {
+            fill(value, "value", 0);
+            fill(value, "preemptionPolicy", "PreemptLowerPriority");
+        }
+        ("networking.k8s.io", "networkpolicies") => {
+            fill(value, "spec", json!({}));
+            let spec = &mut value["spec"];
+            fill(spec, "podSelector", json!({}));
+            if spec["policyTypes"].as_array().is_none_or(Vec::is_empty) {
+                let egress = spec["egress"].as_array().is_some_and(|e| !e.is_empty());
+                spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            }
+            for direction in ["ingress", "egress"] {
+                for rule in spec[direction].as_array_mut().into_iter().flatten() {
+                    for port in rule["ports"].as_array_mut().into_iter().flatten() {
+                        fill(port, "protocol", "TCP");
+                    }
+                }
+            }
+        }
+        ("networking.k8s.io", _) => fill(value, "spec", json!({})),
+        ("policy", _) => fill(value, "spec", json!({})),
+        ("coordination.k8s.io", _) => fill(value, "spec", json!({})),
+        ("admissionregistration.k8s.io", plural) => webhooks(value, plural.starts_with("mutating")),
+        ("apiextensions.k8s.io", _) => schema::default_crd(value),
+        ("", "replicationcontrollers") => {
+            fill(value, "spec", json!({}));
+            fill(&mut value["spec"], "replicas", 1);
+            if value["spec"]["template"].is_object() {
+                super::apps::default_template(&mut value["spec"]["template"]);
+            }
+        }
+        ("", "podtemplates") => super::apps::default_template(&mut value["template"]),
+        _ => {}
+    }
+}
+
+fn node_status(status: &mut Value) {
+    fill(status, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
+    fill(status, "nodeInfo", json!({}));
+    for key in [
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ] {
+        fill(&mut status["nodeInfo"], key, "");
+    }
+    let capacity = status["capacity"].clone();
+    if capacity.is_object() {
+        fill(status, "allocatable", capacity);
+    }
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        for time in ["lastHeartbeatTime", "lastTransitionTime"] {
+            if condition.get(time).is_none() {
+                condition[time] = Value::Null;
+            }
+        }
+    }
+}
+
+fn behaviour(spec: &mut Value) {
+    if !spec["behavior"].is_object() {
+        return;
+    }
+    let defaults = [
+        (
+            "scaleUp",
+            json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]),
+            0,
+        ),
+        ("scaleDown", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]), -1),
+    ];
+    for (direction, policies, window) in defaults {
+        if !spec["behavior"][direction].is_object() {
+            continue;
+        }
+        let rules = &mut spec["behavior"][direction];
+        if window >= 0 {
+            fill(rules, "stabilizationWindowSeconds", window);
+        }
+        fill(rules, "selectPolicy", "Max");
+        fill(rules, "policies", policies);
+    }
+}
+
+fn webhooks(value: &mut Value, mutating: bool) {
+    for hook in value["webhooks"].as_array_mut().into_iter().flatten() {
+        fill(hook, "failurePolicy", "Fail");
+        fill(hook, "matchPolicy", "Equivalent");
+        fill(hook, "namespaceSelector", json!({}));
+        fill(hook, "objectSelector", json!({}));
+        fill(hook, "timeoutSeconds", 10);
+        if mutating {
+            fill(hook, "reinvocationPolicy", "Never");
+        }
+        if hook["clientConfig"]["service"].is_object() {
+            fill(&mut hook["clientConfig"]["service"], "port", 443);
+        }
+        for rule in hook["rules"].as_array_mut().into_iter().flatten() {
+            fill(rule, "scope", "*");
+        }
+    }
+}
+
+/// What the server says in a new object.
+pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => {
+            value["status"] = json!({"phase": "Active"});
+            let finalizers = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+            if !finalizers.iter().any(|f| f == "kubernetes") {
+                let mut all = finalizers;
+                all.push(Value::from("kubernetes"));
+                value["spec"]["finalizers"] = Value::Array(all);
+            }
+            default(resource, value);
+        }
+        ("", "nodes") => {
+            value["status"] = json!({});
+            node_status(&mut value["status"]);
+            if !value["spec"]["taints"].is_array() {
+                value["spec"]["taints"] = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+            }
+        }
+        ("", "persistentvolumeclaims") => {
+            value["status"] = json!({"phase": "Pending"});
+            protect(value, "kubernetes.io/pvc-protection");
+        }
+        ("", "persistentvolumes") => {
+            value["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": clock::now()});
+            protect(value, "kubernetes.io/pv-protection");
+        }
+        ("policy", "poddisruptionbudgets") => {
+            value["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+        }
+        ("networking.k8s.io", "ingresses") => value["status"] = json!({"loadBalancer": {}}),
+        ("autoscaling", _) => {
+            value["status"] = if resource.version == "v2" {
+                json!({"desiredReplicas": 0, "currentMetrics": null})
+            } else {
+                json!({"currentReplicas": 0, "desiredReplicas": 0})
+            };
+        }
+        ("apiextensions.k8s.io", _) => {
+            let stored: Vec<Value> = value["spec"]["versions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|v| v["storage"] == true)
+                .map(|v| v["name"].clone())
+                .collect();
+            value["status"] = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""},
+                "storedVersions": stored});
+        }
+        _ => {}
+    }
+}
+
+fn protect(value: &mut Value, finalizer: &str) {
+    let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|f| f == finalizer) {
+        finalizers.push(Value::from(finalizer));
+    }
+    value["metadata"]["finalizers"] = Value::Array(finalizers);
+}
+
+/// What updates cannot change.
+pub(super) fn prepare_update(resource: &Resource, value: &mut Value, live: &Value) {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => {
+            // only `finalize` changes the finalizers of the spec
+            value["spec"]["finalizers"] = live["spec"]["finalizers"].clone();
+        }
+        ("autoscaling", "horizontalpodautoscalers") | ("", "nodes") => {}
+        _ => {}
+    }
+}
+
+/// What status updates cannot change.
+pub(super) fn prepare_status(resource: &Resource, value: &mut Value, live: &Value) {
+    if resource.group == "apiextensions.k8s.io" {
+        let labels = live["metadata"].get("labels").cloned();
+        super::put(&mut value["metadata"], "labels", labels);
+    }
+    if resource.group.is_empty() && resource.plural == "nodes" {
+        node_status(&mut value["status"]);
+    }
+}
+
+/// Everything wrong with an object.
+pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        (RBAC, "roles" | "clusterroles") => {
+            for (index, rule) in value["rules"].as_array().into_iter().flatten().enumerate() {
+                let path = format!("rules[{index}]");
+                let empty = |key: &str| rule[key].as_array().is_none_or(Vec::is_empty);
+                if empty("verbs") {
+                    causes.push(Cause::required(
+                        format!("{path}.verbs"),
+                        "verbs must contain at least one value",
+                    ));
+                }
+                if empty("nonResourceURLs") {
+                    if empty("apiGroups") {
+                        causes.push(Cause::required(
+                            format!("{path}.apiGroups"),
+                            "resource rules must supply at least one api group",
+                        ));
+                    }
+                    if empty("resources") {
+                        causes.push(Cause::required(
+                            format!("{path}.resources"),
+                            "resource rules must supply at least one resource",
+                        ));
+                    }
+                }
+            }
+        }
+        (RBAC, _) => {
+            if let Some(live) = live
+                && live["roleRef"] != value["roleRef"]
+            {
+                let role = &value["roleRef"];
+                let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
+                causes.push(Cause::invalid("roleRef", &shown, "cannot change roleRef"));
+            }
+        }
+        ("coordination.k8s.io", "leases") => {
+            if let Some(seconds) = value["spec"]["leaseDurationSeconds"].as_i64().filter(|s| *s <= 0) {
+                causes.push(Cause::invalid(
+                    "spec.leaseDurationSeconds",
+                    &Value::from(seconds),
+                    "must be greater than 0",
+                ));
+            }
+        }
+        ("autoscaling", _) => {
+            let spec = &value["spec"];
+            let most = spec["maxReplicas"].as_i64().unwrap_or(0);
+            if most < 1 {
+                causes.push(Cause::invalid(
+                    "spec.maxReplicas",
+                    &Value::from(most),
+                    "must be greater than 0",
+                ));
+            }
+            if let Some(least) = spec["minReplicas"].as_i64()
+                && most >= 1
+                && least > most
+            {
+                causes.push(Cause::invalid(
+                    "spec.maxReplicas",
+                    &Value::from(most),
+                    "must be greater than or equal to `minReplicas`",
+                ));
+            }
+        }
+        ("apiextensions.k8s.io", _) => causes.extend(schema::validate_crd(value, live)),
+        ("admissionregistration.k8s.io", _) => causes.extend(validate_webhooks(value)),
+        ("", "events") => {}
+        _ => {}
+    }
+    causes
+}
+
+fn validate_webhooks(value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for (index, hook) in value["webhooks"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("webhooks[{index}]");
+        let name = hook["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            causes.push(Cause::required(format!("{path}.name"), ""));
+        } else {
+            for problem in super::names::problems(super::names::NameRule::Subdomain, name) {
+                causes.push(Cause::invalid(format!("{path}.name"), &hook["name"], problem));
+            }
+            if name.split('.').count() < 3 {
+                causes.push(Cause::invalid(
+                    format!("{path}.name"),
+                    &hook["name"],
+                    "should be a domain with at least three segments separated by dots",
+                ));
+            }
+        }
+        if names.contains(&name) {
+            causes.push(Cause::duplicate(format!("{path}.name"), &hook["name"]));
+        }
+        names.push(name);
+        for (at, rule) in hook["rules"].as_array().into_iter().flatten().enumerate() {
+            let path = format!("{path}.rules[{at}]");
+            for key in ["operations", "apiGroups", "apiVersions", "resources"] {
+                if rule[key].as_array().is_none_or(Vec::is_empty) {
+                    causes.push(Cause::required(format!("{path}.{key}"), ""));
+                }
+            }
+            for (at, operation) in rule["operations"].as_array().into_iter().flatten().enumerate() {
+                let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+                if operation.as_str().is_none_or(|o| !known.contains(&o)) {
+                    causes.push(Cause::unsupported(format!("{path}.operations[{at}]"), operation, &known));
+                }
+            }
+        }
+        for (key, known) in [("failurePolicy", ["Fail", "Ignore"]), ("matchPolicy", ["Equivalent", "Exact"])] {
+            if hook[key].as_str().is_some_and(|v| !known.contains(&v)) {
+                causes.push(Cause::unsupported(format!("{path}.{key}"), &hook[key], &known));
+            }
+        }
+        if hook["sideEffects"].is_null() {
+            causes.push(Cause::required(
+                format!("{path}.sideEffects"),
+                "must specify one of None, NoneOnDryRun",
+            ));
+        } else if !matches!(hook["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")) {
+            causes.push(Cause::unsupported(
+                format!("{path}.sideEffects"),
+                &hook["sideEffects"],
+                &["None", "NoneOnDryRun"],
+            ));
+        }
+        if let Some(seconds) = hook["timeoutSeconds"].as_i64().filter(|s| !(1..=30).contains(s)) {
+            causes.push(Cause::invalid(
+                format!("{path}.timeoutSeconds"),
+                &Value::from(seconds),
+                "the timeout value must be between 1 and 30 seconds",
+            ));
+        }
+        let config = &hook["clientConfig"];
+        if config["url"].is_null() == config["service"].is_null() {
+            causes.push(Cause::required(
+                format!("{path}.clientConfig"),
+                "exactly one of url or service is required",
+            ));
+        }
+        if hook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
+            causes.push(Cause::required(
+                format!("{path}.admissionReviewVersions"),
+                "must specify one of v1, v1beta1",
+            ));
+        }
+    }
+    causes
+}
+
+/// Deprecations.
+pub(super) fn warnings(resource: &Resource, _value: &Value) -> Vec<String> {
+    if resource.group.is_empty() && resource.plural == "endpoints" && resource.custom().is_none() {
+        return vec!["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()];
+    }
+    Vec::new()
+}

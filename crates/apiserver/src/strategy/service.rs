@@ -1,0 +1,313 @@
+//! Services: defaults, and the addresses they get.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{drop_empty, fill};
+use crate::{
+    kinds::Resource,
+    server::State,
+    status::{ApiError, Cause},
+};
+
+/// Fills in a Service.
+pub(super) fn default(value: &mut Value) {
+    let spec = &mut value["spec"];
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    drop_empty(
+        spec,
+        &["selector", "clusterIP", "externalName", "externalIPs", "loadBalancerIP", "publishNotReadyAddresses"],
+    );
+    fill(spec, "type", "ClusterIP");
+    fill(spec, "sessionAffinity", "None");
+    if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"].is_null() {
+        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
+    }
+    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        fill(port, "protocol", "TCP");
+        drop_empty(port, &["name", "nodePort"]);
+        let number = port["port"].clone();
+        if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == "" || port["targetPort"] == 0 {
+            port["targetPort"] = number;
+        }
+    }
+    match spec["type"].as_str() {
+        Some("NodePort" | "LoadBalancer") => {
+            fill(spec, "externalTrafficPolicy", "Cluster");
+            fill(spec, "internalTrafficPolicy", "Cluster");
+            if spec["type"] == "LoadBalancer" {
+                fill(spec, "allocateLoadBalancerNodePorts", true);
+            }
+        }
+        Some("ClusterIP") => fill(spec, "internalTrafficPolicy", "Cluster"),
+        _ => {}
+    }
+    if value.get("status").is_some() {
+        fill(&mut value["status"], "loadBalancer", json!({}));
+    }
+}
+
+/// An update that does not name its addresses keeps them.
+pub(super) fn prepare_update(value: &mut Value, live: &Value) {
+    if value["spec"]["type"] == "ExternalName" || live["spec"]["type"] == "ExternalName" {
+        return;
+    }
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if value["spec"].get(key).is_none()
+            && let Some(kept) = live["spec"].get(key)
+        {
+            value["spec"][key] = kept.clone();
+        }
+    }
+    if value["spec"]["clusterIP"] != live["spec"]["clusterIP"] && value["spec"]["clusterIPs"] == live["spec"]["clusterIPs"]
+    {
+        value["spec"]["clusterIPs"] = json!([value["spec"]["clusterIP"]]);
+    }
+    let types = ["NodePort", "LoadBalancer"];
+    let has_ports = |object: &Value| object["spec"]["type"].as_str().is_some_and(|t| types.contains(&t));
+    if has_ports(value) && has_ports(live) {
+        let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        for port in value["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            if port["nodePort"].is_null()
+                && let Some(same) = old
+                    .iter()
+                    .find(|o| o["port"] == port["port"] && o["protocol"] == port["protocol"])
+            {
+                port["nodePort"] = same["nodePort"].clone();
+            }
+        }
+    }
+}
+
+/// Addresses taken for a write; given back unless the write succeeds.
+pub(crate) struct Allocation {
+    state: Arc<State>,
+    addresses: Vec<Ipv4Addr>,
+    ports: Vec<u16>,
+}
+
+// === impl Allocation ===
+
+impl Allocation {
+    /// The write succeeded: the object holds the addresses from now on.
+    pub(crate) fn keep(mut self) {
+        self.addresses.clear();
+        self.ports.clear();
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let mut all = self.state.addresses.lock();
+        for address in &self.addresses {
+            all.free(*address);
+        }
+        for port in &self.ports {
+            all.free_port(*port);
+        }
+    }
+}
+
+/// Gives a Service its addresses; other kinds get nothing.
+pub(crate) fn allocate(
+    state: &Arc<State>,
+    resource: &Resource,
+    value: &mut Value,
+    live: Option<&Value>,
+) -> Result<Allocation, ApiError> {
+    let mut allocation = Allocation {
+        state: Arc::clone(state),
+        addresses: Vec::new(),
+        ports: Vec::new(),
+    };
+    if !(resource.group.is_empty() && resource.plural == "services") {
+        return Ok(allocation);
+    }
+    let spec = &mut value["spec"];
+    if spec["type"] == "ExternalName" {
+        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            if let Some(fields) = spec.as_object_mut() {
+                fields.remove(key);
+            }
+        }
+        return Ok(allocation);
+    }
+    let mut all = state.addresses.lock();
+    let had = live.is_some_and(|l| l["spec"]["clusterIP"].is_string());
+    let given = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    if given.is_empty() {
+        let address = all
+            .allocate()
+            .ok_or_else(|| ApiError::internal(format!("no cluster IP is free in {}", all.range())))?;
+        allocation.addresses.push(address);
+        spec["clusterIP"] = Value::from(address.to_string());
+    } else if given != "None" && !had {
+        let refuse = |why: String| {
+            let name = value_name(live);
+            ApiError::invalid(
+                resource.about_kind(&name),
+                &[Cause::invalid("spec.clusterIPs", &json!([given]), why)],
+            )
+        };
+        let address: Ipv4Addr = given
+            .parse()
+            .map_err(|_| refuse("failed to allocate IP: not a valid IPv4 address".to_owned()))?;
+        match all.take(address) {
+            Ok(true) => allocation.addresses.push(address),
+            Ok(false) => {
+                return Err(refuse(format!(
+                    "failed to allocate IP {given}: provided IP is already allocated"
+                )));
+            }
+            Err(()) => {
+                return Err(refuse(format!(
+                    "failed to allocate IP {given}: the provided IP is not in the valid range. The range of valid IPs \
+                     is {}",
+                    all.range()
+                )));
+            }
+        }
+    }
+    let address = spec["clusterIP"].clone();
+    fill(spec, "clusterIPs", json!([address]));
+    fill(spec, "ipFamilies", json!(["IPv4"]));
+    fill(spec, "ipFamilyPolicy", "SingleStack");
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) && spec["allocateLoadBalancerNodePorts"] != false {
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            match port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
+                None => {
+                    let free = all
+                        .allocate_port()
+                        .ok_or_else(|| ApiError::internal("no node port is free"))?;
+                    allocation.ports.push(free);
+                    port["nodePort"] = Value::from(free);
+                }
+                Some(given) => {
+                    if all.take_port(given) {
+                        allocation.ports.push(given);
+                    }
+                }
+            }
+        }
+    }
+    drop(all);
+    Ok(allocation)
+}
+
+fn value_name(live: Option<&Value>) -> String {
+    live.and_then(|l| l["metadata"]["name"].as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Gives back what the new state does not hold any more.
+pub(super) fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
+    let Some(before) = before else { return };
+    let held = |object: Option<&Value>| {
+        let addresses: Vec<Ipv4Addr> = object
+            .and_then(|o| o["spec"]["clusterIPs"].as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|ip| ip.as_str()?.parse().ok())
+            .collect();
+        let ports: Vec<u16> = object
+            .and_then(|o| o["spec"]["ports"].as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|p| p["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()))
+            .collect();
+        (addresses, ports)
+    };
+    let (old, new) = (held(Some(before)), held(after));
+    let mut all = state.addresses.lock();
+    old.0.iter().filter(|a| !new.0.contains(a)).for_each(|a| all.free(*a));
+    old.1.iter().filter(|p| !new.1.contains(p)).for_each(|p| all.free_port(*p));
+}
+
+/// Notes the addresses of services that a state directory kept.
+pub(crate) fn restore(state: &State) {
+    let mut all = state.addresses.lock();
+    for (_, stored) in state.store.list("/services", None).objects {
+        for ip in stored.value["spec"]["clusterIPs"].as_array().into_iter().flatten() {
+            if let Some(address) = ip.as_str().and_then(|i| i.parse().ok()) {
+                // outside of the range: of another configuration, kept as it is
+                let _ = all.take(address);
+            }
+        }
+        for port in stored.value["spec"]["ports"].as_array().into_iter().flatten() {
+            if let Some(port) = port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
+                all.take_port(port);
+            }
+        }
+    }
+}
+
+/// Everything wrong with a Service.
+pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let spec = &value["spec"];
+    let kind = spec["type"].as_str().unwrap_or_default();
+    let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !known.contains(&kind) {
+        causes.push(Cause::unsupported("spec.type", &spec["type"], &known));
+    }
+    let ports = spec["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let headless = spec["clusterIP"] == "None";
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        causes.push(Cause::required("spec.ports", ""));
+    }
+    let mut names = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let at = format!("spec.ports[{index}]");
+        let name = port["name"].as_str().unwrap_or_default();
+        if name.is_empty() && ports.len() > 1 {
+            causes.push(Cause::required(format!("{at}.name"), ""));
+        } else if !name.is_empty() {
+            for problem in super::names::problems(super::names::NameRule::Label, name) {
+                causes.push(Cause::invalid(format!("{at}.name"), &port["name"], problem));
+            }
+            if names.contains(&name) {
+                causes.push(Cause::duplicate(format!("{at}.name"), &port["name"]));
+            }
+            names.push(name);
+        }
+        let number = port["port"].as_i64().unwrap_or(0);
+        if !(1..=65535).contains(&number) {
+            causes.push(Cause::invalid(
+                format!("{at}.port"),
+                &Value::from(number),
+                "must be between 1 and 65535, inclusive",
+            ));
+        }
+        if let Some(target) = port["targetPort"].as_i64().filter(|t| !(1..=65535).contains(t)) {
+            causes.push(Cause::invalid(
+                format!("{at}.targetPort"),
+                &Value::from(target),
+                "must be between 1 and 65535, inclusive",
+            ));
+        }
+        let protocol = port["protocol"].as_str().unwrap_or_default();
+        if !["SCTP", "TCP", "UDP"].contains(&protocol) {
+            causes.push(Cause::unsupported(
+                format!("{at}.protocol"),
+                &port["protocol"],
+                &["SCTP", "TCP", "UDP"],
+            ));
+        }
+    }
+    if let Some(live) = live
+        && kind != "ExternalName"
+        && live["spec"]["clusterIPs"].is_array()
+        && live["spec"]["clusterIPs"] != spec["clusterIPs"]
+    {
+        causes.push(Cause::invalid(
+            "spec.clusterIPs[0]",
+            &spec["clusterIPs"],
+            "may not change once set",
+        ));
+    }
+    causes
+}

@@ -1,0 +1,199 @@
+//! What follows from CustomResourceDefinitions: conditions, and the resources they bring.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::update::edit_stored;
+use crate::{
+    clock,
+    kinds::custom,
+    schema,
+    server::State,
+    store::{Key, Stored},
+};
+
+const TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// Finalizer that keeps a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Serves what a state directory kept.
+pub(crate) fn restore(state: &State) {
+    for (key, stored) in state.store.list(TABLE, None).objects {
+        serve(state, &key.name, &stored.value);
+    }
+    crate::strategy::service::restore(state);
+}
+
+/// Reacts to a write of a definition.
+pub(crate) fn changed(state: &State, before: Option<&Value>, after: Option<&Value>) {
+    let Some(after) = after else {
+        if let Some(name) = before.and_then(|b| b["metadata"]["name"].as_str()) {
+            let table = custom::resources(before.unwrap_or(&Value::Null))
+                .first()
+                .map(|r| Arc::clone(&r.table));
+            state.registry.remove_custom(name);
+            if let Some(table) = table {
+                state.store.drop_table(&table);
+            }
+            reconsider_others(state);
+        }
+        return;
+    };
+    let name = after["metadata"]["name"].as_str().unwrap_or_default();
+    reconsider(state, name);
+    reconsider_others(state);
+    if after["metadata"]["deletionTimestamp"].is_string() {
+        empty(state, name);
+    }
+}
+
+/// Names that a deleted or renamed definition held may be free for others now.
+fn reconsider_others(state: &State) {
+    for (key, stored) in state.store.list(TABLE, None).objects {
+        let accepted = stored.value["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == "NamesAccepted" && c["status"] == "True");
+        if !accepted {
+            reconsider(state, &key.name);
+        }
+    }
+}
+
+/// Brings the status of a definition up to date, and serves what it says.
+fn reconsider(state: &State, name: &str) {
+    let Some(stored) = state.store.get(TABLE, &Key::new("", name)) else {
+        return;
+    };
+    let others: Vec<Arc<Stored>> = state
+        .store
+        .list(TABLE, None)
+        .objects
+        .into_iter()
+        .filter(|(key, _)| key.name != name)
+        .map(|(_, stored)| stored)
+        .collect();
+    let Some(resource) = state
+        .registry
+        .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    else {
+        return;
+    };
+    let written = edit_stored(state, &resource, &stored, |crd| {
+        let others: Vec<&Value> = others.iter().map(|o| &o.value).collect();
+        update_status(crd, &others);
+    });
+    if let Ok(written) = written {
+        serve(state, name, &written.value);
+    }
+}
+
+fn update_status(crd: &mut Value, others: &[&Value]) {
+    let now = clock::now();
+    if let Some(status) = schema::names_status(crd, others, &now) {
+        crd["status"] = status;
+    }
+}
+
+/// Marks a definition for deletion: it stays until its objects are gone.
+pub(crate) fn mark_deleted(crd: &mut Value) {
+    let mut finalizers = crd["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|f| f == CLEANUP) {
+        finalizers.push(Value::from(CLEANUP));
+    }
+    crd["metadata"]["finalizers"] = Value::Array(finalizers);
+    crd["metadata"]["deletionTimestamp"] = Value::from(clock::now());
+    set_terminating(crd, "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon");
+}
+
+fn set_terminating(crd: &mut Value, reason: &str, message: &str) {
+    let mut conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.retain(|c| c["type"] != "Terminating");
+    conditions.push(json!({"type": "Terminating", "status": "True", "lastTransitionTime": clock::now(),
+        "reason": reason, "message": message}));
+    crd["status"]["conditions"] = Value::Array(conditions);
+}
+
+fn serve(state: &State, name: &str, crd: &Value) {
+    let established = crd["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == "Established" && c["status"] == "True");
+    if !established {
+        state.registry.remove_custom(name);
+        return;
+    }
+    let resources = custom::resources(crd);
+    if let Some(first) = resources.first() {
+        state.store.create_table(&first.table);
+    }
+    state.registry.put_custom(name, resources);
+}
+
+/// Deletes the objects of a definition that is going, and lets it go when none is left.
+fn empty(state: &State, name: &str) {
+    let key = Key::new("", name);
+    let Some(stored) = state.store.get(TABLE, &key) else { return };
+    let resources = custom::resources(&stored.value);
+    let Some(first) = resources.first() else { return };
+    let mut left = HashSet::new();
+    for (key, object) in state.store.list(&first.table, None).objects {
+        let gone = edit_stored(state, first, &object, |value| {
+            if value["metadata"]["deletionTimestamp"].is_null() {
+                value["metadata"]["deletionTimestamp"] = Value::from(clock::now());
+                value["metadata"]["deletionGracePeriodSeconds"] = Value::from(0);
+            }
+        });
+        let held = object.value["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+        if gone.is_err() || held {
+            left.insert(key);
+        }
+    }
+    if !left.is_empty() {
+        return;
+    }
+    finish(state, &key);
+}
+
+/// A custom object went: if its definition was waiting for that, it goes too.
+pub(crate) fn instance_gone(state: &State, crd_name: &str) {
+    let key = Key::new("", crd_name);
+    let Some(stored) = state.store.get(TABLE, &key) else { return };
+    if stored.value["metadata"]["deletionTimestamp"].is_null() {
+        return;
+    }
+    let Some(first) = custom::resources(&stored.value).into_iter().next() else {
+        return;
+    };
+    if state.store.count(&first.table) == 0 {
+        finish(state, &key);
+    }
+}
+
+fn finish(state: &State, key: &Key) {
+    let Some(resource) = state
+        .registry
+        .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    else {
+        return;
+    };
+    let Some(stored) = state.store.get(TABLE, key) else { return };
+    let before = stored.value.clone();
+    let done = edit_stored(state, &resource, &stored, |crd| {
+        let mut finalizers = crd["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|f| f != CLEANUP);
+        if finalizers.is_empty() {
+            if let Some(metadata) = crd["metadata"].as_object_mut() {
+                metadata.remove("finalizers");
+            }
+        } else {
+            crd["metadata"]["finalizers"] = Value::Array(finalizers);
+        }
+    });
+    if done.is_ok() && state.store.get(TABLE, key).is_none() {
+        changed(state, Some(&before), None);
+    }
+}

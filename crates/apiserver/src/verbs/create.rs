@@ -1,0 +1,227 @@
+//! POST of an object.
+
+use jiff::Timestamp;
+use rand::Rng;
+use serde_json::{Value, json};
+
+use super::{Call, incoming};
+use crate::{
+    admit::{self, Review},
+    answer::Answer,
+    clock,
+    form::{self, Shown},
+    kinds::Resource,
+    patching, respond,
+    status::{About, ApiError, Cause},
+    store::{Key, WriteError},
+    strategy,
+};
+
+/// Letters of generated names: no vowels, so no words.
+const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How often another suffix is tried when a generated name is taken.
+const TRIES: usize = 8;
+
+/// `POST …/<plural>`.
+pub(crate) async fn create(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let dry_run = call.request.query.dry_run("CreateOptions")?;
+    let value = incoming::object(call, "CreateOptions")?;
+    let shown = object(call, value, dry_run, true).await?;
+    respond::object(call.request, &call.resource, 201, &shown)
+}
+
+/// Creates a decoded object. `track` is false where managedFields were made by an apply.
+pub(crate) async fn object(
+    call: &mut Call<'_>,
+    mut value: Value,
+    dry_run: bool,
+    track: bool,
+) -> Result<Shown, ApiError> {
+    let resource = std::sync::Arc::clone(&call.resource);
+    check_namespace(call, &mut value)?;
+    if value["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty()) {
+        return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
+    }
+    let generated = value["metadata"]["name"].as_str().is_none_or(str::is_empty)
+        && value["metadata"]["generateName"].as_str().is_some_and(|g| !g.is_empty());
+    let mut tries = 0;
+    loop {
+        let result = attempt(call, &resource, value.clone(), dry_run, track).await;
+        match result {
+            Err(error) if generated && error.reason == "AlreadyExists" && tries < TRIES => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+async fn attempt(
+    call: &mut Call<'_>,
+    resource: &Resource,
+    mut value: Value,
+    dry_run: bool,
+    track: bool,
+) -> Result<Shown, ApiError> {
+    stamp(resource, &mut value);
+    let namespace = call.path.namespace.clone().unwrap_or_default();
+    check_namespace_exists(call, &namespace)?;
+    let user = call.request.user.info();
+    let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let options = admit::options(options, &call.request.query, dry_run);
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    form::refuse_if_terminating(call.state, resource, &name)?;
+    let review = Review {
+        operation: "CREATE",
+        resource,
+        subresource: None,
+        namespace: call.review_namespace(&name).map(str::to_owned),
+        name: name.clone(),
+        old: None,
+        options: &options,
+        user: &user,
+        dry_run,
+    };
+    let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    strategy::prepare_create(resource, &mut value);
+    let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
+    if track {
+        let write = patching::Write {
+            registry: &call.state.registry,
+            resource,
+            subresource: None,
+            manager: &call.request.field_manager(),
+            force: false,
+            now: Timestamp::now(),
+        };
+        patching::track(&write, None, &mut value);
+    }
+    let mut causes = strategy::validate(resource, &value, None);
+    if let Some(custom) = resource.custom() {
+        let verdict = custom.schema.judge(&value, None);
+        causes.extend(verdict.causes);
+        call.warnings.extend(verdict.warnings);
+    }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if !causes.is_empty() {
+        return Err(ApiError::invalid(resource.about_kind(&name), &causes));
+    }
+    call.warnings.extend(strategy::warnings(resource, &value, None));
+    admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
+    let key = Key::new(namespace.clone(), name.clone());
+    let exists = |call: &Call<'_>| {
+        let mut error = ApiError::already_exists(resource.about(&name));
+        if let Some(found) = call.state.store.get(&resource.table, &key)
+            && found.value["metadata"]["deletionTimestamp"].is_string()
+        {
+            error.message = format!("object is being deleted: {}", error.message);
+        }
+        error
+    };
+    if dry_run {
+        if call.state.store.get(&resource.table, &key).is_some() {
+            return Err(exists(call));
+        }
+        return Ok(Shown::new(value));
+    }
+    let stored = form::to_storage(call.state, resource, value).await?;
+    check_namespace_exists(call, &namespace)?;
+    match call.state.store.create(&resource.table, key.clone(), stored) {
+        Ok(stored) => {
+            services.keep();
+            strategy::after_write(call.state, resource, None, Some(&stored.value));
+            form::show(call.state, resource, stored).await
+        }
+        Err(WriteError::Exists) => Err(exists(call)),
+        Err(error) => Err(ApiError::internal(error.to_string())),
+    }
+}
+
+/// Fills in the namespace of the path, or refuses another one.
+pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> {
+    if !value["metadata"].is_object() {
+        value["metadata"] = json!({});
+    }
+    let given = value["metadata"]["namespace"].as_str().unwrap_or_default();
+    match &call.path.namespace {
+        Some(namespace) => {
+            if !given.is_empty() && given != namespace {
+                return Err(ApiError::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                ));
+            }
+            value["metadata"]["namespace"] = Value::from(namespace.as_str());
+        }
+        None => {
+            if let Some(metadata) = value["metadata"].as_object_mut() {
+                metadata.remove("namespace");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// New objects need a namespace that exists and is not on its way out.
+fn check_namespace_exists(call: &Call<'_>, namespace: &str) -> Result<(), ApiError> {
+    if namespace.is_empty() {
+        return Ok(());
+    }
+    let found = call
+        .state
+        .store
+        .get("/namespaces", &Key::new("", namespace))
+        .ok_or_else(|| {
+            ApiError::not_found(About {
+                group: "",
+                kind: "namespaces",
+                name: namespace,
+            })
+        })?;
+    if found.value["metadata"]["deletionTimestamp"].is_null() {
+        return Ok(());
+    }
+    let name = call.path.name.as_deref().unwrap_or_default();
+    let mut error = ApiError::forbidden(
+        call.resource.about(name),
+        format!("unable to create new content in namespace {namespace} because it is being terminated"),
+    );
+    let cause = Cause {
+        reason: "NamespaceTerminating",
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    };
+    if let Some(details) = &mut error.details {
+        details.insert(
+            "causes".to_owned(),
+            json!([{"reason": cause.reason, "message": cause.message, "field": cause.field}]),
+        );
+    }
+    Err(error)
+}
+
+/// What the server itself says in the metadata of a new object.
+fn stamp(resource: &Resource, value: &mut Value) {
+    let Some(metadata) = value["metadata"].as_object_mut() else {
+        return;
+    };
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+        metadata.remove(key);
+    }
+    metadata.insert("uid".to_owned(), Value::from(uuid::Uuid::new_v4().to_string()));
+    metadata.insert("creationTimestamp".to_owned(), Value::from(clock::now()));
+    let generates = metadata.get("name").and_then(Value::as_str).is_none_or(str::is_empty);
+    let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
+    if generates && !prefix.is_empty() {
+        // names are cut so that they stay within 63 bytes with the suffix
+        let kept: String = prefix.chars().take(58).collect();
+        metadata.insert("name".to_owned(), Value::from(format!("{kept}{}", suffix())));
+    }
+    if !resource.namespaced {
+        metadata.remove("namespace");
+    }
+}
+
+fn suffix() -> String {
+    let mut random = rand::rng();
+    (0..5)
+        .map(|_| char::from(SUFFIX[random.random_range(0..SUFFIX.len())]))
+        .collect()
+}

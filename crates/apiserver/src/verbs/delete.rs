@@ -1,0 +1,480 @@
+//! DELETE of an object or of a collection.
+
+use std::sync::Arc;
+
+use jiff::{Timestamp, ToSpan};
+use serde_json::{Value, json};
+
+use super::{Call, crds, read, success};
+use crate::{
+    admit::{self, Review},
+    answer::Answer,
+    clock, form,
+    form::Shown,
+    request::{decode, query},
+    respond::{self, Listing},
+    status::{About, ApiError, Cause},
+    store::{Key, Stored, WriteError},
+    strategy::{self, pod},
+};
+
+/// How often a deletion is tried again when another write comes between.
+const TRIES: usize = 10;
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// `DeleteOptions`, from the body or the query.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Options {
+    pub(crate) grace: Option<i64>,
+    policy: Option<String>,
+    orphan: Option<bool>,
+    uid: Option<String>,
+    revision: Option<String>,
+    dry_run: bool,
+}
+
+/// `DELETE …/<name>`.
+pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let options = options(call)?;
+    let done = object(call, &call.key(), &options).await?;
+    match done {
+        Done::Shown(shown) => respond::object(call.request, &call.resource, 200, &shown),
+        Done::Gone { name, uid } => Ok(respond::document(
+            call.request,
+            200,
+            &success(&call.resource, &name, &uid),
+        )),
+    }
+}
+
+/// `DELETE …/<plural>`.
+pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let options = options(call)?;
+    let selector = read::selector(call)?;
+    let snapshot = call
+        .state
+        .store
+        .list(&call.resource.table, call.path.namespace.as_deref());
+    let chosen: Vec<(Key, Arc<Stored>)> = snapshot
+        .objects
+        .into_iter()
+        .filter(|(_, stored)| selector.matches(&stored.value))
+        .collect();
+    for (key, _) in &chosen {
+        match object(call, key, &options).await {
+            Err(error) if error.code == 404 => {}
+            other => {
+                other?;
+            }
+        }
+    }
+    // the answer shows the objects as they were found
+    let stored = chosen.into_iter().map(|(_, stored)| stored).collect();
+    let listing = Listing {
+        revision: call.state.store.revision(),
+        items: form::show_all(call.state, &call.resource, stored).await?,
+        continues: None,
+        remaining: None,
+    };
+    respond::list(call.request, &call.resource, &listing)
+}
+
+/// What came of a deletion.
+pub(crate) enum Done {
+    /// The object, still there or gone with its last state.
+    Shown(Shown),
+    /// It is gone, and only its name is told.
+    Gone { name: String, uid: Value },
+}
+
+/// Deletes one object.
+pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) -> Result<Done, ApiError> {
+    let resource = Arc::clone(&call.resource);
+    for _ in 0..TRIES {
+        let Some(stored) = call.state.store.get(&resource.table, key) else {
+            return Err(ApiError::not_found(resource.about(&key.name)));
+        };
+        check_preconditions(call, options, &stored)?;
+        strategy::check_deletion(&resource, &key.name)?;
+        let live = form::show(call.state, &resource, Arc::clone(&stored)).await?.into_value();
+        let user = call.request.user.info();
+        let review_options = review_options(call, options);
+        let review = Review {
+            operation: "DELETE",
+            resource: &resource,
+            subresource: None,
+            namespace: if key.namespace.is_empty() {
+                call.review_namespace(&key.name).map(str::to_owned)
+            } else {
+                Some(key.namespace.clone())
+            },
+            name: key.name.clone(),
+            old: Some(&live),
+            options: &review_options,
+            user: &user,
+            dry_run: options.dry_run,
+        };
+        admit::mutate_deletion(call.state, &review, &mut call.warnings).await?;
+        admit::validate(call.state, &review, None, &mut call.warnings).await?;
+        let plan = plan(call, &stored.value, options);
+        let result = match &plan {
+            Plan::Keep(value) if *value == stored.value => Ok(None),
+            Plan::Keep(_) | Plan::Remove(_) if options.dry_run => Ok(None),
+            Plan::Keep(value) => call
+                .state
+                .store
+                .update(&resource.table, key.clone(), stored.revision, value.clone())
+                .map(Some),
+            Plan::Remove(value) => call
+                .state
+                .store
+                .delete_as(&resource.table, key.clone(), stored.revision, value.clone())
+                .map(Some),
+        };
+        match result {
+            Ok(written) => {
+                let gone = matches!(plan, Plan::Remove(_));
+                if let Some(written) = &written {
+                    strategy::after_write(
+                        call.state,
+                        &resource,
+                        Some(&stored.value),
+                        (!gone).then_some(&written.value),
+                    );
+                }
+                return finish(call, &stored, written, plan).await;
+            }
+            Err(WriteError::Changed) if options.revision.is_none() => {}
+            Err(WriteError::Missing) => return Err(ApiError::not_found(resource.about(&key.name))),
+            Err(WriteError::Changed) => {
+                return Err(ApiError::conflict(
+                    resource.about(&key.name),
+                    "the object has been modified; please apply your changes to the latest version and try again",
+                ));
+            }
+            Err(error) => return Err(ApiError::internal(error.to_string())),
+        }
+    }
+    Err(ApiError::conflict(
+        resource.about(&key.name),
+        "the object has been modified; please apply your changes to the latest version and try again",
+    ))
+}
+
+enum Plan {
+    /// The object stays, marked.
+    Keep(Value),
+    /// The object goes.
+    Remove(Value),
+}
+
+async fn finish(
+    call: &Call<'_>,
+    stored: &Arc<Stored>,
+    written: Option<Arc<Stored>>,
+    plan: Plan,
+) -> Result<Done, ApiError> {
+    let resource = &call.resource;
+    match plan {
+        Plan::Keep(value) => {
+            let shown = match written {
+                Some(written) => form::show(call.state, resource, written).await?,
+                None if value == stored.value => form::show(call.state, resource, Arc::clone(stored)).await?,
+                None => Shown::new(value),
+            };
+            Ok(Done::Shown(shown))
+        }
+        Plan::Remove(mut value) => {
+            if strategy::shows_deleted(resource) {
+                value["metadata"]["resourceVersion"] = match &written {
+                    Some(written) if resource.plural != "pods" => {
+                        written.value["metadata"]["resourceVersion"].clone()
+                    }
+                    _ => stored.value["metadata"]["resourceVersion"].clone(),
+                };
+                return Ok(Done::Shown(Shown::new(value)));
+            }
+            let metadata = &stored.value["metadata"];
+            Ok(Done::Gone {
+                name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+                uid: metadata["uid"].clone(),
+            })
+        }
+    }
+}
+
+/// What the options and the object's finalizers come to.
+fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
+    let resource = &call.resource;
+    let mut value = stored.clone();
+    let mut finalizers: Vec<String> = value["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    let (orphan, foreground) = options.propagation(&finalizers);
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    if orphan {
+        finalizers.push(ORPHAN.to_owned());
+    }
+    if foreground {
+        finalizers.push(FOREGROUND.to_owned());
+    }
+    if finalizers.is_empty() {
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove("finalizers");
+        }
+    } else {
+        value["metadata"]["finalizers"] = Value::from(finalizers.clone());
+    }
+    let pending = stored["metadata"]["deletionTimestamp"].is_string();
+    let namespace = resource.group.is_empty() && resource.plural == "namespaces";
+    let held = !finalizers.is_empty()
+        || (namespace && value["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty()));
+    let grace = if resource.group.is_empty() && resource.plural == "pods" {
+        pod::grace(stored, options.grace)
+    } else {
+        0
+    };
+    if pending {
+        let old = stored["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+        if grace > 0 && grace >= old {
+            return Plan::Keep(value);
+        }
+        if grace > 0 {
+            // a shorter period counts from the moment deletion began
+            shorten(&mut value, old, grace);
+            return Plan::Keep(value);
+        }
+        if held {
+            if old > 0 {
+                shorten(&mut value, old, 0);
+            }
+            return Plan::Keep(value);
+        }
+        if old > 0 {
+            shorten(&mut value, old, 0);
+        }
+        return Plan::Remove(value);
+    }
+    if resource.group == "apiextensions.k8s.io" {
+        crds::mark_deleted(&mut value);
+        return Plan::Keep(value);
+    }
+    if !held && grace == 0 {
+        if resource.group.is_empty() && resource.plural == "pods" {
+            mark(&mut value, 0);
+            strategy::bump_for_deletion(resource, &mut value);
+        }
+        return Plan::Remove(value);
+    }
+    mark(&mut value, grace);
+    if namespace {
+        value["status"]["phase"] = Value::from("Terminating");
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove("deletionGracePeriodSeconds");
+        }
+    }
+    strategy::bump_for_deletion(resource, &mut value);
+    Plan::Keep(value)
+}
+
+fn mark(value: &mut Value, grace: i64) {
+    let at = Timestamp::now().saturating_add(grace.seconds()).unwrap_or_else(|_| Timestamp::now());
+    value["metadata"]["deletionTimestamp"] = Value::from(clock::seconds(at));
+    value["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
+}
+
+fn shorten(value: &mut Value, old: i64, new: i64) {
+    let end: Option<Timestamp> = value["metadata"]["deletionTimestamp"]
+        .as_str()
+        .and_then(|text| text.parse().ok());
+    if let Some(end) = end {
+        let moved = end.saturating_sub((old - new).seconds()).unwrap_or(end);
+        value["metadata"]["deletionTimestamp"] = Value::from(clock::seconds(moved));
+    }
+    value["metadata"]["deletionGracePeriodSeconds"] = Value::from(new);
+}
+
+// === impl Options ===
+
+impl Options {
+    /// Deletion by the server itself, in the background.
+    pub(crate) fn background() -> Self {
+        Self {
+            policy: Some("Background".to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Only the object with this uid.
+    pub(crate) fn only(mut self, uid: &str) -> Self {
+        self.uid = Some(uid.to_owned());
+        self
+    }
+
+    /// Whether dependents are orphaned, and whether they go first.
+    fn propagation(&self, finalizers: &[String]) -> (bool, bool) {
+        if let Some(orphan) = self.orphan {
+            return (orphan, false);
+        }
+        match self.policy.as_deref() {
+            Some("Orphan") => (true, false),
+            Some("Foreground") => (false, true),
+            Some(_) => (false, false),
+            None => (
+                finalizers.iter().any(|f| f == ORPHAN),
+                finalizers.iter().any(|f| f == FOREGROUND),
+            ),
+        }
+    }
+}
+
+fn options(call: &Call<'_>) -> Result<Options, ApiError> {
+    let about = About {
+        group: "meta.k8s.io",
+        kind: "DeleteOptions",
+        name: "",
+    };
+    let request = call.request;
+    let body = if request.body.is_empty() {
+        let mut given = json!({});
+        if let Some(grace) = request.query.number("gracePeriodSeconds")? {
+            given["gracePeriodSeconds"] = Value::from(grace);
+        }
+        if let Some(policy) = request.query.get("propagationPolicy").filter(|p| !p.is_empty()) {
+            given["propagationPolicy"] = Value::from(policy);
+        }
+        if request.query.get("orphanDependents").is_some() {
+            given["orphanDependents"] = Value::from(request.query.flag("orphanDependents"));
+        }
+        let dry: Vec<&str> = request.query.all("dryRun").filter(|v| !v.is_empty()).collect();
+        given["dryRun"] = Value::from(dry);
+        given
+    } else {
+        body_options(call)?
+    };
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut dry: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    dry.extend(request.query.all("dryRun").filter(|v| !v.is_empty()));
+    dry.dedup();
+    let options = Options {
+        grace: body["gracePeriodSeconds"].as_i64(),
+        policy: text(&body["propagationPolicy"]),
+        orphan: body["orphanDependents"].as_bool(),
+        uid: text(&body["preconditions"]["uid"]),
+        revision: text(&body["preconditions"]["resourceVersion"]),
+        dry_run: query::check_dry_run(&dry, "DeleteOptions")?,
+    };
+    if let Some(policy) = &options.policy {
+        let shown = Value::from(policy.as_str());
+        let cause = if options.orphan.is_some() {
+            Some(Cause::invalid(
+                "propagationPolicy",
+                &shown,
+                "orphanDependents and deletionPropagation cannot be both set",
+            ))
+        } else if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+            Some(Cause::unsupported(
+                "propagationPolicy",
+                &shown,
+                &["Foreground", "Background", "Orphan", "nil"],
+            ))
+        } else {
+            None
+        };
+        if let Some(cause) = cause {
+            return Err(ApiError::invalid(about, &[cause]));
+        }
+    }
+    Ok(options)
+}
+
+fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
+    let request = call.request;
+    let document = match request.content_type().as_str() {
+        "" | "application/json" => decode::json(&request.body).map_err(|why| {
+            ApiError::unforeseen(format!("couldn't get version/kind; json parse error: {why}"))
+        })?,
+        "application/yaml" => decode::yaml(&request.body).map_err(ApiError::unforeseen)?,
+        "application/vnd.kubernetes.protobuf" => {
+            let value = crate::protobuf::decode(&request.body)
+                .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
+            decode::Document {
+                value,
+                duplicates: Vec::new(),
+            }
+        }
+        _ => {
+            return Err(ApiError::unsupported_media_type(
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            ));
+        }
+    };
+    let value = document.value;
+    let kind = value["kind"].as_str().unwrap_or_default();
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(ApiError::unforeseen(format!(
+            "no kind \"{kind}\" is registered for version \"{}\" in scheme \"pkg/runtime/scheme.go:110\"",
+            value["apiVersion"].as_str().unwrap_or_default()
+        )));
+    }
+    Ok(value)
+}
+
+fn check_preconditions(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), ApiError> {
+    let metadata = &stored.value["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    let found = metadata["uid"].as_str().unwrap_or_default();
+    if let Some(uid) = &options.uid
+        && uid != found
+    {
+        return Err(ApiError::conflict(
+            call.resource.about(name),
+            format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have \
+                 been deleted and then recreated"
+            ),
+        ));
+    }
+    let found = stored.revision.to_string();
+    if let Some(revision) = &options.revision
+        && *revision != found
+    {
+        return Err(ApiError::conflict(
+            call.resource.about(name),
+            format!(
+                "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record \
+                 ({found}). The object might have been modified"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn review_options(call: &Call<'_>, options: &Options) -> Value {
+    let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    if let Some(grace) = options.grace {
+        shown["gracePeriodSeconds"] = Value::from(grace);
+    }
+    if let Some(policy) = &options.policy {
+        shown["propagationPolicy"] = Value::from(policy.as_str());
+    }
+    if let Some(orphan) = options.orphan {
+        shown["orphanDependents"] = Value::from(orphan);
+    }
+    if options.uid.is_some() || options.revision.is_some() {
+        let mut preconditions = json!({});
+        if let Some(uid) = &options.uid {
+            preconditions["uid"] = Value::from(uid.as_str());
+        }
+        if let Some(revision) = &options.revision {
+            preconditions["resourceVersion"] = Value::from(revision.as_str());
+        }
+        shown["preconditions"] = preconditions;
+    }
+    admit::options(shown, &call.request.query, options.dry_run)
+}

@@ -1,0 +1,226 @@
+//! Objects as requests bring them: decoding, checks of kind and version, fields that are not known.
+
+use serde_json::Value;
+
+use super::Call;
+use crate::{
+    kinds::{Resource, registry::split_api_version},
+    protobuf,
+    request::{
+        decode::{self, Document},
+        query::FieldValidation,
+    },
+    schema,
+    status::{ApiError, Cause},
+    strategy,
+};
+
+/// Media types that bodies can have.
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const ACCEPTED_CUSTOM: &str = "application/json, application/yaml";
+
+/// Decodes the body as an object of the call's resource (or of `resource`, for subresources of another kind).
+pub(crate) fn object(call: &mut Call<'_>, options_kind: &str) -> Result<Value, ApiError> {
+    let resource = std::sync::Arc::clone(&call.resource);
+    let validation = FieldValidation::of(&call.request.query, options_kind)?;
+    let document = document(call, &resource)?;
+    let value = identify(&resource, document.value, &call.request.body)?;
+    normalise(call, &resource, value, document.duplicates, validation)
+}
+
+/// Decodes the body according to its media type.
+pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document, ApiError> {
+    let body = &call.request.body;
+    let unrecognised = |why: String| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            resource.kind,
+            excerpt(body)
+        ))
+    };
+    match call.request.content_type().as_str() {
+        "" | "application/json" => {
+            let document = decode::json(body)
+                .map_err(|why| unrecognised(format!("couldn't get version/kind; json parse error: {why}")))?;
+            let wrong = match &document.value {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Number(_) => "number",
+                Value::Bool(_) => "bool",
+                Value::Object(_) | Value::Null => return Ok(document),
+            };
+            Err(unrecognised(format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {wrong} into Go value of type \
+                 struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }}"
+            )))
+        }
+        "application/yaml" => decode::yaml(body).map_err(unrecognised),
+        "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
+            let value = protobuf::decode(body).map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
+            Ok(Document {
+                value,
+                duplicates: Vec::new(),
+            })
+        }
+        _ if resource.custom().is_some() => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),
+        _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+/// Checks that `apiVersion` and `kind` are those of the resource; built-in kinds may leave them out.
+pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Result<Value, ApiError> {
+    if value.is_null() {
+        value = Value::Object(serde_json::Map::new());
+    }
+    let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+    let api_version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
+    let expected = resource.api_version();
+    if resource.custom().is_some() {
+        for (given, name) in [(&kind, "Kind"), (&api_version, "apiVersion")] {
+            if given.is_empty() {
+                let text = String::from_utf8_lossy(body);
+                return Err(ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {}): Object '{name}' is missing in '{}' ({})",
+                    resource.kind,
+                    text.trim(),
+                    excerpt(body)
+                )));
+            }
+        }
+        if api_version != expected {
+            return Err(wrong_version(&api_version, &expected));
+        }
+        if kind != resource.kind {
+            let about = crate::status::About {
+                group: &resource.group,
+                kind: &kind,
+                name: value["metadata"]["name"].as_str().unwrap_or_default(),
+            };
+            return Err(ApiError::invalid(
+                about,
+                &[Cause::invalid(
+                    "kind",
+                    &Value::from(kind.as_str()),
+                    format!("must be {}", resource.kind),
+                )],
+            ));
+        }
+        return Ok(value);
+    }
+    if !kind.is_empty() && kind != resource.kind {
+        let version = if api_version.is_empty() { &expected } else { &api_version };
+        let (_, short) = split_api_version(version);
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version \"{short}\" cannot be handled as a {}: converting ({short}.{kind}) to (core.{}): unknown \
+             conversion",
+            resource.kind, resource.kind
+        )));
+    }
+    if !api_version.is_empty() && api_version != expected {
+        let (group, version) = split_api_version(&api_version);
+        // a group that never had the kind fails to decode; another version of a group that has it decodes, and does not fit
+        if group != resource.group || group.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "{} in version \"{version}\" cannot be handled as a {}: no kind \"{}\" is registered for version \
+                 \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                resource.kind, resource.kind, resource.kind
+            )));
+        }
+        return Err(wrong_version(&api_version, &expected));
+    }
+    value["kind"] = Value::from(resource.kind.as_str());
+    value["apiVersion"] = Value::from(expected);
+    Ok(value)
+}
+
+fn wrong_version(given: &str, expected: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
+}
+
+/// Types, unknown and duplicate fields, defaults: what decoding into a typed object would do.
+pub(crate) fn normalise(
+    call: &mut Call<'_>,
+    resource: &Resource,
+    mut value: Value,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Value, ApiError> {
+    let mistyped = match resource.custom() {
+        Some(custom) => custom.schema.mistyped_metadata(&value),
+        None => schema::mistyped_builtin_field(resource, &value),
+    };
+    if let Some(why) = mistyped {
+        return Err(unreadable(resource, &why));
+    }
+    let mut problems: Vec<String> = duplicates
+        .into_iter()
+        .map(|path| {
+            if path.starts_with("yaml: ") {
+                path
+            } else {
+                format!("duplicate field \"{path}\"")
+            }
+        })
+        .collect();
+    let unknown = match resource.custom() {
+        Some(custom) => custom.schema.prune(&mut value),
+        None => {
+            let unknown = schema::unknown_builtin_fields(resource, &value);
+            schema::prune_builtin(resource, &mut value);
+            unknown
+        }
+    };
+    problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    if !problems.is_empty() {
+        match validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => call.warnings.extend(problems),
+            FieldValidation::Strict => {
+                return Err(unreadable(
+                    resource,
+                    &format!("strict decoding error: {}", problems.join(", ")),
+                ));
+            }
+        }
+    }
+    default(resource, &mut value);
+    Ok(value)
+}
+
+/// Fills in what the kind's defaults are.
+pub(crate) fn default(resource: &Resource, value: &mut Value) {
+    match resource.custom() {
+        Some(custom) => custom.schema.default(value),
+        None => strategy::default(resource, value),
+    }
+}
+
+fn unreadable(resource: &Resource, why: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "{} in version \"{}\" cannot be handled as a {}: {why}",
+        resource.kind, resource.version, resource.kind
+    ))
+}
+
+/// The start of a body as the reference shows it: text if it is printable JSON, else hexadecimal.
+fn excerpt(body: &[u8]) -> String {
+    const MOST: usize = 30;
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let (head, more) = if body.len() > MOST {
+        (&body[..MOST], " ...")
+    } else {
+        (body, "")
+    };
+    match std::str::from_utf8(head) {
+        Ok(text) if body.first() == Some(&b'{') => format!("{text}{more}"),
+        _ => {
+            let hex: String = head.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Deletions that the server itself decides on, with everything that a request would bring (webhooks, finalizers,
+//! grace periods).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+use super::{Call, delete};
+use crate::{
+    kinds::Resource,
+    request::{Request, User, accept::Accept, path::ResourcePath, query::Query},
+    server::State,
+    status::ApiError,
+    store::{Key, Stored},
+};
+
+/// Deletes an object in the background, if it is still the same one.
+pub(crate) async fn delete(state: &Arc<State>, resource: &Arc<Resource>, stored: &Stored) -> Result<(), ApiError> {
+    let key = Key::of(&stored.value);
+    let request = Request {
+        method: Method::DELETE,
+        path: String::new(),
+        query: Query::default(),
+        headers: HeaderMap::new(),
+        accept: Accept::parse(""),
+        body: Bytes::new(),
+        user: User::administrator(),
+        upgrade: None,
+    };
+    let mut call = Call {
+        state,
+        request: &request,
+        resource: Arc::clone(resource),
+        path: ResourcePath {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            namespace: resource.namespaced.then(|| key.namespace.clone()),
+            plural: resource.plural.clone(),
+            name: Some(key.name.clone()),
+            rest: Vec::new(),
+        },
+        warnings: Vec::new(),
+    };
+    let uid = stored.value["metadata"]["uid"].as_str().unwrap_or_default();
+    let options = delete::Options::background().only(uid);
+    match delete::object(&mut call, &key, &options).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.code == 404 => Ok(()),
+        Err(error) => Err(error),
+    }
+}

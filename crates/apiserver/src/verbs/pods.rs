@@ -1,0 +1,215 @@
+//! Subresources of pods: binding, eviction, logs. Port-forwarding is in `pods::forward`.
+
+use serde_json::{Value, json};
+
+use super::{
+    Call, delete,
+    update::{self, Change},
+};
+use crate::{
+    answer::{self, Answer},
+    clock,
+    pod_access::{LogOptions, PodAccessError, PodRef},
+    request::decode,
+    respond,
+    status::{About, ApiError},
+    store::Stored,
+    strategy,
+};
+
+/// Done, as these subresources say it.
+fn done() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+}
+
+/// `POST …/binding`: puts a pod on a node.
+pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let dry_run = call.request.query.dry_run("CreateOptions")?;
+    let body = decode::json(&call.request.body)
+        .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?
+        .value;
+    let node = body["target"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = call.path.name.clone().unwrap_or_default();
+    if node.is_empty() {
+        return Err(ApiError::bad_request("target.name: Required value"));
+    }
+    let stored = pod(call)?;
+    let conflict = |why: String| {
+        Err(ApiError::conflict(
+            About {
+                group: "",
+                kind: "pods/binding",
+                name: &name,
+            },
+            why,
+        ))
+    };
+    if stored.value["metadata"]["deletionTimestamp"].is_string() {
+        return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if let Some(taken) = stored.value["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
+        return conflict(format!("pod {name} is already assigned to node \"{taken}\""));
+    }
+    let edit = |pod: &mut Value, node: &Value| {
+        pod["spec"]["nodeName"] = node.clone();
+        let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.retain(|c| c["type"] != "PodScheduled");
+        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": clock::now()}));
+        pod["status"]["conditions"] = Value::Array(conditions);
+        Ok(())
+    };
+    update::change(call, Some("binding"), &Change::Edit(edit, Value::from(node)), dry_run).await?;
+    Ok(respond::document(call.request, 201, &done()))
+}
+
+/// `POST …/eviction`: deletes a pod unless a disruption budget forbids it.
+pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let stored = pod(call)?;
+    let labels = &stored.value["metadata"]["labels"];
+    let namespace = call.path.namespace.as_deref();
+    for (key, budget) in call.state.store.list("policy/poddisruptionbudgets", namespace).objects {
+        if !strategy::selects(&budget.value["spec"]["selector"], labels) {
+            continue;
+        }
+        let running = stored.value["status"]["phase"] == "Running";
+        let observed = budget.value["status"]["observedGeneration"].as_i64().unwrap_or(0)
+            >= budget.value["metadata"]["generation"].as_i64().unwrap_or(0);
+        let allowed = budget.value["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
+        if !running || (observed && allowed > 0) {
+            continue;
+        }
+        let message = if observed {
+            format!(
+                "The disruption budget {} needs {} healthy pods and has {} currently",
+                key.name, budget.value["status"]["desiredHealthy"], budget.value["status"]["currentHealthy"]
+            )
+        } else {
+            format!("The disruption budget {} is still being processed by the server.", key.name)
+        };
+        let mut error = ApiError::new(
+            429,
+            "TooManyRequests",
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+        );
+        let mut details = json!({"causes": [{"reason": "DisruptionBudget", "message": message}]});
+        if !observed {
+            details["retryAfterSeconds"] = Value::from(10);
+            error.retry_after = Some(10);
+        }
+        error.details = details.as_object().cloned();
+        return Err(error);
+    }
+    delete::object(call, &call.key(), &delete::Options::default()).await?;
+    Ok(respond::document(call.request, 201, &done()))
+}
+
+/// `GET …/log`.
+pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let stored = pod(call)?;
+    let query = &call.request.query;
+    let name = call.path.name.clone().unwrap_or_default();
+    let containers: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
+        .iter()
+        .flat_map(|list| stored.value["spec"][*list].as_array().into_iter().flatten())
+        .filter_map(|c| c["name"].as_str())
+        .collect();
+    let asked = query.get("container").filter(|c| !c.is_empty());
+    match asked {
+        Some(container) if !containers.contains(&container) => {
+            return Err(ApiError::bad_request(format!(
+                "container {container} is not valid for pod {name}"
+            )));
+        }
+        None if stored.value["spec"]["containers"].as_array().map_or(0, Vec::len) != 1 => {
+            return Err(ApiError::bad_request(format!(
+                "a container name must be specified for pod {name}, choose one of: [{}]",
+                containers.join(" ")
+            )));
+        }
+        _ => {}
+    }
+    let seconds = query.number("sinceSeconds")?;
+    let tail = query.number("tailLines")?;
+    let limit = query.number("limitBytes")?;
+    let since_time = match query.get("sinceTime").filter(|t| !t.is_empty()) {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            ApiError::bad_request(format!("sinceTime: Invalid value: \"{text}\": not an RFC 3339 time"))
+        })?),
+    };
+    let node = stored.value["spec"]["nodeName"].as_str().unwrap_or_default();
+    if node.is_empty() {
+        let mut empty = answer::bytes(204, "text/plain", Vec::new());
+        empty.headers_mut().remove(http::header::CONTENT_TYPE);
+        return Ok(empty);
+    }
+    let access = access(call, node)?;
+    let options = LogOptions {
+        container: asked.or(containers.first().copied()).map(str::to_owned),
+        follow: query.flag("follow"),
+        previous: query.flag("previous"),
+        timestamps: query.flag("timestamps"),
+        since_seconds: seconds,
+        since_time,
+        tail_lines: tail.and_then(|t| u64::try_from(t).ok()),
+        limit_bytes: limit.and_then(|l| u64::try_from(l).ok()),
+    };
+    let stream = access.logs(pod_ref(call), options).await.map_err(refusal)?;
+    let mut answer = answer::bytes(200, "text/plain", Vec::new());
+    *answer.body_mut() = answer::streaming(stream);
+    Ok(answer)
+}
+
+/// The pod of the path.
+pub(crate) fn pod(call: &Call<'_>) -> Result<std::sync::Arc<Stored>, ApiError> {
+    call.state
+        .store
+        .get(&call.resource.table, &call.key())
+        .ok_or_else(|| call.not_found())
+}
+
+/// Whoever runs the pods of `node`.
+pub(crate) fn access(
+    call: &Call<'_>,
+    node: &str,
+) -> Result<std::sync::Arc<dyn crate::pod_access::PodAccess>, ApiError> {
+    if let Some(access) = call.state.pods.read().clone() {
+        return Ok(access);
+    }
+    // the reference looks for the kubelet of a node that does not exist, and reports it so
+    Err(ApiError::not_found(About {
+        group: "",
+        kind: "pods",
+        name: node,
+    }))
+}
+
+/// The pod that the path names, for whoever runs it.
+pub(crate) fn pod_ref(call: &Call<'_>) -> PodRef {
+    PodRef {
+        namespace: call.path.namespace.clone().unwrap_or_default(),
+        name: call.path.name.clone().unwrap_or_default(),
+    }
+}
+
+/// A node's refusal as the API server passes it on.
+pub(crate) fn refusal(error: PodAccessError) -> ApiError {
+    match error {
+        PodAccessError::NotFound(message) => ApiError::new(404, "NotFound", message),
+        PodAccessError::BadRequest(message) => ApiError::bad_request(message),
+        PodAccessError::Internal(message) => ApiError::internal(message),
+    }
+}
+
+/// The node that a pod must have for connections into it.
+pub(crate) fn connect(call: &Call<'_>) -> Result<String, ApiError> {
+    let stored = pod(call)?;
+    match stored.value["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
+        Some(node) => Ok(node.to_owned()),
+        None => Err(ApiError::bad_request(format!(
+            "pod {} does not have a host assigned",
+            call.path.name.as_deref().unwrap_or_default()
+        ))),
+    }
+}

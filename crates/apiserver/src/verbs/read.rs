@@ -1,0 +1,284 @@
+//! GET: one object, or a list of them.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::Call;
+use crate::{
+    answer::Answer,
+    form, respond,
+    respond::Listing,
+    selector::{Selector, field::FieldSelector, label::LabelSelector},
+    status::{About, ApiError, Cause},
+    store::{Key, Snapshot},
+};
+
+/// `GET …/<name>`.
+pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
+    if let Some(text) = call.request.query.get("resourceVersion").filter(|v| !v.is_empty()) {
+        let asked = parse_revision(text).map_err(ApiError::unforeseen)?;
+        check_reached(asked, call.state.store.revision())?;
+    }
+    let stored = call
+        .state
+        .store
+        .get(&call.resource.table, &call.key())
+        .ok_or_else(|| call.not_found())?;
+    let shown = form::show(call.state, &call.resource, stored).await?;
+    respond::object(call.request, &call.resource, 200, &shown)
+}
+
+/// `GET …/<plural>`.
+pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let query = &call.request.query;
+    let limit = query.number("limit")?;
+    query.number("timeoutSeconds")?;
+    let selector = selector(call)?;
+    let continues = query.get("continue").filter(|c| !c.is_empty());
+    check_options(call, continues.is_some(), false)?;
+    let namespace = call.path.namespace.as_deref();
+    let table = &call.resource.table;
+    let limit = limit.and_then(|l| usize::try_from(l).ok()).filter(|l| *l > 0);
+    let asked = match query.get("resourceVersion").filter(|v| !v.is_empty()) {
+        None => None,
+        Some(_) if continues.is_some() => {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        Some(text) => Some(
+            parse_revision(text)
+                .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?,
+        ),
+    };
+    let (snapshot, after) = match continues {
+        Some(token) => {
+            let token = Token::decode(token)?;
+            let snapshot = call
+                .state
+                .store
+                .list_at(table, namespace, token.revision)
+                .map_err(|_| {
+                    ApiError::expired(
+                        "The provided continue parameter is too old to display a consistent list result. You must \
+                         start a new list without the continue parameter.",
+                    )
+                })?;
+            (snapshot, Some(token.after))
+        }
+        None => (snapshot_at(call, asked, limit)?, None),
+    };
+    let revision = snapshot.revision;
+    let start = after.map_or(0, |after| snapshot.objects.partition_point(|(key, _)| *key <= after));
+    let everything = selector.is_everything();
+    let mut chosen = Vec::new();
+    let mut last: Option<Key> = None;
+    let mut remaining = None;
+    for (index, (key, stored)) in snapshot.objects.iter().enumerate().skip(start) {
+        if let Some(limit) = limit
+            && chosen.len() == limit
+        {
+            remaining = Some(snapshot.objects.len() - index);
+            break;
+        }
+        last = Some(key.clone());
+        if everything || selector.matches(&stored.value) {
+            chosen.push(std::sync::Arc::clone(stored));
+        }
+    }
+    let continues = match (&last, remaining) {
+        (Some(after), Some(_)) => Some(
+            Token {
+                revision,
+                after: after.clone(),
+            }
+            .encode(),
+        ),
+        _ => None,
+    };
+    let items = form::show_all(call.state, &call.resource, chosen).await?;
+    let listing = Listing {
+        revision,
+        items,
+        continues,
+        remaining: remaining.filter(|_| everything),
+    };
+    respond::list(call.request, &call.resource, &listing)
+}
+
+/// The selectors of a list, watch or collection deletion.
+pub(crate) fn selector(call: &Call<'_>) -> Result<Selector, ApiError> {
+    let query = &call.request.query;
+    let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
+        .map_err(ApiError::bad_request)?;
+    let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), &call.resource)
+        .map_err(ApiError::bad_request)?;
+    Ok(Selector { labels, fields })
+}
+
+/// Which combinations of `resourceVersion`, `resourceVersionMatch`, `continue` and `sendInitialEvents` make sense.
+pub(crate) fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Result<(), ApiError> {
+    let query = &call.request.query;
+    let version = query.get("resourceVersion").unwrap_or_default();
+    let matching = query.get("resourceVersionMatch").unwrap_or_default();
+    let initial = query.get("sendInitialEvents");
+    let field = "resourceVersionMatch";
+    let mut causes = Vec::new();
+    if watch {
+        if initial.is_some() {
+            if matching != "NotOlderThan" {
+                causes.push(Cause::forbidden(
+                    field,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
+            }
+            if !matches!(matching, "" | "NotOlderThan") {
+                causes.push(Cause::unsupported(field, &Value::from(matching), &["NotOlderThan"]));
+            }
+        } else if !matching.is_empty() {
+            causes.push(Cause::forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
+        }
+        if continues {
+            causes.push(Cause::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+    } else {
+        if initial.is_some() {
+            causes.push(Cause::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
+        }
+        if !matching.is_empty() {
+            if version.is_empty() {
+                causes.push(Cause::forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            if continues {
+                causes.push(Cause::forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+            if !matches!(matching, "Exact" | "NotOlderThan") {
+                causes.push(Cause::unsupported(
+                    field,
+                    &Value::from(matching),
+                    &["Exact", "NotOlderThan", ""],
+                ));
+            }
+            if matching == "Exact" && version == "0" {
+                causes.push(Cause::forbidden(
+                    field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
+            }
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let about = About {
+        group: "meta.k8s.io",
+        kind: "ListOptions",
+        name: "",
+    };
+    Err(ApiError::invalid(about, &causes))
+}
+
+fn snapshot_at(call: &Call<'_>, asked: Option<u64>, limit: Option<usize>) -> Result<Snapshot, ApiError> {
+    let namespace = call.path.namespace.as_deref();
+    let store = &call.state.store;
+    let table = &call.resource.table;
+    let matching = call.request.query.get("resourceVersionMatch").unwrap_or_default();
+    let Some(asked) = asked.filter(|a| *a > 0) else {
+        return Ok(store.list(table, namespace));
+    };
+    check_reached(asked, store.revision())?;
+    // with a limit and no match rule the reference reads exactly that revision
+    if matching == "Exact" || (matching.is_empty() && limit.is_some()) {
+        return store.list_at(table, namespace, asked).map_err(|_| {
+            ApiError::expired("The resourceVersion for the provided list is too old.")
+        });
+    }
+    Ok(store.list(table, namespace))
+}
+
+/// A revision in a query, or why it is none.
+pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        format!("resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax")
+    })
+}
+
+/// Refuses revisions of the future. The reference waits three seconds first; here every write is visible at once, so
+/// there is nothing to wait for.
+pub(crate) fn check_reached(asked: u64, current: u64) -> Result<(), ApiError> {
+    if asked <= current {
+        return Ok(());
+    }
+    let mut error = ApiError::new(
+        504,
+        "Timeout",
+        format!("Timeout: Too large resource version: {asked}, current: {current}"),
+    );
+    error.retry_after = Some(1);
+    error.details = json!({
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    })
+    .as_object()
+    .cloned();
+    Err(error)
+}
+
+/// Where a chunked list goes on.
+struct Token {
+    revision: u64,
+    after: Key,
+}
+
+// === impl Token ===
+
+impl Token {
+    fn encode(&self) -> String {
+        let text = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": [self.after.namespace, self.after.name]});
+        URL_SAFE_NO_PAD.encode(text.to_string())
+    }
+
+    fn decode(text: &str) -> Result<Self, ApiError> {
+        let refuse = |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text.trim_end_matches('='))
+            .map_err(|error| refuse(&error.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
+            refuse(&match bytes.first() {
+                Some(byte) => format!("invalid character '{}' looking for beginning of value", go_char(*byte)),
+                None => "unexpected end of JSON input".to_owned(),
+            })
+        })?;
+        let part = |index: usize| value["start"][index].as_str().map(str::to_owned);
+        match (value["rv"].as_u64(), part(0), part(1)) {
+            (Some(revision), Some(namespace), Some(name)) => Ok(Self {
+                revision,
+                after: Key { namespace, name },
+            }),
+            _ => Err(refuse("no position in it")),
+        }
+    }
+}
+
+fn go_char(byte: u8) -> String {
+    if (0x20..0x7f).contains(&byte) {
+        char::from(byte).to_string()
+    } else {
+        format!("\\u{byte:04x}")
+    }
+}

@@ -1,0 +1,191 @@
+//! `…/<name>/scale`: replicas of anything that has them, as an autoscaling/v1 Scale.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    Call,
+    update::{self, Change},
+};
+use crate::{
+    answer::Answer,
+    form, patching,
+    kinds::{Resource, ScalePaths},
+    request::query::FieldValidation,
+    respond,
+    status::{About, ApiError, Cause},
+    strategy,
+};
+
+/// `GET …/scale`.
+pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let scale = current(call).await?;
+    Ok(respond::document(call.request, 200, &scale))
+}
+
+/// `PUT …/scale`.
+pub(crate) async fn replace(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let dry_run = call.request.query.dry_run("UpdateOptions")?;
+    let document = super::incoming::document(call, &scale_resource(&call.resource))?;
+    let mut scale = document.value;
+    let kind = scale["kind"].as_str().unwrap_or("Scale");
+    if kind != "Scale" {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version \"v1\" cannot be handled as a Scale: no such conversion"
+        )));
+    }
+    let name = call.path.name.clone().unwrap_or_default();
+    let given = scale["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    if scale["spec"].is_null() {
+        scale["spec"] = json!({});
+    }
+    write(call, scale, false, dry_run).await
+}
+
+/// `PATCH …/scale`.
+pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let kind = update::patch_kind(call)?;
+    let dry_run = call.request.query.dry_run("PatchOptions")?;
+    FieldValidation::of(&call.request.query, "PatchOptions")?;
+    let live = current(call).await?;
+    let manager = call.request.field_manager();
+    let resource = scale_resource(&call.resource);
+    let write_options = patching::Write {
+        registry: &call.state.registry,
+        resource: &resource,
+        subresource: Some("scale"),
+        manager: &manager,
+        force: call.request.query.flag("force"),
+        now: jiff::Timestamp::now(),
+    };
+    let applies = kind == patching::PatchKind::Apply;
+    let patched = if applies {
+        let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+        let parent = form::show(call.state, &call.resource, stored).await?.into_value();
+        patching::apply_scale(&write_options, &call.resource, &call.request.body, &parent, &live)?
+    } else {
+        patching::patch(&write_options, kind, &call.request.body, Some(&live))?
+    };
+    call.warnings.extend(patched.warnings);
+    write(call, patched.object, applies, dry_run).await
+}
+
+/// Writes the replicas of a Scale to its object. An applied one comes with the `managedFields` for the object.
+async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) -> Result<Answer, ApiError> {
+    let name = call.path.name.clone().unwrap_or_default();
+    let replicas = &scale["spec"]["replicas"];
+    if let Some(replicas) = replicas.as_i64().filter(|r| *r < 0) {
+        let about = About {
+            group: "autoscaling",
+            kind: "Scale",
+            name: &name,
+        };
+        return Err(ApiError::invalid(
+            about,
+            &[Cause::invalid(
+                "spec.replicas",
+                &Value::from(replicas),
+                "must be greater than or equal to 0",
+            )],
+        ));
+    }
+    let paths = paths(&call.resource);
+    let input = json!({
+        "path": paths.spec_replicas,
+        "replicas": replicas.as_i64().unwrap_or(0),
+        "resourceVersion": scale["metadata"]["resourceVersion"],
+        "applied": applied,
+        "managedFields": scale["metadata"]["managedFields"],
+    });
+    let edit = |value: &mut Value, input: &Value| {
+        set(value, input["path"].as_str().unwrap_or_default(), input["replicas"].clone());
+        if let Some(revision) = input["resourceVersion"].as_str().filter(|r| !r.is_empty() && *r != "0") {
+            value["metadata"]["resourceVersion"] = Value::from(revision);
+        }
+        if input["applied"] == true {
+            value["metadata"]["managedFields"] = input["managedFields"].clone();
+        }
+        Ok(())
+    };
+    update::change(call, Some("scale"), &Change::Edit(edit, input), dry_run).await.map(|(_, shown)| {
+        respond::document(call.request, 200, &scale_of(&call.resource, shown.value()))
+    })
+}
+
+async fn current(call: &Call<'_>) -> Result<Value, ApiError> {
+    let stored = call
+        .state
+        .store
+        .get(&call.resource.table, &call.key())
+        .ok_or_else(|| call.not_found())?;
+    let shown = form::show(call.state, &call.resource, Arc::clone(&stored)).await?;
+    Ok(scale_of(&call.resource, shown.value()))
+}
+
+fn paths(resource: &Resource) -> ScalePaths {
+    resource.custom().and_then(|c| c.scale.clone()).unwrap_or_else(|| ScalePaths {
+        spec_replicas: "spec.replicas".to_owned(),
+        status_replicas: "status.replicas".to_owned(),
+        selector: None,
+    })
+}
+
+/// The Scale of an object.
+pub(crate) fn scale_of(resource: &Resource, object: &Value) -> Value {
+    let paths = paths(resource);
+    let metadata = &object["metadata"];
+    let mut shown = json!({});
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = metadata.get(key) {
+            shown[key] = value.clone();
+        }
+    }
+    let mut spec = json!({});
+    if let Some(replicas) = at(object, &paths.spec_replicas).as_i64().filter(|r| *r != 0) {
+        spec["replicas"] = Value::from(replicas);
+    }
+    let mut status = json!({"replicas": at(object, &paths.status_replicas).as_i64().unwrap_or(0)});
+    let selector = match &paths.selector {
+        Some(path) => at(object, path).as_str().unwrap_or_default().to_owned(),
+        None if resource.custom().is_some() => String::new(),
+        None => strategy::selector_text(&object["spec"]["selector"]),
+    };
+    if !selector.is_empty() {
+        status["selector"] = Value::from(selector);
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown, "spec": spec, "status": status})
+}
+
+/// The resource as the decoder of Scale bodies names it.
+fn scale_resource(resource: &Resource) -> Resource {
+    Resource {
+        kind: "Scale".to_owned(),
+        ..resource.clone()
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(object, |value, key| &value[key])
+}
+
+fn set(object: &mut Value, path: &str, value: Value) {
+    let mut at = object;
+    for key in path.split('.') {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[key];
+    }
+    *at = value;
+}

@@ -1,0 +1,308 @@
+//! `GET …?watch=true`: a cursor over the table's window of changes, as a stream of JSON lines.
+
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::{
+    sync::watch,
+    time::{Instant, Interval, MissedTickBehavior},
+};
+
+use super::{Call, read};
+use crate::{
+    answer::{self, Answer},
+    form::{self, Shown},
+    kinds::Resource,
+    request::accept::{Form, Shape},
+    respond,
+    selector::Selector,
+    server::State,
+    status::ApiError,
+    store::{Change, Stored, TooOld},
+    tables,
+};
+
+/// Changes taken from the window at once: enough to keep the lock rare, few enough to hold little of the past.
+const BATCH: usize = 256;
+/// How often a watch that asked for bookmarks is told the revision it has reached.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+/// Longest life of a watch that names no timeout, in seconds; clients open a new one.
+const LONGEST: u64 = 1800;
+
+/// Opens a watch.
+pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let query = &call.request.query;
+    let selector = read::selector(call)?;
+    let timeout = query.number("timeoutSeconds")?;
+    query.number("limit")?;
+    let continues = query.get("continue").is_some_and(|c| !c.is_empty());
+    read::check_options(call, continues, true)?;
+    let form = call.request.accept.stream()?;
+    let version = query.get("resourceVersion").unwrap_or_default();
+    let initial = query.get("sendInitialEvents").map(|v| v != "false" && v != "0");
+    let asked = match version {
+        "" => None,
+        text => Some(read::parse_revision(text).map_err(ApiError::unforeseen)?),
+    };
+    let store = &call.state.store;
+    if let Some(asked) = asked {
+        let current = store.revision();
+        if asked > current && initial == Some(true) {
+            read::check_reached(asked, current)?;
+        }
+    }
+    // subscribing before reading: no change can fall between the two
+    let signal = store.subscribe(&call.resource.table);
+    let from_scratch = match initial {
+        Some(initial) => initial,
+        None => asked.is_none_or(|a| a == 0),
+    };
+    let mut pending = VecDeque::new();
+    let cursor = if from_scratch {
+        let snapshot = store.list(&call.resource.table, call.path.namespace.as_deref());
+        pending.extend(
+            snapshot
+                .objects
+                .into_iter()
+                .map(|(_, stored)| stored)
+                .filter(|stored| selector.matches(&stored.value))
+                .map(Event::added),
+        );
+        if initial == Some(true) && query.flag("allowWatchBookmarks") {
+            pending.push_back(Event::Bookmark {
+                revision: snapshot.revision,
+                initial_end: true,
+            });
+        }
+        snapshot.revision
+    } else {
+        match asked {
+            Some(asked) if asked > 0 => asked,
+            _ => store.revision(),
+        }
+    };
+    let seconds = timeout
+        .and_then(|t| u64::try_from(t).ok())
+        .filter(|t| *t > 0)
+        .map_or(LONGEST, |t| t.min(LONGEST * 24));
+    let mut bookmarks = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
+    bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let watcher = Watcher {
+        state: Arc::clone(call.state),
+        resource: Arc::clone(&call.resource),
+        namespace: call.path.namespace.clone(),
+        selector,
+        form,
+        include: respond::include_object(call.request)?,
+        signal,
+        cursor,
+        pending,
+        bookmarks: query.flag("allowWatchBookmarks").then_some(bookmarks),
+        deadline: Instant::now() + Duration::from_secs(seconds),
+        headed: false,
+        ended: false,
+    };
+    let body = stream::unfold(watcher, |mut watcher| async move {
+        let chunk = watcher.next().await?;
+        Some((Ok::<_, io::Error>(chunk), watcher))
+    });
+    let mut answer = answer::bytes(200, "application/json", Bytes::new());
+    *answer.body_mut() = answer::streaming(body);
+    Ok(answer)
+}
+
+enum Event {
+    Object { kind: &'static str, object: Arc<Stored> },
+    Bookmark { revision: u64, initial_end: bool },
+}
+
+// === impl Event ===
+
+impl Event {
+    fn added(object: Arc<Stored>) -> Self {
+        Self::Object { kind: "ADDED", object }
+    }
+
+    /// What a change looks like to someone who sees only what the selector matches.
+    fn of(change: Change, selector: &Selector) -> Option<Self> {
+        let (before, now) = if selector.is_everything() {
+            (change.before.is_some(), !change.deleted)
+        } else {
+            (
+                change.before.as_ref().is_some_and(|b| selector.matches(&b.value)),
+                !change.deleted && selector.matches(&change.after.value),
+            )
+        };
+        let kind = match (before, now) {
+            (false, false) => return None,
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+        };
+        Some(Self::Object {
+            kind,
+            object: change.after,
+        })
+    }
+}
+
+struct Watcher {
+    state: Arc<State>,
+    resource: Arc<Resource>,
+    namespace: Option<String>,
+    selector: Selector,
+    form: Form,
+    include: tables::Include,
+    signal: watch::Receiver<u64>,
+    cursor: u64,
+    pending: VecDeque<Event>,
+    bookmarks: Option<Interval>,
+    deadline: Instant,
+    /// Whether the column definitions of a table were sent.
+    headed: bool,
+    ended: bool,
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    /// The next lines; none at the end of the watch.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if !self.pending.is_empty() {
+                return Some(self.drain().await);
+            }
+            let seen = *self.signal.borrow_and_update();
+            if let Err(too_old) = self.advance() {
+                return Some(self.refuse(&ApiError::expired(too_old.to_string())));
+            }
+            if !self.pending.is_empty() || self.cursor < seen {
+                continue;
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(self.deadline) => return None,
+                changed = self.signal.changed() => {
+                    // the table is gone: the custom resource is not served any more
+                    changed.ok()?;
+                }
+                () = tick(self.bookmarks.as_mut()) => {
+                    if let Err(too_old) = self.advance() {
+                        return Some(self.refuse(&ApiError::expired(too_old.to_string())));
+                    }
+                    let revision = self.cursor;
+                    self.pending.push_back(Event::Bookmark { revision, initial_end: false });
+                }
+            }
+        }
+    }
+
+    /// Takes the next changes out of the window.
+    fn advance(&mut self) -> Result<(), TooOld> {
+        let (changes, next) = self.state.store.changes(&self.resource.table, self.cursor, BATCH)?;
+        self.cursor = next;
+        let namespace = self.namespace.as_deref();
+        let selector = &self.selector;
+        self.pending.extend(
+            changes
+                .into_iter()
+                .filter(|c| namespace.is_none_or(|n| n == c.key.namespace))
+                .filter_map(|change| Event::of(change, selector)),
+        );
+        Ok(())
+    }
+
+    fn refuse(&mut self, error: &ApiError) -> Bytes {
+        self.ended = true;
+        line("ERROR", &error.to_status())
+    }
+
+    async fn drain(&mut self) -> Bytes {
+        let mut out = Vec::new();
+        while let Some(event) = self.pending.pop_front() {
+            match event {
+                Event::Bookmark { revision, initial_end } => {
+                    out.extend_from_slice(&line("BOOKMARK", &self.bookmark(revision, initial_end)));
+                }
+                Event::Object { kind, object } => {
+                    match form::show(&self.state, &self.resource, object).await {
+                        Ok(shown) => self.write(kind, &shown, &mut out),
+                        Err(error) => {
+                            out.extend_from_slice(&line("ERROR", &error.to_status()));
+                            self.ended = true;
+                            break;
+                        }
+                    }
+                }
+            }
+            if out.len() > 64 * 1024 {
+                break;
+            }
+        }
+        Bytes::from(out)
+    }
+
+    fn write(&mut self, kind: &str, shown: &Shown, out: &mut Vec<u8>) {
+        match &self.form.shape {
+            Shape::Table(version) => {
+                let mut table = tables::render(&self.resource, std::slice::from_ref(shown), self.include);
+                table["apiVersion"] = Value::from(format!("meta.k8s.io/{version}"));
+                table["metadata"] = json!({"resourceVersion": shown.value()["metadata"]["resourceVersion"]});
+                if self.headed {
+                    table["columnDefinitions"] = Value::Null;
+                }
+                self.headed = true;
+                out.extend_from_slice(&line(kind, &table));
+            }
+            Shape::Partial(version) | Shape::PartialList(version) => {
+                out.extend_from_slice(&line(kind, &respond::partial(shown.value(), version)));
+            }
+            Shape::Itself | Shape::Discovery(_) => {
+                out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+                shown.write(out);
+                out.extend_from_slice(b"}\n");
+            }
+        }
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        match &self.form.shape {
+            Shape::Partial(version) | Shape::PartialList(version) => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
+                    "metadata": metadata})
+            }
+            Shape::Table(version) => {
+                let mut table = tables::render(&self.resource, &[], self.include);
+                table["apiVersion"] = Value::from(format!("meta.k8s.io/{version}"));
+                table["metadata"] = metadata;
+                table
+            }
+            Shape::Itself | Shape::Discovery(_) => {
+                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+            }
+        }
+    }
+}
+
+async fn tick(interval: Option<&mut Interval>) {
+    match interval {
+        Some(interval) => {
+            interval.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    let mut line = json!({"type": kind, "object": object}).to_string();
+    line.push('\n');
+    Bytes::from(line)
+}
