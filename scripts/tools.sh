@@ -28,7 +28,7 @@ elif command -v go >/dev/null; then
   echo "tools: building kubectl (some minutes, once)"
   version=$(sed -n 's/^require k8s.io\/kubectl v0\.\(.*\)$/v1.\1/p' scripts/kubectl/go.mod)
   minor=$(echo "$version" | cut -d. -f2)
-  (cd scripts/kubectl && go mod tidy && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w \
+  (cd scripts/kubectl && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w \
     -X k8s.io/component-base/version.gitVersion=$version \
     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor" \
     -o "$cache/bin/kubectl" .)
