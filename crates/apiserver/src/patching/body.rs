@@ -61,7 +61,13 @@ pub(super) fn strategic_patch(body: &[u8]) -> Result<Document, ApiError> {
 
 pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     let document = decode::yaml(body).map_err(|text| {
-        ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {text}"))
+        // Only the first line: the parser shows the place below it. And no position: the reference gives none here.
+        let line = text.lines().next().unwrap_or_default();
+        let why = match line.split_once(" column ").and_then(|(_, rest)| rest.split_once(": ")) {
+            Some((_, why)) => format!("yaml: {why}"),
+            None => line.to_owned(),
+        };
+        ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"))
     })?;
     match &document.value {
         Value::Object(_) => Ok(document),

@@ -19,6 +19,11 @@ use crate::{
 use kinds::Kinds;
 pub(crate) use scale::apply_scale;
 
+/// Longest field manager, in bytes.
+const LONGEST_MANAGER: usize = 128;
+/// Refusals of patches do not say which object they are about.
+const NOTHING: About<'static> = About { group: "", kind: "", name: "" };
+
 /// The media types of PATCH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
@@ -102,6 +107,38 @@ pub fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     managed::update(&options, &kinds, live, new);
 }
 
+/// What is wrong with a field manager.
+pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
+    if manager.len() > LONGEST_MANAGER {
+        return vec![Cause::too_long("fieldManager", LONGEST_MANAGER)];
+    }
+    manager
+        .chars()
+        .enumerate()
+        .filter(|(_, character)| character.is_control())
+        .map(|(at, character)| Cause {
+            reason: "FieldValueInvalid",
+            message: format!(
+                "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+                gofmt::quoted(manager),
+                character as u32
+            ),
+            field: "fieldManager".to_owned(),
+        })
+        .collect()
+}
+
+/// The refusal of a patch that makes an object of another kind or version, where decoding an object is refused so.
+pub(crate) fn unidentified(resource: &Resource, body: &[u8], error: ApiError) -> ApiError {
+    match error.message.split_once(&format!("cannot be handled as a {}: ", resource.kind)) {
+        Some((_, why)) if resource.custom().is_none() => {
+            let shown = String::from_utf8_lossy(body).into_owned();
+            ApiError::invalid(NOTHING, &[Cause::invalid("patch", &Value::from(shown), why)])
+        }
+        _ => error,
+    }
+}
+
 fn patched(object: Value, duplicates: Vec<String>, shown: String) -> Patched {
     let field_problems = duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     Patched { object, warnings: Vec::new(), field_problems, shown }
@@ -149,8 +186,7 @@ fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result
         other => ApiError::unforeseen(other.to_string()),
     })?;
     if let Some(why) = body::unrestorable(&object, def) {
-        let nothing = About { group: "", kind: "", name: "" };
-        return Err(ApiError::invalid(nothing, &[Cause::invalid("patch", &Value::from(shown), why)]));
+        return Err(ApiError::invalid(NOTHING, &[Cause::invalid("patch", &Value::from(shown), why)]));
     }
     Ok(patched(object, document.duplicates, shown))
 }

@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::Call;
 use crate::{
     kinds::{Resource, registry::split_api_version},
-    protobuf,
+    patching, protobuf,
     request::{
         decode::{self, Document},
         query::FieldValidation,
     },
     schema,
-    status::{ApiError, Cause},
+    status::{About, ApiError, Cause},
     strategy,
 };
 
@@ -23,6 +23,11 @@ const ACCEPTED_CUSTOM: &str = "application/json, application/yaml";
 pub(crate) fn object(call: &mut Call<'_>, options_kind: &str) -> Result<Value, ApiError> {
     let resource = std::sync::Arc::clone(&call.resource);
     let validation = FieldValidation::of(&call.request.query, options_kind)?;
+    let manager = patching::check_manager(call.request.query.get("fieldManager").unwrap_or_default());
+    if !manager.is_empty() {
+        let about = About { group: "meta.k8s.io", kind: options_kind, name: "" };
+        return Err(ApiError::invalid(about, &manager));
+    }
     let document = document(call, &resource)?;
     let value = identify(&resource, document.value, &call.request.body)?;
     normalise(call, &resource, value, document.duplicates, validation)

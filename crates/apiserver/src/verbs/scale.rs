@@ -57,7 +57,7 @@ pub(crate) async fn replace(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let kind = update::patch_kind(call)?;
     let dry_run = call.request.query.dry_run("PatchOptions")?;
-    FieldValidation::of(&call.request.query, "PatchOptions")?;
+    update::check_patch_options(call, kind)?;
     let live = current(call).await?;
     let manager = call.request.field_manager();
     let resource = scale_resource(&call.resource);

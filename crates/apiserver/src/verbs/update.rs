@@ -59,21 +59,22 @@ pub(crate) async fn patch(call: &mut Call<'_>, subresource: Option<&'static str>
 /// The kind of patch that the media type names.
 pub(crate) fn patch_kind(call: &Call<'_>) -> Result<PatchKind, ApiError> {
     let custom = call.resource.custom().is_some();
-    let accepted = if custom {
-        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor"
-    } else {
-        "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor"
-    };
+    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     match call.request.content_type().as_str() {
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
-        _ => Err(ApiError::unsupported_media_type(accepted)),
+        _ if custom => Err(ApiError::unsupported_media_type(accepted)),
+        _ => {
+            let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+            error.details = Some(serde_json::Map::new());
+            Err(error)
+        }
     }
 }
 
-fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<(), ApiError> {
+pub(crate) fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<(), ApiError> {
     let query = &call.request.query;
     FieldValidation::of(query, "PatchOptions")?;
     let about = About {
@@ -90,6 +91,7 @@ fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<(), ApiError>
     } else if query.get("force").is_some() {
         causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
     }
+    causes.extend(patching::check_manager(manager));
     if causes.is_empty() {
         Ok(())
     } else {
@@ -360,7 +362,8 @@ fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<()
     let resource = &call.resource;
     let expected = call.path.name.as_deref().unwrap_or_default();
     if matches!(how, Change::Patch(_)) {
-        *value = incoming::identify(resource, std::mem::take(value), &call.request.body)?;
+        let identified = incoming::identify(resource, std::mem::take(value), &call.request.body);
+        *value = identified.map_err(|error| patching::unidentified(resource, &call.request.body, error))?;
     }
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
