@@ -1,1 +1,31 @@
-//! Watches, apply, events, finalizers and the webhook server: the shell around compose and plan.
+//! Watches, apply, events, finalizers and admission: the shell around compose and plan (design.md §1).
+//!
+//! Every pass over a service is `observe → compose → plan → apply → report`. What is observed comes from caches that
+//! watches fill; a pass reads nothing else, writes only what differs, and ends in the status. Each pass leaves behind
+//! which objects it looked at, found or not, so that a change of one of them wakes exactly the services concerned.
+
+pub mod admission;
+mod apply;
+mod args;
+mod cache;
+mod capabilities;
+mod config;
+mod context;
+mod dry_run;
+mod error;
+mod events;
+mod finalizer;
+mod index;
+mod key;
+mod lookups;
+mod observe;
+mod queue;
+mod remove;
+mod run;
+mod service;
+mod status;
+mod watch;
+
+pub use args::Args;
+pub use error::Error;
+pub use run::run;

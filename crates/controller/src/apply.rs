@@ -1,0 +1,184 @@
+//! Apply: writes the planned children that differ from the live ones.
+
+use kube::{Api, api::PostParams};
+use longboat_api::{labels::COMPONENT, reasons::event};
+use longboat_plan::{Applied, Child, Children, ObjectRef, Planned, Problem};
+use serde::Serialize;
+
+use crate::{
+    context::Context,
+    error::{has_code, text_of},
+    events::Subject,
+    key::Key,
+    watch::Watched,
+};
+
+/// Times a write is tried again at once when somebody else was faster; more, and the next pass does better.
+const ATTEMPTS: usize = 4;
+
+/// What became of the plan.
+pub(crate) struct Outcome {
+    /// The children as the API server holds them.
+    pub(crate) children: Children<Applied>,
+    /// The first write that failed. What comes after it was not written.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// A write that failed.
+pub(crate) struct Failure {
+    /// What it means for the service.
+    pub(crate) problem: Problem,
+    /// Whether it may be over as soon as the caches have caught up: then nobody needs to be told.
+    pub(crate) transient: bool,
+}
+
+/// Writes what differs, kind by kind; the first failure ends it.
+pub(crate) async fn all(context: &Context, subject: &Subject, planned: Children<Planned>) -> Outcome {
+    // Exhaustive on purpose: a kind that is planned and not applied must not compile.
+    let Children {
+        config_maps,
+        secrets,
+        service_accounts,
+        roles,
+        role_bindings,
+        cluster_role_bindings,
+        deployments,
+        services,
+        inference_pools,
+        inference_pools_x,
+        http_routes,
+        state: _,
+    } = planned;
+    let mut pass = Pass { context, subject, failure: None };
+    let children = Children {
+        config_maps: pass.kind(config_maps).await,
+        secrets: pass.kind(secrets).await,
+        service_accounts: pass.kind(service_accounts).await,
+        roles: pass.kind(roles).await,
+        role_bindings: pass.kind(role_bindings).await,
+        cluster_role_bindings: pass.kind(cluster_role_bindings).await,
+        deployments: pass.kind(deployments).await,
+        services: pass.kind(services).await,
+        inference_pools: pass.kind(inference_pools).await,
+        inference_pools_x: pass.kind(inference_pools_x).await,
+        http_routes: pass.kind(http_routes).await,
+        state: std::marker::PhantomData,
+    };
+    Outcome { children, failure: pass.failure }
+}
+
+struct Pass<'a> {
+    context: &'a Context,
+    subject: &'a Subject,
+    failure: Option<Failure>,
+}
+
+/// Why one child was not written.
+struct Refused {
+    message: String,
+    transient: bool,
+}
+
+impl Pass<'_> {
+    async fn kind<K: Child + Watched + Serialize>(&mut self, planned: Vec<K>) -> Vec<K> {
+        let mut applied = Vec::with_capacity(planned.len());
+        for child in planned {
+            let reference = child.reference();
+            if self.failure.is_some() {
+                // Not written; what there is of it still counts for the status.
+                let live = K::cache(&self.context.caches).get(&key_of(&reference));
+                applied.extend(live.map(|live| live.as_ref().clone()));
+                continue;
+            }
+            let component = child.metadata().labels.as_ref().and_then(|all| all.get(COMPONENT)).cloned();
+            match self.one(&reference, child).await {
+                Ok(child) => applied.push(child),
+                Err(refused) => {
+                    let problem = Problem::of_child(&reference, component.as_deref(), refused.message);
+                    self.failure = Some(Failure { problem, transient: refused.transient });
+                }
+            }
+        }
+        applied
+    }
+
+    /// Makes one child as planned; what the API server holds then.
+    async fn one<K: Child + Watched + Serialize>(
+        &self,
+        reference: &ObjectRef,
+        mut desired: K,
+    ) -> Result<K, Refused> {
+        let namespace = (!reference.namespace.is_empty()).then_some(reference.namespace.as_str());
+        let api = K::api(&self.context.client, namespace);
+        let cache = K::cache(&self.context.caches);
+        let mut live = match cache.get(&key_of(reference)) {
+            Some(live) => live.as_ref().clone(),
+            None => match api.create(&PostParams::default(), &desired).await {
+                Ok(created) => return Ok(self.written(reference, created, event::CREATED)),
+                // The cache does not know it (yet), or does not hold objects without our label.
+                Err(error) if has_code(&error, 409) => self.read(&api, reference, &error).await?,
+                Err(error) => return Err(refused("create", reference, &error)),
+            },
+        };
+        for _ in 0..ATTEMPTS {
+            if live.metadata().deletion_timestamp.is_some() {
+                let message = format!("{reference} is being deleted; it is made again when it is gone");
+                return Err(Refused { message, transient: true });
+            }
+            if !desired.differs(&live) {
+                return Ok(live);
+            }
+            desired.carry_over(&live);
+            match api.replace(&reference.name, &PostParams::default(), &desired).await {
+                Ok(updated) => return Ok(self.written(reference, updated, event::UPDATED)),
+                Err(error) if has_code(&error, 409) => live = self.read(&api, reference, &error).await?,
+                Err(error) => return Err(refused("update", reference, &error)),
+            }
+        }
+        Err(Refused {
+            message: format!("failed to update {reference}: others keep changing it"),
+            transient: true,
+        })
+    }
+
+    /// The live object, which must be ours.
+    async fn read<K: Child + Watched>(
+        &self,
+        api: &Api<K>,
+        reference: &ObjectRef,
+        cause: &kube::Error,
+    ) -> Result<K, Refused> {
+        let found = api.get_opt(&reference.name).await.map_err(|error| refused("get", reference, &error))?;
+        let Some(found) = found else {
+            return Err(Refused { message: text_of(cause), transient: true });
+        };
+        let owners = found.metadata().owner_references.iter().flatten();
+        let ours =
+            owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == self.subject.uid);
+        if !reference.namespace.is_empty() && !ours {
+            let message = format!(
+                "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",
+                self.subject.key
+            );
+            return Err(Refused { message, transient: false });
+        }
+        Ok(found)
+    }
+
+    /// Notes what the server returned, so that the next pass knows it even before the watch does.
+    fn written<K: Child + Watched>(&self, reference: &ObjectRef, mut object: K, reason: &'static str) -> K {
+        object.metadata_mut().managed_fields = None;
+        K::cache(&self.context.caches).set(object.clone());
+        tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");
+        self.context.events.normal(self.subject, reason, format!("{reason} {reference}"));
+        object
+    }
+}
+
+fn key_of(reference: &ObjectRef) -> Key {
+    Key::new(&reference.namespace, &reference.name)
+}
+
+fn refused(verb: &str, reference: &ObjectRef, error: &kube::Error) -> Refused {
+    Refused { message: format!("failed to {verb} {reference}: {}", text_of(error)), transient: false }
+}

@@ -1,0 +1,75 @@
+//! Settings of the controller.
+
+use clap::ArgAction;
+use longboat_api::names;
+
+/// Settings of the controller (contract 01 §14.2, 05).
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Namespace of the platform: presets, `inferenceservice-config`, the default Gateway.
+    #[arg(long, env = "POD_NAMESPACE", default_value = names::DEFAULT_SYSTEM_NAMESPACE, value_name = "NAMESPACE")]
+    pub system_namespace: String,
+
+    /// Watch only this namespace (repeatable), and the one of the platform. All by default.
+    #[arg(long = "namespace", value_name = "NAMESPACE")]
+    pub namespaces: Vec<String>,
+
+    /// Prefix of the names of presets.
+    #[arg(
+        long,
+        env = "LLM_INFERENCE_SERVICE_CONFIG_PREFIX",
+        default_value = names::DEFAULT_PRESET_PREFIX,
+        value_name = "PREFIX"
+    )]
+    pub preset_prefix: String,
+
+    /// Let each service keep the presets it was created with when the prefix changes.
+    #[arg(
+        long,
+        env = "LLM_INFERENCE_SERVICE_VERSIONED_CONFIG",
+        default_value = "true",
+        value_parser = lenient_bool,
+        action = ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub versioned_presets: bool,
+
+    /// Refuse to delete presets of the platform.
+    #[arg(
+        long,
+        env = "PREVENT_WELL_KNOWN_CONFIG_DELETION",
+        default_value = "true",
+        value_parser = lenient_bool,
+        action = ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub prevent_preset_deletion: bool,
+
+    /// DNS domain of the cluster.
+    #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
+    pub cluster_domain: String,
+
+    /// Services worked on at the same time.
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: u16,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            system_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+            namespaces: Vec::new(),
+            preset_prefix: names::DEFAULT_PRESET_PREFIX.to_owned(),
+            versioned_presets: true,
+            prevent_preset_deletion: true,
+            cluster_domain: "cluster.local".to_owned(),
+            workers: 4,
+        }
+    }
+}
+
+/// A boolean as Go's `strconv.ParseBool` reads it; anything else is false, as in the reference.
+#[expect(clippy::unnecessary_wraps, reason = "clap wants a fallible parser")]
+fn lenient_bool(text: &str) -> Result<bool, std::convert::Infallible> {
+    Ok(matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"))
+}

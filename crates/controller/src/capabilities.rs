@@ -1,0 +1,200 @@
+//! Which optional APIs the cluster serves, as their CRDs come and go.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures::StreamExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, ResourceExt,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use longboat_api::foreign::{
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    inferencepool_x,
+};
+use longboat_plan::Capabilities;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    context::Context,
+    error::has_code,
+    run::Startup,
+    watch::{FirstList, Watched, announce, watch},
+};
+
+/// A kind that clusters may lack.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Optional {
+    Gateway,
+    GatewayClass,
+    HttpRoute,
+    InferencePool,
+    InferencePoolX,
+}
+
+const ALL: [Optional; 5] = [
+    Optional::Gateway,
+    Optional::GatewayClass,
+    Optional::HttpRoute,
+    Optional::InferencePool,
+    Optional::InferencePoolX,
+];
+
+/// Follows the CRDs of optional kinds, and watches each kind while it is there.
+pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: CancellationToken) {
+    let mut follower =
+        Follower { context, startup, cancel: cancel.clone(), watches: HashMap::new(), tasks: JoinSet::new() };
+    // Only metadata: a schema weighs a megabyte.
+    let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
+    let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+    let mut listed = Vec::new();
+    let mut first = Some(follower.startup.expect());
+    loop {
+        let event = tokio::select! {
+            () = cancel.cancelled() => break,
+            event = events.next() => event,
+        };
+        match event {
+            None => break,
+            Some(Ok(Event::Init)) => listed.clear(),
+            Some(Ok(Event::InitApply(crd))) => listed.extend(Optional::of_crd(&crd.name_any())),
+            Some(Ok(Event::InitDone)) => {
+                for optional in ALL {
+                    if listed.contains(&optional) {
+                        follower.start(optional);
+                    } else {
+                        follower.stop(optional);
+                    }
+                }
+                drop(first.take());
+            }
+            Some(Ok(Event::Apply(crd))) => {
+                if let Some(optional) = Optional::of_crd(&crd.name_any()) {
+                    follower.start(optional);
+                }
+            }
+            Some(Ok(Event::Delete(crd))) => {
+                if let Some(optional) = Optional::of_crd(&crd.name_any()) {
+                    follower.stop(optional);
+                }
+            }
+            Some(Err(error)) => {
+                tracing::debug!(%error, "The watch of CRDs is interrupted.");
+                if first.is_some() && is_forbidden(&error) {
+                    // Without the right to see CRDs, the kinds themselves have to say whether they are there.
+                    ALL.into_iter().for_each(|optional| follower.start(optional));
+                    drop(first.take());
+                }
+            }
+        }
+    }
+    follower.tasks.shutdown().await;
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 403))
+}
+
+struct Follower {
+    context: Arc<Context>,
+    startup: Startup,
+    cancel: CancellationToken,
+    watches: HashMap<Optional, CancellationToken>,
+    tasks: JoinSet<()>,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    fn start(&mut self, optional: Optional) {
+        match optional {
+            Optional::Gateway => self.start_kind::<Gateway>(optional),
+            Optional::GatewayClass => self.start_kind::<GatewayClass>(optional),
+            Optional::HttpRoute => self.start_kind::<HTTPRoute>(optional),
+            Optional::InferencePool => self.start_kind::<InferencePool>(optional),
+            Optional::InferencePoolX => self.start_kind::<inferencepool_x::InferencePool>(optional),
+        }
+    }
+
+    fn start_kind<K: Watched>(&mut self, optional: Optional) {
+        if self.watches.contains_key(&optional) {
+            return;
+        }
+        let cancel = self.cancel.child_token();
+        self.watches.insert(optional, cancel.clone());
+        // Gateways and routes may be anywhere: services refer to them across namespaces.
+        let context = self.context.clone();
+        let pending = parking_lot::Mutex::new(Some(self.startup.expect()));
+        let first = {
+            let context = context.clone();
+            move |how| {
+                if how == FirstList::Complete {
+                    context.update_capabilities(|all| optional.set(all, true));
+                }
+                drop(pending.lock().take());
+            }
+        };
+        self.tasks.spawn(async move { watch::<K>(context, None, cancel, first).await });
+    }
+
+    fn stop(&mut self, optional: Optional) {
+        let Some(cancel) = self.watches.remove(&optional) else { return };
+        cancel.cancel();
+        match optional {
+            Optional::Gateway => self.empty::<Gateway>(),
+            Optional::GatewayClass => self.empty::<GatewayClass>(),
+            Optional::HttpRoute => self.empty::<HTTPRoute>(),
+            Optional::InferencePool => self.empty::<InferencePool>(),
+            Optional::InferencePoolX => self.empty::<inferencepool_x::InferencePool>(),
+        }
+        self.context.update_capabilities(|all| optional.set(all, false));
+    }
+
+    fn empty<K: Watched>(&self) {
+        for change in K::cache(&self.context.caches).replace(None, Vec::new()) {
+            announce(&self.context, &change);
+        }
+    }
+}
+
+// === impl Optional ===
+
+impl Optional {
+    fn of_crd(name: &str) -> Option<Self> {
+        Some(match name {
+            "gateways.gateway.networking.k8s.io" => Self::Gateway,
+            "gatewayclasses.gateway.networking.k8s.io" => Self::GatewayClass,
+            "httproutes.gateway.networking.k8s.io" => Self::HttpRoute,
+            "inferencepools.inference.networking.k8s.io" => Self::InferencePool,
+            "inferencepools.inference.networking.x-k8s.io" => Self::InferencePoolX,
+            _ => return None,
+        })
+    }
+
+    /// Routes are what services need of the Gateway API; they come with Gateways.
+    fn set(self, capabilities: &mut Capabilities, served: bool) {
+        match self {
+            Self::HttpRoute => capabilities.gateway_api = served,
+            Self::InferencePool => capabilities.inference_pool = served,
+            Self::InferencePoolX => capabilities.inference_pool_x = served,
+            Self::Gateway | Self::GatewayClass => {}
+        }
+    }
+}
+
+/// Asks for the version of the API server, which some features depend on. Not knowing it costs an advisory condition.
+pub(crate) async fn version(context: &Context) {
+    match context.client.apiserver_version().await {
+        Ok(info) => {
+            let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
+            let version = number(&info.major).zip(number(&info.minor));
+            context.update_capabilities(|all| all.kubernetes = version);
+        }
+        Err(error) => tracing::debug!(%error, "The version of the API server is not known."),
+    }
+}

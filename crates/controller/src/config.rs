@@ -1,0 +1,180 @@
+//! Configs: who uses them, and whether they may go (contract 01 §10.8, 02 §7).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use longboat_api::{
+    conditions::{Conditions, groom, types},
+    names,
+    names::preset,
+    reasons::{condition, event},
+    v1alpha2::{
+        AppliedConfig, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus,
+        ServiceReference,
+    },
+};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    error::{PassError, has_code},
+    events::Subject,
+    finalizer,
+    key::Key,
+    watch::Watched,
+};
+
+/// Keeps the finalizer and the status of one config.
+pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> {
+    let Some(config) = context.caches.configs.get(key) else {
+        context.configs.forget(key);
+        return Ok(());
+    };
+    let deleting = config.metadata.deletion_timestamp.is_some();
+    if !finalizer::has(config.as_ref(), names::CONFIG_FINALIZER) {
+        if deleting {
+            return Ok(());
+        }
+        finalizer::add(context, config.as_ref(), names::CONFIG_FINALIZER).await?;
+    }
+    let users = users_of(context, &config);
+    if deleting && users.is_empty() {
+        return finalizer::remove(context, config.as_ref(), names::CONFIG_FINALIZER).await;
+    }
+    if deleting {
+        let subject = Subject {
+            key: key.clone(),
+            uid: config.metadata.uid.clone().unwrap_or_default(),
+            kind: "LLMInferenceServiceConfig",
+            source: names::CONFIG_EVENT_SOURCE,
+        };
+        let message = format!("cannot be deleted yet: {}", referenced_by(users.len()));
+        context.events.once(&subject, "Warning", event::DELETION_BLOCKED, message);
+    }
+    publish(context, key, &config, &users, deleting).await
+}
+
+/// Wakes the configs for which it matters that a service went from using `before` to using `after`.
+pub(crate) fn wake_users(
+    context: &Context,
+    service: &LLMInferenceService,
+    before: &[AppliedConfig],
+    after: &[AppliedConfig],
+) {
+    let place = |config: &AppliedConfig| Key::new(&config.namespace, &config.name);
+    let (before, after): (BTreeSet<Key>, BTreeSet<Key>) =
+        (before.iter().map(place).collect(), after.iter().map(place).collect());
+    let mut concerned: BTreeSet<Key> = before.symmetric_difference(&after).cloned().collect();
+    if after.is_empty() {
+        // Until something was applied, mentioning a config counts as using it.
+        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+        for reference in &service.spec.base_refs {
+            concerned.insert(Key::new(namespace, &reference.name));
+            concerned.insert(Key::new(&context.args.system_namespace, &reference.name));
+        }
+    }
+    for key in concerned {
+        if context.caches.configs.get(&key).is_some() {
+            context.configs.add(key);
+        }
+    }
+}
+
+/// The services that use a config, by namespace and name. A service that is going away does not count.
+fn users_of(context: &Context, config: &LLMInferenceServiceConfig) -> Vec<ServiceReference> {
+    let key = Key::of(config);
+    let services = if key.namespace == context.args.system_namespace {
+        context.caches.inference_services.all()
+    } else {
+        context.caches.inference_services.in_namespace(&key.namespace)
+    };
+    let mut users: Vec<ServiceReference> = services
+        .iter()
+        .filter(|service| uses(service, &key))
+        .map(|service| {
+            let Key { namespace, name } = Key::of(service.as_ref());
+            ServiceReference { name, namespace }
+        })
+        .collect();
+    users.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    users
+}
+
+/// What was applied is authoritative; until something was, mentioning the config counts.
+fn uses(service: &LLMInferenceService, config: &Key) -> bool {
+    let applied = service.status.iter().flat_map(|status| &status.applied_configs);
+    let mut any = false;
+    for one in applied {
+        any = true;
+        if one.name == config.name && one.namespace == config.namespace {
+            return true;
+        }
+    }
+    !any && service.spec.base_refs.iter().any(|reference| reference.name == config.name)
+}
+
+fn referenced_by(users: usize) -> String {
+    format!("referenced by {users} LLMInferenceService(s)")
+}
+
+async fn publish(
+    context: &Context,
+    key: &Key,
+    config: &LLMInferenceServiceConfig,
+    users: &[ServiceReference],
+    deleting: bool,
+) -> Result<(), PassError> {
+    let before = config.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    let now = Timestamp::now();
+    let mut conditions = Conditions::new(&[], &mut status.conditions, now);
+    // Presets are used by nearly every service: naming them all would rewrite each preset whenever a service comes or
+    // goes (contract 06 B16).
+    let preset = is_preset(context, key);
+    let message = if preset { "used as a preset".to_owned() } else { referenced_by(users.len()) };
+    match (users.is_empty(), deleting) {
+        (false, true) => {
+            conditions.mark_true_with_reason(types::CONFIG_IN_USE, condition::DELETION_BLOCKED, &message);
+        }
+        (false, false) => conditions.mark_true_with_reason(types::CONFIG_IN_USE, condition::IN_USE, &message),
+        (true, _) => {
+            let message = "not referenced by any LLMInferenceService";
+            conditions.mark_false(types::CONFIG_IN_USE, condition::NOT_IN_USE, message);
+        }
+    }
+    conditions.mark_true(types::READY);
+    groom(&mut status.conditions, &before.conditions, now);
+    status.referenced_by = if preset { Vec::new() } else { users.to_vec() };
+    status.observed_generation = config.metadata.generation.unwrap_or_default();
+    if config.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    write(context, key, &status).await
+}
+
+fn is_preset(context: &Context, key: &Key) -> bool {
+    let suffix = key.name.strip_prefix(&context.preset_names.prefix);
+    key.namespace == context.args.system_namespace && suffix.is_some_and(|s| preset::WELL_KNOWN.contains(&s))
+}
+
+async fn write(
+    context: &Context,
+    key: &Key,
+    status: &LLMInferenceServiceConfigStatus,
+) -> Result<(), PassError> {
+    let patch = json!([{"op": "add", "path": "/status", "value": status}]);
+    let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
+        PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
+    })?;
+    let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
+    match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
+        Ok(mut updated) => {
+            updated.metadata.managed_fields = None;
+            context.caches.configs.set(updated);
+            Ok(())
+        }
+        Err(error) if has_code(&error, 404) => Ok(()),
+        Err(error) => Err(PassError::request(format!("update the status of {key}"), error)),
+    }
+}

@@ -1,0 +1,182 @@
+//! What all passes share.
+
+use std::{collections::HashMap, sync::Arc};
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+};
+use kube::Client;
+use longboat_api::{
+    foreign::{
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+        inferencepool_x,
+    },
+    names,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
+use longboat_compose::{Composer, Layer, Platform, PresetNames, platform::PlatformError};
+use longboat_plan::Capabilities;
+use parking_lot::RwLock;
+
+use crate::{
+    args::Args, cache::Cache, dry_run::DryRuns, events::EventSink, index::Index, key::Key, queue::Queue,
+};
+
+/// What all passes share.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) args: Args,
+    pub(crate) caches: Caches,
+    pub(crate) index: Index,
+    /// Services to look at.
+    pub(crate) services: Queue<Key>,
+    /// Configs to look at.
+    pub(crate) configs: Queue<Key>,
+    pub(crate) events: EventSink,
+    pub(crate) composer: Composer,
+    pub(crate) dry_runs: DryRuns,
+    pub(crate) preset_names: PresetNames,
+    capabilities: RwLock<Capabilities>,
+    platform: RwLock<PlatformState>,
+    /// The configs, prepared for merging.
+    layers: RwLock<HashMap<Key, Arc<Layer>>>,
+    /// What the last pass over a service failed with, so that the same failure is told once.
+    errors: parking_lot::Mutex<HashMap<Key, String>>,
+}
+
+/// The parsed platform settings, or why there are none.
+pub(crate) type PlatformState = Result<Arc<Platform>, PlatformError>;
+
+/// The objects of every kind that is watched.
+#[derive(Debug, Default)]
+pub(crate) struct Caches {
+    pub(crate) inference_services: Cache<LLMInferenceService>,
+    pub(crate) configs: Cache<LLMInferenceServiceConfig>,
+    pub(crate) config_maps: Cache<ConfigMap>,
+    pub(crate) secrets: Cache<Secret>,
+    pub(crate) service_accounts: Cache<ServiceAccount>,
+    pub(crate) services: Cache<Service>,
+    pub(crate) deployments: Cache<Deployment>,
+    pub(crate) pods: Cache<Pod>,
+    pub(crate) roles: Cache<Role>,
+    pub(crate) role_bindings: Cache<RoleBinding>,
+    pub(crate) cluster_role_bindings: Cache<ClusterRoleBinding>,
+    pub(crate) http_routes: Cache<HTTPRoute>,
+    pub(crate) inference_pools: Cache<InferencePool>,
+    pub(crate) inference_pools_x: Cache<inferencepool_x::InferencePool>,
+    pub(crate) gateways: Cache<Gateway>,
+    pub(crate) gateway_classes: Cache<GatewayClass>,
+}
+
+// === impl Context ===
+
+impl Context {
+    pub(crate) fn new(client: Client, args: Args, events: EventSink) -> Self {
+        let preset_names =
+            PresetNames { prefix: args.preset_prefix.clone(), versioned: args.versioned_presets };
+        Self {
+            client,
+            caches: Caches::default(),
+            index: Index::default(),
+            services: Queue::new(),
+            configs: Queue::new(),
+            events,
+            composer: Composer::default(),
+            dry_runs: DryRuns::default(),
+            preset_names,
+            capabilities: RwLock::new(Capabilities {
+                gateway_api: false,
+                inference_pool: false,
+                inference_pool_x: false,
+                kubernetes: None,
+            }),
+            platform: RwLock::new(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP })),
+            errors: parking_lot::Mutex::default(),
+            layers: RwLock::default(),
+            args,
+        }
+    }
+
+    pub(crate) fn platform(&self) -> PlatformState {
+        self.platform.read().clone()
+    }
+
+    /// Parses the platform settings as cached. Whether they changed.
+    pub(crate) fn load_platform(&self) -> bool {
+        let namespace = &self.args.system_namespace;
+        let key = Key::new(namespace, names::PLATFORM_CONFIG_MAP);
+        let parsed = match self.caches.config_maps.get(&key) {
+            None => Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }),
+            Some(found) => {
+                let none = std::collections::BTreeMap::new();
+                Platform::parse(found.data.as_ref().unwrap_or(&none), namespace).map(Arc::new)
+            }
+        };
+        let mut platform = self.platform.write();
+        let changed = *platform != parsed;
+        *platform = parsed;
+        changed
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        *self.capabilities.read()
+    }
+
+    /// Changes the capabilities, and wakes every service if that made a difference.
+    pub(crate) fn update_capabilities(&self, change: impl FnOnce(&mut Capabilities)) {
+        let mut capabilities = self.capabilities.write();
+        let before = *capabilities;
+        change(&mut capabilities);
+        let changed = *capabilities != before;
+        drop(capabilities);
+        if changed {
+            self.wake_all();
+        }
+    }
+
+    /// Wakes every service.
+    pub(crate) fn wake_all(&self) {
+        for service in self.caches.inference_services.all() {
+            self.services.add(Key::of(service.as_ref()));
+        }
+    }
+
+    /// Remembers what a pass failed with, if it did. Whether that is news.
+    pub(crate) fn note_error(&self, service: &Key, error: Option<&str>) -> bool {
+        let mut errors = self.errors.lock();
+        match error {
+            Some(error) if errors.get(service).is_some_and(|known| known == error) => false,
+            Some(error) => {
+                errors.insert(service.clone(), error.to_owned());
+                true
+            }
+            None => {
+                errors.remove(service);
+                false
+            }
+        }
+    }
+
+    /// A config, prepared for merging.
+    pub(crate) fn layer(&self, key: &Key) -> Option<Arc<Layer>> {
+        self.layers.read().get(key).cloned()
+    }
+
+    /// Prepares a config for merging, or forgets it.
+    pub(crate) fn set_layer(&self, key: &Key, config: Option<&LLMInferenceServiceConfig>) {
+        let layer = config.and_then(|config| match Layer::new(config) {
+            Ok(layer) => Some(Arc::new(layer)),
+            Err(error) => {
+                tracing::warn!(config = %key, %error, "The config cannot be used.");
+                None
+            }
+        });
+        let mut layers = self.layers.write();
+        match layer {
+            Some(layer) => layers.insert(key.clone(), layer),
+            None => layers.remove(key),
+        };
+    }
+}

@@ -1,0 +1,51 @@
+//! Why the controller stops, and why a pass is tried again.
+
+/// Why the controller stops.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A task of the controller ended although nobody asked it to.
+    #[error("a task of the controller stopped unexpectedly: {0}")]
+    Task(String),
+}
+
+/// Why a pass over an object has to be tried again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PassError {
+    /// Somebody else changed an object in between; the newer state is on its way.
+    #[error("{what} was changed by somebody else")]
+    Conflict {
+        /// The object.
+        what: String,
+    },
+    /// A request failed.
+    #[error("failed to {what}")]
+    Request {
+        /// What was tried.
+        what: String,
+        source: kube::Error,
+    },
+    /// The pass itself worked, but what it found may pass with time.
+    #[error("{0}")]
+    Unfinished(String),
+}
+
+impl PassError {
+    /// A failed request, as a conflict where the answer says so.
+    pub(crate) fn request(what: impl Into<String>, source: kube::Error) -> Self {
+        let what = what.into();
+        if has_code(&source, 409) { Self::Conflict { what } } else { Self::Request { what, source } }
+    }
+}
+
+/// Whether the API server answered with that code.
+pub(crate) fn has_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// What the API server said, or what went wrong on the way.
+pub(crate) fn text_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

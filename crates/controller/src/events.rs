@@ -1,0 +1,183 @@
+//! Events about services and configs (contract 02 §9.6).
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    error::{has_code, text_of},
+    key::Key,
+};
+
+/// Events that may wait to be written: more than the passes of all workers make while one is being written. What does
+/// not fit is dropped: events help people, nothing depends on them.
+const WAITING: usize = 1024;
+/// Events that are remembered to be counted on instead of written anew.
+const REMEMBERED: usize = 4096;
+/// Longest part of an object's name in an event's name, which also has a hash.
+const LONGEST_NAME: usize = 200;
+
+/// What an event is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+    pub(crate) kind: &'static str,
+    /// Name of the controller that speaks.
+    pub(crate) source: &'static str,
+}
+
+/// Takes events, to be written by [`write_all`].
+#[derive(Clone, Debug)]
+pub(crate) struct EventSink {
+    sender: mpsc::Sender<Note>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Note {
+    subject: Subject,
+    type_: &'static str,
+    reason: &'static str,
+    message: String,
+    /// Whether the same event is to be written once only, instead of being counted.
+    once: bool,
+}
+
+/// A sink, and where its events come out.
+pub(crate) fn channel() -> (EventSink, mpsc::Receiver<Note>) {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    (EventSink { sender }, receiver)
+}
+
+// === impl EventSink ===
+
+impl EventSink {
+    /// Something happened.
+    pub(crate) fn normal(&self, subject: &Subject, reason: &'static str, message: String) {
+        self.send(Note { subject: subject.clone(), type_: "Normal", reason, message, once: false });
+    }
+
+    /// Something happened that the user should look at.
+    pub(crate) fn warning(&self, subject: &Subject, reason: &'static str, message: String) {
+        self.send(Note { subject: subject.clone(), type_: "Warning", reason, message, once: false });
+    }
+
+    /// Something is so; said once, however often a pass finds it (contract 06 B17).
+    pub(crate) fn once(&self, subject: &Subject, type_: &'static str, reason: &'static str, message: String) {
+        self.send(Note { subject: subject.clone(), type_, reason, message, once: true });
+    }
+
+    fn send(&self, note: Note) {
+        if let Err(mpsc::error::TrySendError::Full(note)) = self.sender.try_send(note) {
+            tracing::debug!(object = %note.subject.key, reason = note.reason, "An event is dropped: too many wait.");
+        }
+    }
+}
+
+/// Writes events until the last sink is gone.
+pub(crate) async fn write_all(client: Client, mut notes: mpsc::Receiver<Note>) {
+    let mut counts: HashMap<String, i32> = HashMap::new();
+    while let Some(note) = notes.recv().await {
+        if counts.len() >= REMEMBERED {
+            counts.clear();
+        }
+        write(&client, &note, &mut counts).await;
+    }
+}
+
+async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) {
+    let name = name_of(note);
+    let place = format!("{}/{name}", note.subject.key.namespace);
+    if note.once && counts.contains_key(&place) {
+        return;
+    }
+    let api: Api<Event> = Api::namespaced(client.clone(), &note.subject.key.namespace);
+    let result = match counts.get_mut(&place) {
+        Some(count) => {
+            *count += 1;
+            count_on(&api, &name, *count).await
+        }
+        None => match api.create(&PostParams::default(), &event_of(note, &name)).await {
+            // Written before this process started.
+            Err(error) if has_code(&error, 409) && note.once => Ok(()),
+            Err(error) if has_code(&error, 409) => {
+                let count = api.get_opt(&name).await.ok().flatten().and_then(|e| e.count).unwrap_or(1) + 1;
+                counts.insert(place.clone(), count);
+                count_on(&api, &name, count).await
+            }
+            other => other.map(drop),
+        },
+    };
+    match result {
+        Ok(()) => {
+            counts.entry(place).or_insert(1);
+        }
+        Err(error) => {
+            // The event may have expired meanwhile: the next one is written anew.
+            counts.remove(&place);
+            tracing::debug!(event = %name, error = %text_of(&error), "An event cannot be written.");
+        }
+    }
+}
+
+async fn count_on(api: &Api<Event>, name: &str, count: i32) -> Result<(), kube::Error> {
+    let patch = json!({"count": count, "lastTimestamp": Time(now())});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+fn event_of(note: &Note, name: &str) -> Event {
+    let subject = &note.subject;
+    let at = Some(Time(now()));
+    Event {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(subject.key.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some(longboat_api::v1alpha2::API_VERSION.to_owned()),
+            kind: Some(subject.kind.to_owned()),
+            name: Some(subject.key.name.clone()),
+            namespace: Some(subject.key.namespace.clone()),
+            uid: Some(subject.uid.clone()),
+            ..ObjectReference::default()
+        },
+        type_: Some(note.type_.to_owned()),
+        reason: Some(note.reason.to_owned()),
+        message: Some(note.message.clone()),
+        source: Some(EventSource { component: Some(subject.source.to_owned()), host: None }),
+        reporting_component: Some(subject.source.to_owned()),
+        first_timestamp: at.clone(),
+        last_timestamp: at,
+        count: Some(1),
+        ..Event::default()
+    }
+}
+
+/// The same event about the same object has the same name, also after a restart.
+fn name_of(note: &Note) -> String {
+    let mut hasher = DefaultHasher::new();
+    (&note.subject.uid, note.type_, note.reason, &note.message).hash(&mut hasher);
+    let name = &note.subject.key.name;
+    let head = &name[..name.len().min(LONGEST_NAME)];
+    format!("{head}.{:016x}", hasher.finish())
+}
+
+/// Now, to the second: what events are stored with.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}

@@ -1,0 +1,58 @@
+//! Finalizers, added and removed by a patch of nothing else (contract 06 B3).
+
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    error::{PassError, has_code},
+    key::Key,
+    watch::Watched,
+};
+
+/// Whether an object has a finalizer.
+pub(crate) fn has<K: Watched>(object: &K, finalizer: &str) -> bool {
+    object.metadata().finalizers.iter().flatten().any(|f| f == finalizer)
+}
+
+/// Adds a finalizer.
+pub(crate) async fn add<K: Watched>(context: &Context, object: &K, finalizer: &str) -> Result<(), PassError> {
+    let mut finalizers = object.metadata().finalizers.clone().unwrap_or_default();
+    finalizers.push(finalizer.to_owned());
+    write(context, object, &finalizers).await
+}
+
+/// Removes a finalizer, which lets the object go.
+pub(crate) async fn remove<K: Watched>(
+    context: &Context,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), PassError> {
+    let mut finalizers = object.metadata().finalizers.clone().unwrap_or_default();
+    finalizers.retain(|f| f != finalizer);
+    write(context, object, &finalizers).await
+}
+
+async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String]) -> Result<(), PassError> {
+    let key = Key::of(object);
+    let metadata = object.metadata();
+    // With the version, because the list is replaced as a whole.
+    let patch = json!({"metadata": {
+        "resourceVersion": metadata.resource_version,
+        "uid": metadata.uid,
+        "finalizers": finalizers,
+    }});
+    let api = K::api(&context.client, Some(&key.namespace));
+    match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(mut updated) => {
+            updated.metadata_mut().managed_fields = None;
+            // An object that was only waiting for this is gone now, and the watch says so.
+            if updated.metadata().deletion_timestamp.is_none() {
+                K::cache(&context.caches).set(updated);
+            }
+            Ok(())
+        }
+        Err(error) if has_code(&error, 404) => Ok(()),
+        Err(error) => Err(PassError::request(format!("update the finalizers of {key}"), error)),
+    }
+}

@@ -1,0 +1,81 @@
+//! From each object to the services that look at it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use parking_lot::Mutex;
+
+use crate::key::{Key, ObjectKey};
+
+/// Which services looked at which objects in their last pass, existing or not. A change of an object wakes those, and
+/// no others.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    users: HashMap<ObjectKey, BTreeSet<Key>>,
+    uses: HashMap<Key, BTreeSet<ObjectKey>>,
+}
+
+// === impl Index ===
+
+impl Index {
+    /// Replaces what a service looks at.
+    pub(crate) fn set(&self, service: &Key, uses: BTreeSet<ObjectKey>) {
+        let mut state = self.state.lock();
+        if state.uses.get(service) == Some(&uses) {
+            return;
+        }
+        state.remove(service);
+        for object in &uses {
+            state.users.entry(object.clone()).or_default().insert(service.clone());
+        }
+        state.uses.insert(service.clone(), uses);
+    }
+
+    /// Forgets a service.
+    pub(crate) fn remove(&self, service: &Key) {
+        self.state.lock().remove(service);
+    }
+
+    /// The services that look at an object.
+    pub(crate) fn users(&self, object: &ObjectKey) -> Vec<Key> {
+        self.state.lock().users.get(object).into_iter().flatten().cloned().collect()
+    }
+}
+
+impl State {
+    fn remove(&mut self, service: &Key) {
+        for object in self.uses.remove(service).into_iter().flatten() {
+            if let Some(users) = self.users.get_mut(&object) {
+                users.remove(service);
+                if users.is_empty() {
+                    self.users.remove(&object);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Index;
+    use crate::key::{Key, Kind};
+
+    #[test]
+    fn only_what_the_last_pass_looked_at_counts() {
+        let index = Index::default();
+        let service = Key::new("ns", "llm");
+        let (a, b) = (Key::new("ns", "a").as_kind(Kind::Config), Key::new("ns", "b").as_kind(Kind::Config));
+        index.set(&service, BTreeSet::from([a.clone(), b.clone()]));
+        assert_eq!(index.users(&a), [service.clone()]);
+        index.set(&service, BTreeSet::from([b.clone()]));
+        assert!(index.users(&a).is_empty());
+        index.remove(&service);
+        assert!(index.users(&b).is_empty());
+    }
+}

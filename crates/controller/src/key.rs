@@ -1,0 +1,65 @@
+//! What objects are called.
+
+use std::fmt;
+
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Kinds that services look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    InferenceService,
+    Config,
+    ConfigMap,
+    Secret,
+    ServiceAccount,
+    Service,
+    /// Any Service behind the Gateway of that name: found by label or by name.
+    GatewayService,
+    Deployment,
+    Pod,
+    Role,
+    RoleBinding,
+    ClusterRoleBinding,
+    HttpRoute,
+    InferencePool,
+    InferencePoolX,
+    Gateway,
+    GatewayClass,
+}
+
+/// One object of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ObjectKey {
+    pub(crate) kind: Kind,
+    pub(crate) key: Key,
+}
+
+// === impl Key ===
+
+impl Key {
+    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    pub(crate) fn of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Self {
+        let metadata = object.metadata();
+        Self::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+    }
+
+    pub(crate) fn as_kind(self, kind: Kind) -> ObjectKey {
+        ObjectKey { kind, key: self }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}

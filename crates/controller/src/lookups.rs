@@ -1,0 +1,54 @@
+//! What one pass looks up, remembered for the index.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use longboat_compose::{ConfigMapSource, ConfigSource, Layer};
+use longboat_plan::Snapshot;
+use parking_lot::Mutex;
+
+use crate::{
+    context::Context,
+    key::{Key, Kind, ObjectKey},
+};
+
+/// Lookups of a composition: each is recorded, whether or not something was found, so that what comes later wakes the
+/// service.
+pub(crate) struct Lookups<'a> {
+    context: &'a Context,
+    snapshot: &'a Snapshot,
+    seen: Mutex<BTreeSet<ObjectKey>>,
+}
+
+// === impl Lookups ===
+
+impl<'a> Lookups<'a> {
+    pub(crate) fn new(context: &'a Context, snapshot: &'a Snapshot) -> Self {
+        Self { context, snapshot, seen: Mutex::default() }
+    }
+
+    /// Everything that was looked up.
+    pub(crate) fn seen(self) -> BTreeSet<ObjectKey> {
+        self.seen.into_inner()
+    }
+
+    fn record(&self, kind: Kind, namespace: &str, name: &str) {
+        self.seen.lock().insert(Key::new(namespace, name).as_kind(kind));
+    }
+}
+
+impl ConfigSource for Lookups<'_> {
+    fn get(&self, namespace: &str, name: &str) -> Option<Arc<Layer>> {
+        self.record(Kind::Config, namespace, name);
+        self.context.layer(&Key::new(namespace, name))
+    }
+}
+
+impl ConfigMapSource for Lookups<'_> {
+    fn get(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>> {
+        self.record(Kind::ConfigMap, namespace, name);
+        self.snapshot.config_maps.get(namespace, name)?.data.as_ref()
+    }
+}

@@ -1,0 +1,151 @@
+//! Observe: what planning looks at, out of the caches; and which of it the service depends on.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+use longboat_api::{
+    foreign::{httproute::HTTPRoute, reference::ParentReference},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_compose::Platform;
+use longboat_plan::{Children, Planned, Snapshot};
+
+use crate::{
+    context::Context,
+    key::{Key, Kind, ObjectKey},
+};
+
+/// The world as a pass over a service of `namespace` sees it.
+pub(crate) fn snapshot(
+    context: &Context,
+    namespace: &str,
+    platform: Arc<Platform>,
+    now: Timestamp,
+) -> Snapshot {
+    let caches = &context.caches;
+    let system = context.args.system_namespace.as_str();
+    let mut snapshot = Snapshot::empty(now, platform, system);
+    snapshot.capabilities = context.capabilities();
+    snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
+    snapshot.deployments.extend(caches.deployments.in_namespace(namespace));
+    snapshot.service_accounts.extend(caches.service_accounts.in_namespace(namespace));
+    snapshot.secrets.extend(caches.secrets.in_namespace(namespace));
+    snapshot.pods.extend(caches.pods.in_namespace(namespace));
+    snapshot.roles.extend(caches.roles.in_namespace(namespace));
+    snapshot.role_bindings.extend(caches.role_bindings.in_namespace(namespace));
+    snapshot.cluster_role_bindings.extend(caches.cluster_role_bindings.all());
+    snapshot.http_routes.extend(caches.http_routes.in_namespace(namespace));
+    snapshot.inference_pools.extend(caches.inference_pools.in_namespace(namespace));
+    snapshot.inference_pools_x.extend(caches.inference_pools_x.in_namespace(namespace));
+    snapshot.gateways.extend(caches.gateways.all());
+    snapshot.gateway_classes.extend(caches.gateway_classes.all());
+    for one in BTreeSet::from([namespace, system]) {
+        snapshot.config_maps.extend(caches.config_maps.in_namespace(one));
+    }
+    let gateways = caches.gateways.all();
+    let gateway_namespaces = gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref());
+    for one in gateway_namespaces.chain([namespace]).collect::<BTreeSet<_>>() {
+        snapshot.services.extend(caches.services.in_namespace(one));
+    }
+    snapshot
+}
+
+/// What the plan of a service depends on beside its own children: names that it mentions, found or not.
+pub(crate) fn dependencies(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &Snapshot,
+    planned: &Children<Planned>,
+) -> BTreeSet<ObjectKey> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    storage(service, spec, snapshot, namespace, &mut seen);
+    router(spec, snapshot, planned, namespace, &mut seen);
+    seen
+}
+
+/// Accounts of the pods, the secrets that hang on them, and the bundle of certificates.
+fn storage(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &Snapshot,
+    namespace: &str,
+    seen: &mut BTreeSet<ObjectKey>,
+) {
+    let mut see = |kind, namespace: &str, name: &str| {
+        seen.insert(Key::new(namespace, name).as_kind(kind));
+    };
+    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    let pods = [
+        spec.workload.template.as_ref(),
+        spec.workload.worker.as_ref(),
+        scheduler.and_then(|scheduler| scheduler.template.as_ref()),
+    ];
+    let named = pods.into_iter().flatten().filter_map(|pod| pod.service_account_name.as_deref());
+    let accounts: BTreeSet<&str> = named.filter(|name| !name.is_empty()).chain(["default"]).collect();
+    for account in accounts {
+        see(Kind::ServiceAccount, namespace, account);
+        let found = snapshot.service_accounts.get(namespace, account);
+        let secrets = found.and_then(|found| found.secrets.as_ref()).into_iter().flatten();
+        for secret in secrets.filter_map(|secret| secret.name.as_deref()) {
+            see(Kind::Secret, namespace, secret);
+        }
+    }
+    let annotation = &snapshot.platform.credentials.storage_secret_name_annotation;
+    if let Some(secret) = service.metadata.annotations.as_ref().and_then(|all| all.get(annotation)) {
+        see(Kind::Secret, namespace, secret);
+    }
+    let bundle = &snapshot.platform.storage.ca_bundle_config_map;
+    if !bundle.is_empty() {
+        see(Kind::ConfigMap, &snapshot.system_namespace, bundle);
+        see(Kind::ConfigMap, namespace, "global-ca-bundle");
+    }
+}
+
+/// Gateways and what is behind them, routes and pools that the service names.
+fn router(
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &Snapshot,
+    planned: &Children<Planned>,
+    namespace: &str,
+    seen: &mut BTreeSet<ObjectKey>,
+) {
+    let Some(router) = &spec.router else { return };
+    let mut gateways: BTreeSet<Key> = BTreeSet::new();
+    let mut of_route = |route: &HTTPRoute| {
+        gateways.extend(route.spec.parent_refs.iter().map(|parent| gateway_of(parent, namespace)));
+    };
+    planned.http_routes.iter().for_each(&mut of_route);
+    if let Some(route) = &router.route {
+        for reference in route.refs() {
+            seen.insert(Key::new(namespace, &reference.name).as_kind(Kind::HttpRoute));
+            if let Some(found) = snapshot.http_routes.get(namespace, &reference.name) {
+                of_route(found);
+            }
+        }
+        let parents =
+            route.http.iter().filter_map(|http| http.spec.as_ref()).flat_map(|spec| &spec.parent_refs);
+        gateways.extend(parents.map(|parent| gateway_of(parent, namespace)));
+    }
+    for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
+        let within = if reference.namespace.is_empty() { namespace } else { &reference.namespace };
+        gateways.insert(Key::new(within, &reference.name));
+    }
+    let ingress = &snapshot.platform.ingress;
+    gateways.insert(Key::new(&ingress.gateway_namespace, &ingress.gateway_name));
+    for gateway in gateways {
+        if let Some(found) = snapshot.gateways.get(&gateway.namespace, &gateway.name) {
+            seen.insert(Key::new("", &found.spec.gateway_class_name).as_kind(Kind::GatewayClass));
+        }
+        seen.insert(gateway.clone().as_kind(Kind::GatewayService));
+        seen.insert(gateway.as_kind(Kind::Gateway));
+    }
+    if let Some(pool) = router.scheduler.as_ref().and_then(|scheduler| scheduler.external_pool()) {
+        seen.insert(Key::new(namespace, pool).as_kind(Kind::InferencePool));
+        seen.insert(Key::new(namespace, pool).as_kind(Kind::InferencePoolX));
+    }
+}
+
+fn gateway_of(parent: &ParentReference, namespace: &str) -> Key {
+    Key::new(parent.namespace.as_deref().unwrap_or(namespace), &parent.name)
+}

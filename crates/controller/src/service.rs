@@ -1,0 +1,292 @@
+//! One pass over a service: observe, compose, plan, apply, report.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+use longboat_api::{
+    annotations, defaulting, names,
+    reasons::event,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_compose::{
+    Inputs, Platform, Retry,
+    outcome::{Applied as AppliedConfigs, DryRun, Outcome as Composition},
+    platform::PlatformError,
+};
+use longboat_plan::{self as plan, Children, Phase, Plan, Problem, Snapshot};
+use longboat_tls::{LeafRequest, self_signed};
+
+use crate::{
+    apply, config,
+    context::Context,
+    error::PassError,
+    events::Subject,
+    finalizer,
+    key::{Key, ObjectKey},
+    lookups::Lookups,
+    observe, remove, status,
+};
+
+/// Brings one service to where its spec wants it, as far as possible now.
+pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> {
+    let Some(stored) = context.caches.inference_services.get(key) else {
+        forget(context, key);
+        return Ok(());
+    };
+    let subject = subject_of(&stored);
+    if stored.metadata.deletion_timestamp.is_some() {
+        return finalize(context, &subject, &stored).await;
+    }
+    if !finalizer::has(stored.as_ref(), names::SERVICE_FINALIZER) {
+        finalizer::add(context, stored.as_ref(), names::SERVICE_FINALIZER).await?;
+    }
+    let mut service = stored.as_ref().clone();
+    defaulting::apply_typed(&mut service);
+    let result = reconcile(context, &subject, &service).await;
+    let error = result.as_ref().err().filter(|error| !matches!(error, PassError::Conflict { .. }));
+    let text = error.map(ToString::to_string);
+    if context.note_error(key, text.as_deref())
+        && let Some(text) = text
+    {
+        context.events.warning(&subject, event::ERROR, format!("Reconciliation failed: {text}"));
+    }
+    result
+}
+
+fn subject_of(service: &LLMInferenceService) -> Subject {
+    Subject {
+        key: Key::of(service),
+        uid: service.metadata.uid.clone().unwrap_or_default(),
+        kind: "LLMInferenceService",
+        source: names::SERVICE_EVENT_SOURCE,
+    }
+}
+
+fn forget(context: &Context, key: &Key) {
+    context.index.remove(key);
+    context.dry_runs.forget(key);
+    context.services.forget(key);
+    context.note_error(key, None);
+}
+
+async fn reconcile(
+    context: &Context,
+    subject: &Subject,
+    service: &LLMInferenceService,
+) -> Result<(), PassError> {
+    let now = Timestamp::now();
+    let platform = context.platform();
+    let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
+    let snapshot = observe::snapshot(context, &subject.key.namespace, known, now);
+
+    let Composed { spec, composition, mut seen, pins } =
+        compose(context, subject, service, &snapshot, platform.as_ref().err()).await;
+    let pins = pins.unwrap_or_else(|| {
+        context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
+    });
+    let before = service.status.as_ref().map(|status| status.applied_configs.clone()).unwrap_or_default();
+
+    // Without a spec to plan, what there is stays as it is.
+    let spec = match composition.stop {
+        Some(_) => None,
+        None => Some(spec.as_ref().filter(|_| !composition.use_own_spec).unwrap_or(&service.spec)),
+    };
+    let (done, after) = match spec {
+        None => {
+            context.index.set(&subject.key, seen);
+            let verdict = match composition.stop {
+                Some(Retry::Backoff) => Err(PassError::Unfinished(composition.message.clone())),
+                _ => Ok(()),
+            };
+            (Done { children: Children::default(), problem: None, verdict }, snapshot)
+        }
+        Some(spec) => {
+            let planned = plan::children(service, spec, &snapshot).map_err(not_stored)?;
+            seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
+            context.index.set(&subject.key, seen);
+            let done = carry_out(context, subject, planned).await;
+            // What was written is part of the world that is reported on.
+            (done, observe::snapshot(context, &subject.key.namespace, snapshot.platform.clone(), now))
+        }
+    };
+    let Done { children, problem, verdict } = done;
+    let report = plan::Pass { presets: &composition, pins: &pins, spec, problem: problem.as_ref() };
+    let status = plan::status(service, report, &children, &after, now).map_err(not_stored)?;
+    // A transient failure is over in a moment: reporting it would make conditions flap.
+    if !matches!(verdict, Err(PassError::Conflict { .. })) {
+        let applied = status.applied_configs.clone();
+        status::publish(context, subject, service, status).await?;
+        config::wake_users(context, service, &before, &applied);
+    }
+    verdict
+}
+
+struct Composed {
+    spec: Option<LLMInferenceServiceSpec>,
+    composition: Composition,
+    seen: BTreeSet<ObjectKey>,
+    pins: Option<std::collections::BTreeMap<String, String>>,
+}
+
+/// Merges and renders the layers, and asks the API server whether it would accept the result.
+async fn compose(
+    context: &Context,
+    subject: &Subject,
+    service: &LLMInferenceService,
+    snapshot: &Snapshot,
+    platform_error: Option<&PlatformError>,
+) -> Composed {
+    let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
+    if let Some(error) = platform_error {
+        return Composed {
+            spec: None,
+            composition: no_platform(error, stopped),
+            seen: BTreeSet::new(),
+            pins: None,
+        };
+    }
+    let lookups = Lookups::new(context, snapshot);
+    let effective = {
+        let inputs = Inputs {
+            service,
+            configs: &lookups,
+            config_maps: &lookups,
+            platform: &snapshot.platform,
+            system_namespace: &snapshot.system_namespace,
+            preset_names: &context.preset_names,
+        };
+        context.composer.compose(&inputs)
+    };
+    let seen = lookups.seen();
+    let effective = match effective {
+        Ok(effective) => effective,
+        Err(error) => {
+            return Composed {
+                spec: None,
+                composition: Composition::of_error(&error, stopped),
+                seen,
+                pins: None,
+            };
+        }
+    };
+    for warning in &effective.warnings {
+        context.events.once(subject, "Warning", warning.reason, warning.message.clone());
+    }
+    let verdict = context.dry_runs.check(&context.client, &subject.key, &effective.spec).await;
+    if let DryRun::Unavailable(rejection) = &verdict {
+        tracing::warn!(service = %subject.key, reason = rejection.message, "The merged spec cannot be checked.");
+    }
+    Composed {
+        composition: Composition::of_dry_run(&effective.applied, &verdict, stopped),
+        spec: Some(effective.spec),
+        seen,
+        pins: Some(effective.status_annotations),
+    }
+}
+
+/// Without platform settings nothing can be composed; the ConfigMap's change wakes every service.
+fn no_platform(error: &PlatformError, stopped: bool) -> Composition {
+    let (message, stop) = if stopped {
+        (format!("Service is stopped with warning: {error}"), None)
+    } else {
+        (error.to_string(), Some(Retry::OnChange))
+    };
+    Composition {
+        status: "False",
+        reason: longboat_api::reasons::condition::COMBINE_BASE_ERROR,
+        message,
+        applied: AppliedConfigs::Keep,
+        stop,
+        use_own_spec: stopped,
+    }
+}
+
+struct Done {
+    children: Children<plan::Applied>,
+    problem: Option<Problem>,
+    verdict: Result<(), PassError>,
+}
+
+/// Issues certificates, writes what differs, removes what is superfluous, tells what planning had to say.
+async fn carry_out(context: &Context, subject: &Subject, planned: Plan) -> Done {
+    let Plan { mut children, certificates, remove, events, problem } = planned;
+    for event in events {
+        context.events.once(subject, event.type_.as_str(), event.reason, event.message);
+    }
+    for request in &certificates {
+        let leaf = LeafRequest {
+            common_name: request.organization.to_owned(),
+            organization: request.organization.to_owned(),
+            dns_names: request.dns_names.clone(),
+            ips: request.addresses.clone(),
+            days: request.valid_days,
+            client_auth: false,
+        };
+        let wanted = |secret: &&mut k8s_openapi::api::core::v1::Secret| {
+            secret.metadata.name.as_deref() == Some(request.secret.as_str())
+        };
+        let Some(secret) = children.secrets.iter_mut().find(wanted) else { continue };
+        match self_signed(&leaf) {
+            Ok(pair) => {
+                tracing::info!(service = %subject.key, reason = request.reason, "Issued a certificate.");
+                request.fill(secret, &pair.certificate_pem, &pair.key_pem);
+            }
+            Err(error) => {
+                let message = format!("failed to create self-signed TLS certificate: {error}");
+                let problem = Problem {
+                    phase: Phase::Workload,
+                    condition: longboat_api::conditions::types::MAIN_WORKLOAD_READY,
+                    reason: longboat_api::reasons::condition::RECONCILE_CERTS_ERROR,
+                    message: message.clone(),
+                };
+                let verdict = Err(PassError::Unfinished(message));
+                return Done { children: Children::default(), problem: Some(problem), verdict };
+            }
+        }
+    }
+
+    let outcome = apply::all(context, subject, children).await;
+    let (mut problem, mut verdict) = (problem, Ok(()));
+    if let Some(failure) = outcome.failure {
+        let message = failure.problem.message.clone();
+        verdict = Err(if failure.transient {
+            PassError::Conflict { what: message }
+        } else {
+            PassError::Unfinished(message)
+        });
+        // The earlier part of the service is the one to report.
+        if problem.as_ref().is_none_or(|known| failure.problem.phase <= known.phase) {
+            problem = Some(failure.problem);
+        }
+    }
+    for object in &remove {
+        if let Err(error) = remove::one(context, subject, object).await {
+            verdict = verdict.and(Err(error));
+        }
+    }
+    Done { children: outcome.children, problem, verdict }
+}
+
+/// Removes what no owner reference removes, then lets the service go.
+async fn finalize(
+    context: &Context,
+    subject: &Subject,
+    service: &LLMInferenceService,
+) -> Result<(), PassError> {
+    if finalizer::has(service, names::SERVICE_FINALIZER) {
+        let platform = context.platform().unwrap_or_default();
+        let snapshot = observe::snapshot(context, &subject.key.namespace, platform, Timestamp::now());
+        for object in plan::finalization(service, &snapshot).map_err(not_stored)? {
+            remove::one(context, subject, &object).await?;
+        }
+        finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
+    }
+    let before = service.status.as_ref().map(|status| status.applied_configs.as_slice()).unwrap_or_default();
+    config::wake_users(context, service, before, &[]);
+    forget(context, &subject.key);
+    Ok(())
+}
+
+fn not_stored(error: plan::PlanError) -> PassError {
+    PassError::Unfinished(error.to_string())
+}

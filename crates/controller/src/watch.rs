@@ -1,0 +1,340 @@
+//! Watches: from the API server into the caches, and from there to the services concerned.
+
+use std::{fmt::Debug, sync::Arc};
+
+use futures::StreamExt;
+use k8s_openapi::{
+    Metadata,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Client, Resource,
+    core::DeserializeGuard,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use longboat_api::{
+    foreign::{
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+        inferencepool_x,
+    },
+    labels, names, v1alpha2,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cache::{Cache, Change},
+    context::{Caches, Context},
+    error::has_code,
+    key::{Key, Kind, ObjectKey},
+};
+
+/// Annotates Services with the Gateway they belong to.
+const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+/// Objects per page of a list: a page of Secrets stays well under the size of one etcd answer.
+const PAGE: u32 = 500;
+
+/// A kind that is watched.
+pub(crate) trait Watched:
+    Resource<DynamicType = ()>
+    + Metadata<Ty = ObjectMeta>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + PartialEq
+    + Send
+    + Sync
+    + 'static
+{
+    const KIND: Kind;
+    /// Whether only objects that carry our label are watched.
+    const LABELLED: bool;
+
+    fn cache(caches: &Caches) -> &Cache<Self>;
+
+    /// The objects of a namespace, or all.
+    fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
+
+    /// The same, where each object may turn out not to be readable.
+    fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<Self>>;
+
+    /// Drops what nobody reads, to save memory.
+    fn slim(&mut self) {}
+
+    /// Whether a change is worth looking at.
+    fn matters(_old: &Self, _new: &Self) -> bool {
+        true
+    }
+
+    /// Services that are concerned whether or not they looked at the object.
+    fn concerns(&self) -> Vec<Key> {
+        owner(self.metadata()).into_iter().collect()
+    }
+
+    /// Other names under which services look at the object.
+    fn aliases(&self) -> Vec<ObjectKey> {
+        Vec::new()
+    }
+
+    /// What else follows from a change.
+    fn changed(_context: &Context, _key: &Key, _old: Option<&Self>, _new: Option<&Self>) {}
+}
+
+/// The service that controls an object.
+fn owner(metadata: &ObjectMeta) -> Option<Key> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| {
+        owner.controller == Some(true)
+            && owner.kind == "LLMInferenceService"
+            && owner.api_version.split('/').next() == Some(v1alpha2::GROUP)
+    })?;
+    Some(Key::new(metadata.namespace.clone().unwrap_or_default(), &owner.name))
+}
+
+/// The service that an object is labelled with.
+fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
+    Some(Key::new(namespace, metadata.labels.as_ref()?.get(labels::NAME)?))
+}
+
+macro_rules! watched {
+    ($($kind:ty => $variant:ident, $field:ident, $scope:ident, labelled: $labelled:literal $({ $($more:item)* })?;)*) => {
+        $(impl Watched for $kind {
+            const KIND: Kind = Kind::$variant;
+            const LABELLED: bool = $labelled;
+
+            fn cache(caches: &Caches) -> &Cache<Self> {
+                &caches.$field
+            }
+
+            watched!(@api $scope);
+
+            $($($more)*)?
+        })*
+    };
+    (@api namespaced) => {
+        fn api(client: &Client, namespace: Option<&str>) -> Api<Self> {
+            match namespace {
+                Some(namespace) => Api::namespaced(client.clone(), namespace),
+                None => Api::all(client.clone()),
+            }
+        }
+
+        fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<Self>> {
+            match namespace {
+                Some(namespace) => Api::namespaced(client.clone(), namespace),
+                None => Api::all(client.clone()),
+            }
+        }
+    };
+    (@api cluster) => {
+        fn api(client: &Client, _namespace: Option<&str>) -> Api<Self> {
+            Api::all(client.clone())
+        }
+
+        fn guarded_api(client: &Client, _namespace: Option<&str>) -> Api<DeserializeGuard<Self>> {
+            Api::all(client.clone())
+        }
+    };
+}
+
+watched! {
+    LLMInferenceService => InferenceService, inference_services, namespaced, labelled: false {
+        fn concerns(&self) -> Vec<Key> {
+            vec![Key::of(self)]
+        }
+    };
+    LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {
+        fn matters(old: &Self, new: &Self) -> bool {
+            // A status is nobody's business, and ours least of all.
+            old.spec != new.spec
+                || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+                || old.metadata.finalizers != new.metadata.finalizers
+        }
+
+        fn concerns(&self) -> Vec<Key> {
+            Vec::new()
+        }
+
+        fn changed(context: &Context, key: &Key, old: Option<&Self>, new: Option<&Self>) {
+            if old.map(|old| &old.spec) != new.map(|new| &new.spec) {
+                context.set_layer(key, new);
+            }
+            context.configs.add(key.clone());
+        }
+    };
+    ConfigMap => ConfigMap, config_maps, namespaced, labelled: false {
+        fn changed(context: &Context, key: &Key, _old: Option<&Self>, _new: Option<&Self>) {
+            let platform = key.namespace == context.args.system_namespace && key.name == names::PLATFORM_CONFIG_MAP;
+            if platform && context.load_platform() {
+                context.wake_all();
+            }
+        }
+    };
+    Secret => Secret, secrets, namespaced, labelled: false {
+        fn slim(&mut self) {
+            // Helm's releases are most of what Secrets weigh in many clusters.
+            if self.type_.as_deref() == Some("helm.sh/release.v1") {
+                self.data = None;
+            }
+        }
+    };
+    ServiceAccount => ServiceAccount, service_accounts, namespaced, labelled: false;
+    Service => Service, services, namespaced, labelled: false {
+        fn aliases(&self) -> Vec<ObjectKey> {
+            let own = Key::of(self);
+            let label = self.metadata.labels.as_ref().and_then(|all| all.get(GATEWAY_NAME)).cloned();
+            let gateways = std::iter::once(own.name.clone()).chain(label);
+            gateways.map(|name| Key::new(&own.namespace, name).as_kind(Kind::GatewayService)).collect()
+        }
+    };
+    Deployment => Deployment, deployments, namespaced, labelled: true;
+    Pod => Pod, pods, namespaced, labelled: true {
+        fn matters(old: &Self, new: &Self) -> bool {
+            let ips = |pod: &Self| pod.status.as_ref().map(|s| (s.pod_ip.clone(), s.pod_ips.clone()));
+            old.metadata.labels != new.metadata.labels || ips(old) != ips(new)
+        }
+
+        fn concerns(&self) -> Vec<Key> {
+            labelled(&self.metadata, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
+        }
+    };
+    Role => Role, roles, namespaced, labelled: true;
+    RoleBinding => RoleBinding, role_bindings, namespaced, labelled: true;
+    ClusterRoleBinding => ClusterRoleBinding, cluster_role_bindings, cluster, labelled: true {
+        fn concerns(&self) -> Vec<Key> {
+            let subjects = self.subjects.iter().flatten();
+            subjects.filter_map(|s| labelled(&self.metadata, s.namespace.as_deref()?)).collect()
+        }
+    };
+    HTTPRoute => HttpRoute, http_routes, namespaced, labelled: false;
+    InferencePool => InferencePool, inference_pools, namespaced, labelled: false;
+    inferencepool_x::InferencePool => InferencePoolX, inference_pools_x, namespaced, labelled: false;
+    Gateway => Gateway, gateways, namespaced, labelled: false;
+    GatewayClass => GatewayClass, gateway_classes, cluster, labelled: false;
+}
+
+/// How the first list of a watch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstList {
+    /// The cache holds what there is.
+    Complete,
+    /// The API server does not serve the kind, or does not let us see it. The watch goes on trying.
+    Unavailable,
+}
+
+/// Watches a kind until cancelled; calls `first` when it is known how the first list went, and again when a kind that
+/// was unavailable has become available.
+pub(crate) async fn watch<K: Watched>(
+    context: Arc<Context>,
+    namespace: Option<String>,
+    cancel: CancellationToken,
+    first: impl Fn(FirstList) + Send,
+) {
+    // One object that cannot be read must not end the watch for all others.
+    let api = K::guarded_api(&context.client, namespace.as_deref());
+    let mut config = watcher::Config::default().page_size(PAGE);
+    if K::LABELLED {
+        config = config.labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_VALUE));
+    }
+    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+    let mut listed: Vec<K> = Vec::new();
+    let mut state = None;
+    loop {
+        let event = tokio::select! {
+            () = cancel.cancelled() => return,
+            event = events.next() => event,
+        };
+        match event {
+            None => return,
+            Some(Ok(Event::Init)) => listed.clear(),
+            Some(Ok(Event::InitApply(object))) => listed.extend(readable(object)),
+            Some(Ok(Event::InitDone)) => {
+                let changes =
+                    K::cache(&context.caches).replace(namespace.as_deref(), std::mem::take(&mut listed));
+                changes.iter().for_each(|change| announce(&context, change));
+                if state != Some(FirstList::Complete) {
+                    state = Some(FirstList::Complete);
+                    first(FirstList::Complete);
+                }
+            }
+            Some(Ok(Event::Apply(object))) => {
+                if let Some(change) =
+                    readable(object).and_then(|object| K::cache(&context.caches).set(object))
+                {
+                    announce(&context, &change);
+                }
+            }
+            Some(Ok(Event::Delete(object))) => {
+                if let Some(change) =
+                    readable(object).and_then(|object| K::cache(&context.caches).remove(&object))
+                {
+                    announce(&context, &change);
+                }
+            }
+            Some(Err(error)) => {
+                tracing::debug!(kind = %K::kind(&()), %error, "The watch is interrupted.");
+                if state.is_none() && is_unavailable(&error) {
+                    state = Some(FirstList::Unavailable);
+                    first(FirstList::Unavailable);
+                }
+            }
+        }
+    }
+}
+
+fn is_unavailable(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            has_code(error, 404) || has_code(error, 403)
+        }
+        _ => false,
+    }
+}
+
+fn readable<K: Watched>(object: DeserializeGuard<K>) -> Option<K> {
+    match object.0 {
+        Ok(mut object) => {
+            object.metadata_mut().managed_fields = None;
+            object.slim();
+            Some(object)
+        }
+        Err(error) => {
+            let key = Key::new(
+                error.metadata.namespace.clone().unwrap_or_default(),
+                error.metadata.name.clone().unwrap_or_default(),
+            );
+            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
+            None
+        }
+    }
+}
+
+/// Wakes whom a change concerns.
+pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<K>) {
+    let (old, new) = (change.0.as_deref(), change.1.as_deref());
+    if let (Some(old), Some(new)) = (old, new)
+        && !K::matters(old, new)
+    {
+        return;
+    }
+    let Some(object) = new.or(old) else { return };
+    let key = Key::of(object);
+    K::changed(context, &key, old, new);
+    for service in object.concerns() {
+        context.services.add(service);
+    }
+    let aliases = object.aliases();
+    for name in aliases.iter().chain(std::iter::once(&key.clone().as_kind(<K as Watched>::KIND))) {
+        for service in context.index.users(name) {
+            context.services.add(service);
+        }
+    }
+}
