@@ -39,3 +39,6 @@ pub use lora::{Adapter, AdapterSource};
 pub use pin::PresetNames;
 pub use platform::Platform;
 pub use provenance::{Leaf, Origin, Provenance, Replaced};
+
+#[cfg(test)]
+mod tests;

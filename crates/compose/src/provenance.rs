@@ -179,10 +179,18 @@ fn elements(
         let found = merge_key.and_then(|key| Some((key, item.get(key)?)));
         // Writing to a String cannot fail.
         let _ = match found {
-            Some((key, Value::String(value))) => write!(path, "[{key}={value}]"),
-            Some((key, value)) => write!(path, "[{key}={value}]"),
-            None => write!(path, "[{i}]"),
+            Some((key, Value::String(value))) => write!(path, "[{key}={value}"),
+            Some((key, value)) => write!(path, "[{key}={value}"),
+            None => write!(path, "[{i}"),
         };
+        if let Some((key, value)) = found {
+            // Keys can repeat (two variables of one name): the later ones are numbered.
+            let earlier = items[..i].iter().filter(|other| other.get(key) == Some(value)).count();
+            if earlier > 0 {
+                let _ = write!(path, "#{}", earlier + 1);
+            }
+        }
+        path.push(']');
         for_each_leaf(ty, item, path, visit);
         path.truncate(length);
     }

@@ -105,15 +105,16 @@ fn plugin_types(scheduler: &Tree<'_>) -> Vec<String> {
 }
 
 /// Types of the plugins in a config given as text.
-pub(crate) fn plugins_of_text(text: &str) -> Vec<String> {
-    serde_saphyr::from_str::<Value>(text).map(|config| plugins_of(&config)).unwrap_or_default()
+fn plugins_of_text(text: &str) -> Vec<String> {
+    serde_saphyr::from_str::<Value>(text).map(|config| listed_plugins(&config)).unwrap_or_default()
 }
 
+/// Types of the plugins in a config, which may itself be a string that holds YAML.
 pub(crate) fn plugins_of(config: &Value) -> Vec<String> {
-    // An inline config that is itself a string holds YAML.
-    if let Some(text) = config.as_str() {
-        return plugins_of_text(text);
-    }
+    config.as_str().map_or_else(|| listed_plugins(config), plugins_of_text)
+}
+
+fn listed_plugins(config: &Value) -> Vec<String> {
     config
         .get("plugins")
         .and_then(Value::as_array)

@@ -1,0 +1,170 @@
+//! Whole compositions against `cases/`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use serde_json::{Value, json};
+
+use super::recordings::{
+    config_set, differences, folders, golden, name, platform, recorded_presets, remark, text, yaml,
+};
+use crate::{Composer, Inputs, Platform, PresetNames, codec, schema};
+
+/// The world of a case: what composing would read.
+pub(super) struct World {
+    pub(super) services: Vec<LLMInferenceService>,
+    pub(super) configs: Vec<LLMInferenceServiceConfig>,
+    pub(super) config_maps: BTreeMap<(String, String), BTreeMap<String, String>>,
+    pub(super) platform: Option<Platform>,
+}
+
+impl World {
+    /// Reads a case.
+    pub(super) fn read(golden: &Path, folder: &Path) -> Self {
+        let case = name(folder);
+        let about = text(&folder.join("about.txt")).unwrap_or_default();
+        let variant =
+            about.lines().find_map(|l| l.strip_prefix("variant of the global ConfigMap: ")).map(str::trim);
+        let platform = match variant {
+            Some("missing") => None,
+            variant => platform(golden, variant).ok(),
+        };
+        let mut world =
+            Self { services: Vec::new(), configs: Vec::new(), config_maps: BTreeMap::new(), platform };
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(folder.join("input")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            let mut object = yaml(&file);
+            if !object.is_object() {
+                continue;
+            }
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            let object_name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            if object["metadata"]["namespace"].is_null() {
+                object["metadata"]["namespace"] = json!(case);
+            }
+            match kind.as_str() {
+                "LLMInferenceService" => {
+                    // What was denied may not even have the right types.
+                    world.services.extend(serde_json::from_value::<LLMInferenceService>(object));
+                }
+                "ConfigMap" => {
+                    let namespace = object["metadata"]["namespace"].as_str().unwrap().to_owned();
+                    let data = serde_json::from_value(object["data"].clone()).unwrap_or_default();
+                    world.config_maps.insert((namespace, object_name), data);
+                }
+                _ => {}
+            }
+        }
+        world.read_stored(&folder.join("expected"));
+        world
+    }
+
+    /// Objects as they were stored, with defaults. What was denied is not among them.
+    fn read_stored(&mut self, folder: &Path) {
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            let file_name = name(&file);
+            if file_name == "service.yaml" || file_name.starts_with("service-") {
+                let mut stored = yaml(&file);
+                stored.as_object_mut().unwrap().remove("status");
+                // Some were read back through v1alpha1.
+                let Ok(stored) = serde_json::from_value::<LLMInferenceService>(stored) else { continue };
+                self.services.retain(|s| s.metadata.name != stored.metadata.name);
+                self.services.push(stored);
+            } else if file_name.starts_with("config-") {
+                let mut stored = yaml(&file);
+                stored.as_object_mut().unwrap().remove("status");
+                self.configs.extend(serde_json::from_value::<LLMInferenceServiceConfig>(stored));
+            }
+        }
+    }
+}
+
+fn compared(
+    world: &World,
+    presets: &[LLMInferenceServiceConfig],
+    composer: &Composer,
+    file: &Path,
+) -> Vec<String> {
+    let file_name = name(file);
+    let (stem, error) = match file_name.strip_suffix(".error.txt") {
+        Some(stem) => (stem, text(file)),
+        None => (file_name.trim_end_matches(".yaml"), None),
+    };
+    let wanted = stem.trim_start_matches("composed-");
+    let Some(service) = world.services.iter().find(|s| s.metadata.name.as_deref() == Some(wanted)) else {
+        return vec![format!("no service {wanted}")];
+    };
+    let Some(platform) = &world.platform else { return vec!["no platform settings".to_owned()] };
+    let mut configs = presets.to_vec();
+    configs.extend(world.configs.iter().cloned());
+    let configs = config_set(&configs);
+    let result = composer.compose(&Inputs {
+        service,
+        configs: &configs,
+        config_maps: &world.config_maps,
+        platform,
+        system_namespace: "kserve",
+        preset_names: &PresetNames::default(),
+    });
+    match (result, error) {
+        (Err(ours), Some(theirs)) if ours.to_string() == theirs => Vec::new(),
+        (Err(ours), theirs) => vec![format!("our error {ours}, theirs {theirs:?}")],
+        (Ok(_), Some(theirs)) => vec![format!("no error, theirs {theirs}")],
+        (Ok(ours), None) => {
+            let theirs = yaml(file);
+            let ours = json!({
+                "appliedConfigs": ours.applied,
+                "spec": normalised(serde_json::to_value(&ours.spec).unwrap()),
+            });
+            let theirs = json!({
+                "appliedConfigs": theirs.get("appliedConfigs").filter(|v| !v.is_null()).cloned().unwrap_or(json!([])),
+                "spec": normalised(theirs["spec"].clone()),
+            });
+            differences(&ours, &theirs)
+        }
+    }
+}
+
+fn normalised(spec: Value) -> Value {
+    codec::normalise(schema::SPEC, spec).unwrap()
+}
+
+#[test]
+fn compositions_equal_the_recordings() {
+    let Some(golden) = golden() else { return };
+    let presets = recorded_presets(&golden);
+    let mut different = Vec::new();
+    let mut equal = 0;
+    let composer = Composer::default();
+    for folder in folders(&golden.join("cases")) {
+        let mut files: Vec<PathBuf> = fs::read_dir(folder.join("expected"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|p| name(p).starts_with("composed-"))
+            .collect();
+        files.sort();
+        if files.is_empty() {
+            continue;
+        }
+        let world = World::read(&golden, &folder);
+        for file in files {
+            let found = compared(&world, &presets, &composer, &file);
+            if found.is_empty() {
+                equal += 1;
+            } else {
+                different.push(format!("{}/{}:\n    {}", name(&folder), name(&file), found.join("\n    ")));
+            }
+        }
+    }
+    remark(&format!("compositions: {equal} equal, {} different", different.len()));
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}

@@ -1,0 +1,85 @@
+//! Our presets against the reference's.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{
+    cases::World,
+    recordings::{config_set, differences, folders, golden, name, recorded_presets},
+};
+use crate::{Composer, ConfigSet, Inputs, PresetNames, codec, presets, schema};
+
+/// Every script is our own text; nothing else may differ.
+fn meant(difference: &str) -> bool {
+    difference.contains(".command[2]: ours \"")
+}
+
+fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Result<Value, String>> {
+    let Some(platform) = &world.platform else { return Vec::new() };
+    world
+        .services
+        .iter()
+        .map(|service| {
+            composer
+                .compose(&Inputs {
+                    service,
+                    configs,
+                    config_maps: &world.config_maps,
+                    platform,
+                    system_namespace: "kserve",
+                    preset_names: &PresetNames::default(),
+                })
+                .map(|e| {
+                    let spec = serde_json::to_value(&e.spec).unwrap();
+                    json!({ "applied": e.applied, "spec": codec::normalise(schema::SPEC, spec).unwrap() })
+                })
+                // Positions in error texts count the characters of the scripts.
+                .map_err(|e| e.reason().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn our_presets_compose_to_what_the_recorded_ones_do_but_for_the_scripts() {
+    let Some(golden) = golden() else { return };
+    let theirs = recorded_presets(&golden);
+    let ours = presets::builtin(&PresetNames::default(), "kserve").unwrap();
+    let composer = Composer::default();
+    let mut unmeant = BTreeSet::new();
+    for folder in folders(&golden.join("cases")) {
+        let world = World::read(&golden, &folder);
+        let with = |presets: &[_]| {
+            let mut all = presets.to_vec();
+            all.extend(world.configs.iter().cloned());
+            composed(&world, &config_set(&all), &composer)
+        };
+        for (ours, theirs) in with(&ours).into_iter().zip(with(&theirs)) {
+            match (ours, theirs) {
+                (Ok(ours), Ok(theirs)) => {
+                    for difference in differences(&ours, &theirs).into_iter().filter(|d| !meant(d)) {
+                        unmeant.insert(format!("{}: {difference}", name(&folder)));
+                    }
+                }
+                (ours, theirs) => {
+                    if ours != theirs {
+                        unmeant.insert(format!("{}: {ours:?} {theirs:?}", name(&folder)));
+                    }
+                }
+            }
+        }
+    }
+    let list: Vec<_> = unmeant.into_iter().collect();
+    assert!(list.is_empty(), "{} unmeant differences:\n{}", list.len(), list.join("\n"));
+}
+
+#[test]
+fn every_embedded_preset_parses_and_is_in_the_canonical_form_of_its_type() {
+    let presets = presets::builtin(&PresetNames::default(), "kserve").unwrap();
+    assert_eq!(presets.len(), 11);
+    for preset in presets {
+        let layer = crate::Layer::new(&preset).unwrap();
+        assert!(layer.name().starts_with("kserve-config-llm-"));
+        assert_eq!(layer.namespace(), "kserve");
+    }
+}
