@@ -7,6 +7,7 @@ mod hooks;
 mod outgoing;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use serde_json::Value;
 

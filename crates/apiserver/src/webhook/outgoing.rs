@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 
-use super::hooks::Hooks;
+use super::{hooks::Hooks, trust};
 use crate::{
     server::State,
     store::Key,
@@ -82,14 +82,10 @@ impl Outgoing {
         }
         let pem = BASE64_STANDARD
             .decode(target.ca.as_bytes())
-            .ok()
-            .and_then(|pem| String::from_utf8(pem).ok())
-            .filter(|pem| !pem.is_empty());
-        longboat_tls::install_default_provider();
-        let tls = longboat_tls::client_config(pem.as_deref(), &[b"h2", b"http/1.1"])
             .map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let tls = trust::client_config(&pem)?;
         let mut builder = Client::builder()
-            .tls_backend_preconfigured((*tls).clone())
+            .tls_backend_preconfigured(tls)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10));
