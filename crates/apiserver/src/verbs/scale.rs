@@ -12,7 +12,6 @@ use crate::{
     answer::Answer,
     form, patching,
     kinds::{Resource, ScalePaths},
-    request::query::FieldValidation,
     respond,
     status::{About, ApiError, Cause},
     strategy,

@@ -18,6 +18,7 @@
 //! | `~key`, `~` | strategic merge merges this list by `key`, or as a set of scalars |
 //! | `+` | strategic merge honours `$retainKeys` (before `~` where both are) |
 //! | `.`, `.n` | always there in the serialised form, as zero value, or as null |
+//! | `*` | a scalar whose zero value is told from nothing (a pointer in Go) |
 //! | `=json` | default of a field that serves as a key |
 
 mod kinds;
@@ -65,6 +66,8 @@ pub struct Field {
     pub patch: Strategy,
     /// What the serialised form holds when nothing was set.
     pub presence: Presence,
+    /// Whether a zero scalar is told from one that was not given.
+    pub optional: bool,
     /// Its value where it serves as a list key and was left out.
     pub default: Option<Value>,
 }

@@ -74,12 +74,14 @@ fn collect(
             shape: shape_of(shape),
             patch: Strategy::default(),
             presence: Presence::Omitted,
+            optional: false,
             default: None,
         };
         for option in words {
             match option {
                 "." => field.presence = Presence::Zero,
                 ".n" => field.presence = Presence::Null,
+                "*" => field.optional = true,
                 _ if option.starts_with('=') => field.default = serde_json::from_str(&option[1..]).ok(),
                 _ => {
                     let rest = option.strip_prefix('+');

@@ -1,0 +1,219 @@
+//! Bodies in protobuf, as kubectl 1.32 and later sends them for `create KIND` and `auth can-i`.
+//!
+//! Such a body is the four bytes `k8s\0`, then a message with apiVersion, kind and the object as another message. The
+//! table of built-in types has the numbers of their fields.
+
+mod wire;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use jiff::Timestamp;
+use longboat_patch::table::{Field, Presence, Shape, TypeDef, type_def, type_of_kind};
+use serde_json::{Map, Value, json};
+
+use crate::clock;
+use wire::{Fields, Wire};
+
+const MAGIC: &[u8] = b"k8s\0";
+/// Deepest nesting that is read: the reference's limit, and no kind comes near it.
+const DEEPEST: usize = 100;
+
+type Decoded<T> = Result<T, String>;
+
+/// Decodes a body into the object that it holds; the error is a text for people.
+pub(crate) fn decode(body: &[u8]) -> Decoded<Value> {
+    let envelope = body
+        .strip_prefix(MAGIC)
+        .ok_or("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")?;
+    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
+    for field in Fields::new(envelope) {
+        match field? {
+            (1, Wire::Bytes(meta)) => {
+                for field in Fields::new(meta) {
+                    match field? {
+                        (1, Wire::Bytes(bytes)) => api_version = text(bytes)?,
+                        (2, Wire::Bytes(bytes)) => kind = text(bytes)?,
+                        _ => {}
+                    }
+                }
+            }
+            (2, Wire::Bytes(bytes)) => raw = bytes,
+            _ => {}
+        }
+    }
+    let def = type_of_kind(&api_version, &kind)
+        .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))?;
+    let mut object = message(def, raw, 0)?;
+    object.insert("apiVersion".to_owned(), Value::from(api_version));
+    object.insert("kind".to_owned(), Value::from(kind));
+    Ok(Value::Object(object))
+}
+
+fn text(bytes: &[u8]) -> Decoded<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| "proto: a string is not UTF-8".to_owned())
+}
+
+fn message(def: &'static TypeDef, bytes: &[u8], depth: usize) -> Decoded<Map<String, Value>> {
+    if depth > DEEPEST {
+        return Err("proto: nested too deep".to_owned());
+    }
+    let mut object = Map::new();
+    for field in Fields::new(bytes) {
+        let (number, wire) = field?;
+        let own = def.fields.iter().find(|field| field.number == number && !field.embedded);
+        if let Some(field) = own {
+            set(&mut object, field, &wire, depth)?;
+        } else if let Some((_, name)) = def.embedded.iter().find(|(embedded, _)| *embedded == number)
+            && let (Wire::Bytes(bytes), Some(def)) = (&wire, type_def(name))
+        {
+            object.append(&mut message(def, bytes, depth + 1)?);
+        }
+    }
+    Ok(object)
+}
+
+/// Adds a field as it came; a repeated one comes once for each element.
+fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, depth: usize) -> Decoded<()> {
+    match (&field.shape, wire) {
+        (Shape::List { element, .. }, wire) => {
+            let entry = object.entry(field.name).or_insert_with(|| json!([]));
+            if let Value::Array(list) = entry {
+                match (element.as_ref(), wire) {
+                    (Shape::Integer, Wire::Bytes(packed)) => {
+                        for number in wire::varints(packed) {
+                            list.push(Value::from(number?.cast_signed()));
+                        }
+                    }
+                    _ => list.push(value(element, wire, depth)?),
+                }
+            }
+        }
+        (Shape::Map { value: inner, .. }, Wire::Bytes(bytes)) => {
+            let (key, value) = entry(inner, bytes, depth)?;
+            let entry = object.entry(field.name).or_insert_with(|| json!({}));
+            if let Value::Object(map) = entry {
+                map.insert(key, value);
+            }
+        }
+        (shape, wire) => {
+            let value = value(shape, wire, depth)?;
+            // What is always sent is left out of JSON where it is zero, as the reference's own serialisation does.
+            let zero = match &value {
+                Value::Null => true,
+                Value::Bool(flag) => !flag,
+                Value::String(text) => text.is_empty(),
+                Value::Number(number) => number.as_i64() == Some(0),
+                Value::Array(_) | Value::Object(_) => false,
+            };
+            let kept = field.optional || matches!(field.presence, Presence::Zero) && !matches!(shape, Shape::IntOrString);
+            if !zero || kept && !value.is_null() {
+                object.insert(field.name.to_owned(), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An entry of a map: a message of key and value.
+fn entry(shape: &'static Shape, bytes: &[u8], depth: usize) -> Decoded<(String, Value)> {
+    let mut key = String::new();
+    let mut found = None;
+    for field in Fields::new(bytes) {
+        match field? {
+            (1, Wire::Bytes(bytes)) => key = text(bytes)?,
+            (2, wire) => found = Some(value(shape, &wire, depth)?),
+            _ => {}
+        }
+    }
+    Ok((key, found.unwrap_or_else(|| empty(shape))))
+}
+
+fn empty(shape: &Shape) -> Value {
+    match shape {
+        Shape::String | Shape::Bytes => json!(""),
+        Shape::Message { .. } | Shape::Map { .. } => json!({}),
+        Shape::List { .. } => json!([]),
+        Shape::Boolean => json!(false),
+        Shape::Quantity => json!("0"),
+        _ => json!(0),
+    }
+}
+
+fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value> {
+    Ok(match (shape, wire) {
+        (Shape::String, Wire::Bytes(bytes)) => Value::from(text(bytes)?),
+        (Shape::Bytes, Wire::Bytes(bytes)) => Value::from(BASE64_STANDARD.encode(bytes)),
+        (Shape::Integer, Wire::Varint(number)) => Value::from(number.cast_signed()),
+        (Shape::Boolean, Wire::Varint(number)) => Value::from(*number != 0),
+        (Shape::Float, Wire::Fixed64(bits)) => json!(f64::from_bits(*bits)),
+        (Shape::Message { name, .. }, Wire::Bytes(bytes)) => {
+            let def = type_def(name).ok_or_else(|| format!("no type {name}"))?;
+            Value::Object(message(def, bytes, depth + 1)?)
+        }
+        (Shape::Quantity, Wire::Bytes(bytes)) => Value::from(inner_text(bytes)?),
+        (Shape::Time, Wire::Bytes(bytes)) => time(bytes)?.map_or(Value::Null, |time| clock::seconds(time).into()),
+        (Shape::MicroTime, Wire::Bytes(bytes)) => time(bytes)?.map_or(Value::Null, |time| clock::micros(time).into()),
+        (Shape::IntOrString, Wire::Bytes(bytes)) => int_or_string(bytes)?,
+        (Shape::Raw | Shape::Json | Shape::FieldSet, Wire::Bytes(bytes)) => json_in(bytes)?,
+        // The only map values that are lists are wrapped in a message.
+        (Shape::List { element, .. }, Wire::Bytes(bytes)) => {
+            let mut list = Vec::new();
+            for field in Fields::new(bytes) {
+                if let (1, wire) = field? {
+                    list.push(value(element, &wire, depth + 1)?);
+                }
+            }
+            Value::Array(list)
+        }
+        _ => return Err("proto: wrong wire type".to_owned()),
+    })
+}
+
+/// The string that is field 1.
+fn inner_text(bytes: &[u8]) -> Decoded<String> {
+    let mut found = String::new();
+    for field in Fields::new(bytes) {
+        if let (1, Wire::Bytes(bytes)) = field? {
+            found = text(bytes)?;
+        }
+    }
+    Ok(found)
+}
+
+/// The JSON text that is field 1.
+fn json_in(bytes: &[u8]) -> Decoded<Value> {
+    for field in Fields::new(bytes) {
+        if let (1, Wire::Bytes(bytes)) = field? {
+            return serde_json::from_slice(bytes).map_err(|error| error.to_string());
+        }
+    }
+    Ok(Value::Null)
+}
+
+/// Seconds and nanoseconds; a message without either is no time.
+fn time(bytes: &[u8]) -> Decoded<Option<Timestamp>> {
+    let (mut seconds, mut nanos) = (None, 0);
+    for field in Fields::new(bytes) {
+        match field? {
+            (1, Wire::Varint(number)) => seconds = Some(number.cast_signed()),
+            (2, Wire::Varint(number)) => nanos = i32::try_from(number.cast_signed()).unwrap_or(0),
+            _ => {}
+        }
+    }
+    seconds.map(|seconds| Timestamp::new(seconds, nanos).map_err(|error| error.to_string())).transpose()
+}
+
+fn int_or_string(bytes: &[u8]) -> Decoded<Value> {
+    let (mut is_text, mut number, mut string) = (false, 0, String::new());
+    for field in Fields::new(bytes) {
+        match field? {
+            (1, Wire::Varint(kind)) => is_text = kind == 1,
+            (2, Wire::Varint(value)) => number = value.cast_signed(),
+            (3, Wire::Bytes(bytes)) => string = text(bytes)?,
+            _ => {}
+        }
+    }
+    Ok(if is_text { Value::from(string) } else { Value::from(number) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{BASE64_STANDARD, Engine, decode};
+
+fn body(text: &str) -> Vec<u8> {
+    BASE64_STANDARD.decode(text).unwrap()
+}
+
+#[test]
+fn what_kubectl_create_sends_reads_as_the_object_it_means() {
+    // kubectl create configmap c --from-literal=a=b
+    let config = "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEioKIAoBYxIAGg90LWh0dHAtcHJvdG9idWYiACoAMgA4AEIAEgYKAWESAWIaACIA";
+    assert_eq!(
+        decode(&body(config)),
+        Ok(json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "t-http-protobuf"},
+            "data": {"a": "b"},
+        }))
+    );
+    // kubectl create deployment d --image=x:1 --replicas=2 --port=80
+    let deployment = "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErgBCioKAWQSABoPdC1odHRwLXByb3RvYnVmIgAqADIAOABCAFoICgNhcHASAWQSfAgCEgoKCAoDYXBwEgFkGmQKGgoAEgAaACIAKgAyADgAQgBaCAoDYXBwEgFkEkYSKAoBeBIDeDoxKgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBKAFIAWABgAGgAggEAigEAmgEAwgEAIgIKACgAOAAaDAgAEAAYACAAKAA4ABoAIgA=";
+    let object = decode(&body(deployment)).unwrap();
+    assert_eq!(object["spec"]["replicas"], 2);
+    assert_eq!(object["spec"]["selector"], json!({"matchLabels": {"app": "d"}}));
+    let container = &object["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(*container, json!({"name": "x", "image": "x:1", "ports": [{"containerPort": 80}], "resources": {}}));
+}
+
+#[test]
+fn other_bodies_are_refused() {
+    assert!(decode(b"{}").unwrap_err().contains("does not appear to be a protobuf message"));
+    assert_eq!(decode(b"k8s\0\x0a\x7f").unwrap_err(), "unexpected EOF");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        let _ = decode(&bytes);
+        let mut typed = body("azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50Eg==");
+        typed.push(u8::try_from(bytes.len()).unwrap());
+        typed.extend(bytes);
+        let _ = decode(&typed);
+    }
+}
