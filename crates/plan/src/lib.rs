@@ -22,6 +22,7 @@ mod prune;
 mod router;
 mod scheduler;
 mod scope;
+mod selector;
 mod server_defaults;
 mod snapshot;
 mod status;

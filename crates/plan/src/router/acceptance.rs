@@ -44,12 +44,13 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
         let Some(accepted) = find(&status.conditions, "Accepted") else { continue };
         let gateway = display(&status.parent_ref, namespace);
         let Some(resolved) = find(&status.conditions, "ResolvedRefs") else {
-            return Some(format!("Gateway {gateway} does not say whether its back ends resolve (ConditionMissing)"));
+            let message = "ResolvedRefs condition not yet reported by gateway controller";
+            return Some(format!("\"Unknown\" (reason \"ConditionMissing\", message {message:?})"));
         };
         for condition in [accepted, resolved] {
             if condition.status != "True" {
                 let Condition { status, reason, message, .. } = condition;
-                return Some(format!("\"{status}\" (reason \"{reason}\", message \"{message}\")"));
+                return Some(format!("{status:?} (reason {reason:?}, message {message:?})"));
             }
             let seen = condition.observed_generation.unwrap_or_default();
             if seen != 0 && seen < generation {

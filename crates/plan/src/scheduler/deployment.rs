@@ -5,12 +5,12 @@ use k8s_openapi::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
         core::v1::{PodSpec, PodTemplateSpec},
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 
 use super::{config, flags, transform, version};
-use crate::{context::Context, labels, names, owner};
+use crate::{context::Context, labels, names, owner, selector};
 
 const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
@@ -41,18 +41,12 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Deplo
         annotations: Some(scheduler.annotations.clone()).filter(|all| !all.is_empty()),
         ..ObjectMeta::default()
     };
-    // See workload/deployment.rs: what selects is fixed at creation, and may hold more than we would put there.
-    let mut selector = own_labels.clone();
-    if let Some(present) = live.and_then(|spec| spec.selector.match_labels.as_ref()) {
-        if present.iter().all(|(key, value)| pod_labels.get(key) == Some(value)) {
-            selector.clone_from(present);
-        }
-    }
+    let selector = selector::plan(own_labels, &pod_labels, live);
     Ok(Deployment {
         metadata: owner::child(context, name, pod_labels),
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
-            selector: LabelSelector { match_labels: Some(selector), match_expressions: None },
+            selector,
             // Two pickers at once would each see half of the load.
             strategy: Some(DeploymentStrategy { type_: Some("Recreate".into()), rolling_update: None }),
             template: PodTemplateSpec { metadata: Some(template), spec: Some(pod) },

@@ -413,13 +413,13 @@ mod tests {
     #[test]
     fn keys_sort_as_people_count_and_look_alikes_are_quoted() {
         let text = to_yaml(&json!({
-            "s10": "0x1f", "s2": "1.0", "n": 1.5, "big": 1_234_567.5, "empty": "", "list": [], "map": {}, "dash": "-",
+            "s10": "0x1f", "s2": "1.0", "k": 1.5, "big": 1_234_567.5, "empty": "", "list": [], "map": {}, "dash": "-",
             "colon": "a: b", "lines": "one\ntwo\n", "day": "2026-01-01", "time": "1:30", "plain": "v0.10.0", "y": "y",
         }));
         assert_eq!(
             text,
-            "big: 1.2345675e+06\ncolon: 'a: b'\ndash: '-'\nday: \"2026-01-01\"\nempty: \"\"\nlines: |\n  one\n  two\nlist: \
-             []\nmap: {}\nn: 1.5\nplain: v0.10.0\ns2: \"1.0\"\ns10: \"0x1f\"\ntime: \"1:30\"\n\"y\": \"y\"\n"
+            "big: 1.2345675e+06\ncolon: 'a: b'\ndash: '-'\nday: \"2026-01-01\"\nempty: \"\"\nk: 1.5\nlines: |\n  one\n  two\nlist: \
+             []\nmap: {}\nplain: v0.10.0\ns2: \"1.0\"\ns10: \"0x1f\"\ntime: \"1:30\"\n\"y\": \"y\"\n"
         );
     }
 

@@ -135,7 +135,7 @@ impl<'a> Pool<'a> {
                 return None;
             }
             let Condition { status, reason, message, .. } = accepted;
-            let message = format!("{pool}: Accepted=\"{status}\" (reason \"{reason}\", message \"{message}\")");
+            let message = format!("{pool}: Accepted={status:?} (reason {reason:?}, message {message:?})");
             Some((INFERENCE_POOL_NOT_READY, message))
         })
     }

@@ -1,10 +1,10 @@
 //! Composing for the world of a test.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::{
-    ConfigSource, Inputs, Layer, PresetNames, compose as compose_layers,
+    ConfigSet, Inputs, Layer, PresetNames, compose as compose_layers,
     outcome::{DryRun, Outcome},
     platform::Platform,
 };
@@ -18,23 +18,19 @@ pub(super) struct Composed {
     pub(super) spec: Option<LLMInferenceServiceSpec>,
 }
 
-pub(super) fn platform(config_map: &Value) -> Platform {
+pub(super) fn platform(config_map: &Value) -> Result<Platform, String> {
     let data: BTreeMap<String, String> = serde_json::from_value(config_map["data"].clone()).unwrap();
-    Platform::parse(&data, SYSTEM_NAMESPACE).unwrap()
+    Platform::parse(&data, SYSTEM_NAMESPACE).map_err(|_| "a platform configuration that does not parse".into())
 }
 
 pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
     PresetNames::default().pin(service.status.as_ref().map(|status| &status.annotations))
 }
 
-/// The layers of a world.
-struct Configs<'a>(&'a World);
-
-impl ConfigSource for Configs<'_> {
-    fn get(&self, namespace: &str, name: &str) -> Option<std::sync::Arc<Layer>> {
-        let config = self.0.configs.get(namespace, name)?;
-        Some(std::sync::Arc::new(Layer::new(config).unwrap()))
-    }
+/// The presets of the reference, which its recordings were made with.
+pub(super) fn presets(golden: &Path) -> ConfigSet {
+    let presets = super::case::documents(&golden.join("base/presets-stored.yaml"));
+    presets.into_iter().map(|preset| Layer::new(&serde_json::from_value(preset).unwrap()).unwrap()).collect()
 }
 
 pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed {
@@ -50,7 +46,7 @@ pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed 
         .collect();
     let inputs = Inputs {
         service,
-        configs: &Configs(world),
+        configs: &world.configs,
         config_maps: &config_maps,
         platform: &world.snapshot.platform,
         system_namespace: SYSTEM_NAMESPACE,

@@ -9,6 +9,7 @@ mod world;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
+use longboat_compose::ConfigSet;
 use serde_json::{Value, json};
 
 use self::{
@@ -34,6 +35,7 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
         return;
     };
     let meant = MeantDifferences::read();
+    let presets = composing::presets(&golden);
     let only = std::env::var("LONGBOAT_CASE").ok();
     let mut report = Report::default();
     let mut folders: Vec<_> = std::fs::read_dir(golden.join("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -43,7 +45,7 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
         if only.as_ref().is_some_and(|only| *only != case.name) {
             continue;
         }
-        match judge(&golden, &case) {
+        match judge(&golden, &presets, &case) {
             Verdict::OutOfScope(why) => *report.out_of_scope.entry(why).or_default() += 1,
             Verdict::Judged(differences) => report.add(&case.name, differences, &meant),
         }
@@ -106,11 +108,14 @@ impl Report {
     }
 }
 
-fn judge(golden: &Path, case: &Case) -> Verdict {
+fn judge(golden: &Path, presets: &ConfigSet, case: &Case) -> Verdict {
     if let Some(why) = beyond(case) {
         return Verdict::OutOfScope(why);
     }
-    let mut world = new_world(golden, case);
+    let mut world = match new_world(golden, presets, case) {
+        Ok(world) => world,
+        Err(why) => return Verdict::OutOfScope(why),
+    };
     let mut found = Vec::new();
     for stage in &case.stages {
         if let Err(why) = act(&mut world, case, stage) {
@@ -129,8 +134,11 @@ fn judge(golden: &Path, case: &Case) -> Verdict {
 
 /// What a case needs beside planning, going by its inputs and by what was recorded.
 fn beyond(case: &Case) -> Option<String> {
-    let versions = case.inputs.iter().chain(case.stages.iter().flat_map(|stage| &stage.inputs));
-    if versions.into_iter().any(|input| input["apiVersion"] == "serving.kserve.io/v1alpha1") {
+    let inputs = || case.inputs.iter().chain(case.stages.iter().flat_map(|stage| &stage.inputs));
+    if inputs().any(|input| input["metadata"]["generateName"].is_string()) {
+        return Some("a name that the API server generates".into());
+    }
+    if inputs().any(|input| input["apiVersion"] == "serving.kserve.io/v1alpha1") {
         return Some("conversion of v1alpha1".into());
     }
     if case.stages.iter().any(|stage| stage.denied) {
@@ -154,18 +162,26 @@ fn beyond(case: &Case) -> Option<String> {
         if refused {
             return Some("the API server's validation of the composed spec".into());
         }
+        let conditions = stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
+        let invalid = conditions.into_iter().any(|condition| {
+            let message = condition["message"].as_str().unwrap_or_default();
+            message.contains("is invalid: ") && !message.contains("field is immutable")
+        });
+        if invalid {
+            return Some("the API server's validation of a child".into());
+        }
     }
     None
 }
 
-fn new_world(golden: &Path, case: &Case) -> World {
+fn new_world(golden: &Path, presets: &ConfigSet, case: &Case) -> Result<World, String> {
     let config_map = match &case.variant {
         Some(variant) => golden.join(format!("base/variants/{variant}.yaml")),
         None => golden.join("base/configmap.yaml"),
     };
     let config_map = case::documents(&config_map).remove(0);
     let now: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
-    let platform = composing::platform(&config_map);
+    let platform = composing::platform(&config_map)?;
     let mut snapshot = Snapshot::empty(now, Arc::new(platform), SYSTEM_NAMESPACE);
     let served = &mut snapshot.capabilities;
     served.kubernetes = Some((1, 34));
@@ -175,10 +191,7 @@ fn new_world(golden: &Path, case: &Case) -> World {
         Some("noxpool") => served.inference_pool_x = false,
         _ => {}
     }
-    let mut world = World::new(snapshot);
-    for preset in case::documents(&golden.join("base/presets-stored.yaml")) {
-        world.put(preset, SYSTEM_NAMESPACE);
-    }
+    let mut world = World::new(snapshot, presets.clone());
     if world.snapshot.capabilities.gateway_api {
         world.put(case::documents(&golden.join("base/gateway.yaml")).remove(0), SYSTEM_NAMESPACE);
     }
@@ -188,7 +201,7 @@ fn new_world(golden: &Path, case: &Case) -> World {
     for input in &case.inputs {
         world.put(input.clone(), &case.name);
     }
-    world
+    Ok(world)
 }
 
 /// Does what a stage says; an error for what a world without an API server cannot do.

@@ -15,6 +15,7 @@ use longboat_api::{
     foreign::{httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
+use longboat_compose::{ConfigSet, Layer};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ use crate::{
 pub(super) struct World {
     pub(super) snapshot: Snapshot,
     pub(super) services: BTreeMap<(String, String), LLMInferenceService>,
-    pub(super) configs: Objects<LLMInferenceServiceConfig>,
+    pub(super) configs: ConfigSet,
     /// The last certificate issued for each secret.
     pub(super) certificates: BTreeMap<String, CertificateRequest>,
     /// Writes of children since the world began.
@@ -42,11 +43,11 @@ pub(super) type NotImplemented = Option<String>;
 // === impl World ===
 
 impl World {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
+    pub(super) fn new(snapshot: Snapshot, configs: ConfigSet) -> Self {
         Self {
             snapshot,
             services: BTreeMap::new(),
-            configs: Objects::default(),
+            configs,
             certificates: BTreeMap::new(),
             writes: Vec::new(),
             serial: 0,
@@ -66,8 +67,17 @@ impl World {
             object["metadata"]["namespace"] = namespace.into();
         }
         match (kind.as_str(), group.as_str()) {
-            ("LLMInferenceService", _) => self.put_service(parse(object)),
-            ("LLMInferenceServiceConfig", _) => self.configs.insert(Arc::new(parse(object))),
+            ("LLMInferenceService", _) => {
+                // The one default of our own CRD that these cases turn on.
+                if object["spec"]["kvCacheOffloading"].is_object() && object["spec"]["kvCacheOffloading"]["evictionPolicy"].is_null() {
+                    object["spec"]["kvCacheOffloading"]["evictionPolicy"] = "lru".into();
+                }
+                self.put_service(parse(object));
+            }
+            ("LLMInferenceServiceConfig", _) => {
+                let config: LLMInferenceServiceConfig = parse(object);
+                self.configs.insert(Layer::new(&config).unwrap());
+            }
             ("Secret", _) => {
                 let mut secret: Secret = parse(object);
                 for (key, text) in secret.string_data.take().into_iter().flatten() {
@@ -128,6 +138,10 @@ impl World {
 
     /// Deletes by kind and name.
     pub(super) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+        // A config that is in use stays: its finalizer sees to that.
+        let used = self.services.values().filter_map(|service| service.status.as_ref()).any(|status| {
+            status.applied_configs.iter().any(|config| config.name == name && config.namespace == namespace)
+        });
         let world = &mut self.snapshot;
         match kind {
             "HTTPRoute" => drop(world.http_routes.remove(namespace, name)),
@@ -135,7 +149,8 @@ impl World {
             "Service" => drop(world.services.remove(namespace, name)),
             "Secret" => drop(world.secrets.remove(namespace, name)),
             "ServiceAccount" => drop(world.service_accounts.remove(namespace, name)),
-            "LLMInferenceServiceConfig" => drop(self.configs.remove(namespace, name)),
+            "LLMInferenceServiceConfig" if used => {}
+            "LLMInferenceServiceConfig" => self.configs.remove(namespace, name),
             other => panic!("cannot delete a {other}"),
         }
     }

@@ -5,7 +5,7 @@ use k8s_openapi::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{PodSpec, PodTemplateSpec, ServiceAccount},
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, component, role};
 
@@ -13,7 +13,7 @@ use super::{
     metadata, service_account,
     storage::{self, Attachment, StorageError},
 };
-use crate::{context::Context, event::PlannedEvent, labels, names, owner};
+use crate::{context::Context, event::PlannedEvent, labels, names, owner, selector};
 
 /// The Deployment as it should be, and what there is to say about it.
 pub(super) fn plan(context: &Context) -> Result<(Deployment, Vec<PlannedEvent>), String> {
@@ -37,23 +37,16 @@ pub(super) fn plan(context: &Context) -> Result<(Deployment, Vec<PlannedEvent>),
     let mut template = ObjectMeta { labels: Some(own_labels.clone()), ..ObjectMeta::default() };
     metadata::propagate_from_service(context, &mut template);
     metadata::propagate_from_spec(&workload.labels, &workload.annotations, &mut template);
+    object.labels.get_or_insert_default().extend(workload.labels.clone());
 
-    // A live selector cannot change. The reference puts every pod label into it, so what it made must be met.
-    let mut selector = own_labels;
-    if let Some(present) = live_spec.and_then(|spec| spec.selector.match_labels.as_ref()) {
-        let reachable = present.iter().all(|(key, value)| {
-            template.labels.as_ref().is_some_and(|labels| labels.get(key) == Some(value))
-        });
-        if reachable {
-            selector.clone_from(present);
-        }
-    }
+    let pod_labels = template.labels.clone().unwrap_or_default();
+    let selector = selector::plan(own_labels, &pod_labels, live_spec);
     let deployment = Deployment {
         metadata: object,
         spec: Some(DeploymentSpec {
             // Unset replicas belong to whoever scales the workload.
             replicas: workload.replicas.or_else(|| live_spec?.replicas),
-            selector: LabelSelector { match_labels: Some(selector), match_expressions: None },
+            selector,
             strategy: strategy(context),
             template: PodTemplateSpec { metadata: Some(template), spec: Some(pod) },
             ..DeploymentSpec::default()

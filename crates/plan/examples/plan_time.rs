@@ -1,0 +1,93 @@
+//! How long composing and planning one service takes: the single-node sample with managed gateway, route and scheduler.
+//!
+//! `cargo run --release -p longboat-plan --example plan_time`
+
+use std::{collections::BTreeMap, hint::black_box, sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+use longboat_api::{foreign::gateway::Gateway, v1alpha2::LLMInferenceService};
+use longboat_compose::{Composer, ConfigSet, Inputs, Layer, NoConfigMaps, PresetNames, platform::Platform, presets};
+use longboat_plan::{Snapshot, children};
+use serde_json::json;
+
+const ROUNDS: usize = 2_000;
+const SYSTEM_NAMESPACE: &str = "kserve";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let service: LLMInferenceService = serde_json::from_value(json!({
+        "metadata": {"name": "llm", "namespace": "team", "uid": "1", "generation": 1},
+        "spec": {
+            "model": {"uri": "hf://facebook/opt-125m", "name": "facebook/opt-125m"},
+            "replicas": 1,
+            "router": {"gateway": {}, "route": {}, "scheduler": {}},
+        },
+    }))?;
+    let gateway: Gateway = serde_json::from_value(json!({
+        "metadata": {"name": "kserve-ingress-gateway", "namespace": SYSTEM_NAMESPACE},
+        "spec": {"gatewayClassName": "x", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
+    }))?;
+    let data = [
+        ("ingress", r#"{"ingressGateway": "x/y", "kserveIngressGateway": "kserve/kserve-ingress-gateway"}"#),
+        (
+            "storageInitializer",
+            r#"{"image": "i", "cpuRequest": "100m", "cpuLimit": "1", "memoryRequest": "100Mi", "memoryLimit": "1Gi"}"#,
+        ),
+    ];
+    let data: BTreeMap<String, String> = data.into_iter().map(|(key, text)| (key.to_owned(), text.to_owned())).collect();
+    let platform = Arc::new(Platform::parse(&data, SYSTEM_NAMESPACE)?);
+    let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH, platform.clone(), SYSTEM_NAMESPACE);
+    snapshot.gateways.insert(Arc::new(gateway));
+
+    let names = PresetNames::default();
+    let mut configs = ConfigSet::default();
+    for preset in presets::configs(&names, SYSTEM_NAMESPACE) {
+        configs.insert(Layer::new(&preset)?);
+    }
+    let inputs = Inputs {
+        service: &service,
+        configs: &configs,
+        config_maps: &NoConfigMaps,
+        platform: &platform,
+        system_namespace: SYSTEM_NAMESPACE,
+        preset_names: &names,
+    };
+    let composer = Composer::default();
+    let effective = composer.compose(&inputs)?;
+    let plan = children(&service, &effective.spec, &snapshot)?;
+    assert_eq!(plan.problem, None, "the sample plans");
+
+    let compose_time = median(|| drop(black_box(composer.compose(black_box(&inputs)))));
+    let plan_time = median(|| drop(black_box(children(&service, black_box(&effective.spec), &snapshot))));
+    report(compose_time, plan_time);
+    Ok(())
+}
+
+fn median(mut round: impl FnMut()) -> Duration {
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let start = clock();
+            round();
+            clock() - start
+        })
+        .collect();
+    times.sort_unstable();
+    times[ROUNDS / 2]
+}
+
+/// Time since some point, monotonic.
+fn clock() -> Duration {
+    #[expect(clippy::disallowed_types, reason = "an example outside of any runtime measures real time")]
+    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
+}
+
+#[expect(clippy::print_stdout, reason = "the numbers are the output")]
+fn report(compose_time: Duration, plan_time: Duration) {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    println!(
+        "compose {:.1} µs, plan {:.1} µs, together {:.1} µs (medians of {ROUNDS})",
+        micros(compose_time),
+        micros(plan_time),
+        micros(compose_time + plan_time)
+    );
+}
