@@ -85,6 +85,7 @@ fn mark(name: &str, schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (field, schema) in properties {
         let Some(schema) = schema.as_object_mut() else { continue };
+        let refers = schema.contains_key("allOf") || schema.contains_key("$ref");
         let mut put = |key: &str, value: Value| schema.insert(key.to_owned(), value);
         if let Some(markers) = field_markers(name, field) {
             if let Some(kind) = markers.list_type {
@@ -93,7 +94,8 @@ fn mark(name: &str, schema: &mut Value) {
             if !markers.list_map_keys.is_empty() {
                 put("x-kubernetes-list-map-keys", json!(markers.list_map_keys));
             }
-            if let Some(kind) = markers.map_type {
+            // A type that is atomic says so itself.
+            if let Some(kind) = markers.map_type.filter(|_| !refers) {
                 put("x-kubernetes-map-type", kind.into());
             }
         }
