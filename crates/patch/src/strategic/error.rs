@@ -48,6 +48,9 @@ pub enum Error {
     /// A list to merge whose elements are of several JSON types.
     #[error("list element types are not identical: {0}")]
     MixedList(String),
+    /// `$setElementOrder` for lists without elements.
+    #[error("no elements in any of the given slices")]
+    NoElements,
     /// A list of objects that has no key to merge by.
     #[error("cannot merge lists without merge key for {0}")]
     NoKeyForList(&'static str),

@@ -127,13 +127,17 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: Place) -> Result
         let (inner, strategy) = place.list(target)?;
         check_order(of_patch.as_deref().unwrap_or_default(), &wanted, strategy.key)?;
         let server = of_base.clone().unwrap_or_default();
-        let maps = server.iter().chain(of_patch.iter().flatten()).any(Value::is_object);
+        let elements = of_patch.clone().unwrap_or_default();
         let merged = match (of_base, of_patch) {
             (None, None) => continue,
             (Some(of_base), None) => of_base,
             (None, Some(of_patch)) => of_patch.into_iter().filter_map(without_directives).collect(),
             (Some(of_base), Some(of_patch)) => merge_or_replace(of_base, of_patch, inner, strategy)?,
         };
+        if server.is_empty() && elements.is_empty() {
+            return Err(Error::NoElements);
+        }
+        let maps = holds_objects(&[&server, &elements])?;
         let sorted = sort_merged(merged, &wanted, &server, strategy.key, maps)?;
         base.insert(target.to_owned(), Value::Array(sorted));
         patch.remove(target);
@@ -165,21 +169,31 @@ fn check_order(patch: &[Value], wanted: &[Value], key: &str) -> Result<(), Error
     }
     let mut left: Vec<&Value> = Vec::new();
     for element in patch {
-        if !key.is_empty() && !element.is_object() {
+        if key.is_empty() {
+            left.push(element);
+            continue;
+        }
+        if !element.is_object() {
             return Err(Error::wrong_type("map[string]interface {}", element));
         }
-        if key.is_empty() || !element.as_object().is_some_and(|map| map.contains_key(DIRECTIVE)) {
+        if !order::is_deletion(element) {
             left.push(element);
         }
     }
-    let mut left = left.into_iter().peekable();
-    for place in wanted {
-        let Some(element) = left.peek() else { break };
-        if same_key(element, place, key)? {
-            left.next();
+    // Elements with another directive are passed over, but not behind the last one that the order names: upstream
+    // takes one there for out of order.
+    let (mut at, mut named) = (0, 0);
+    while at < left.len() && named < wanted.len() {
+        if left[at].as_object().is_some_and(|map| map.contains_key(DIRECTIVE)) {
+            at += 1;
+            continue;
         }
+        if same_key(left[at], &wanted[named], key)? {
+            at += 1;
+        }
+        named += 1;
     }
-    if left.peek().is_some() {
+    if at < left.len() && named >= wanted.len() {
         return Err(Error::OrderMismatch {
             patch: gofmt::plain_list(patch),
             order: gofmt::plain_list(wanted),
