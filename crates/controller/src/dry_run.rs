@@ -84,7 +84,7 @@ fn refusal(error: &kube::Error) -> DryRun {
         causes: causes.map(|cause| (cause.field.clone(), cause.message.clone())).collect(),
         message: status.message.clone(),
     };
-    if status.code == 422 && status.reason == "Invalid" {
+    if status.code == 422 {
         DryRun::Invalid(rejection)
     } else {
         DryRun::Unavailable(rejection)

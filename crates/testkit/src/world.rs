@@ -1,0 +1,218 @@
+//! An embedded API server with what a platform has installed.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    Metadata,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Namespace},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use longboat_apiserver::{ApiServer, Loops, Options, admission::Admission};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Namespace of the platform.
+const SYSTEM: &str = "kserve";
+/// How long a test waits for something that should happen in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// An API server in this process: CRDs, the platform's settings and its default Gateway are installed, garbage is
+/// collected. Presets and controllers are the test's own business.
+pub struct World {
+    /// The server.
+    pub server: ApiServer,
+    stop: CancellationToken,
+}
+
+// === impl World ===
+
+impl World {
+    /// A world with every optional API.
+    pub async fn new(admission: Arc<dyn Admission>) -> Self {
+        let world = Self::bare(admission).await;
+        for crd in longboat_api::crd::foreign() {
+            world.install_crd(crd).await;
+        }
+        world
+            .apply(json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+                "metadata": {"name": "test"},
+                "spec": {"controllerName": "longboat.dev/test"},
+            }))
+            .await;
+        world
+            .apply(json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+                "metadata": {"name": "kserve-ingress-gateway", "namespace": SYSTEM},
+                "spec": {
+                    "gatewayClassName": "test",
+                    "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}],
+                },
+            }))
+            .await;
+        world
+    }
+
+    /// A world with our own CRDs only.
+    pub async fn bare(admission: Arc<dyn Admission>) -> Self {
+        let server = ApiServer::new(Options::default()).expect("a server in memory has nothing to read");
+        server.add_admission(admission);
+        let stop = CancellationToken::new();
+        let loops = server.clone();
+        let ends = stop.clone();
+        tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
+        let world = Self { server, stop };
+        for crd in longboat_api::crd::own() {
+            world.install_crd(crd).await;
+        }
+        world.namespace(SYSTEM).await;
+        let data = BTreeMap::from([
+            (
+                "ingress".to_owned(),
+                json!({"kserveIngressGateway": "kserve/kserve-ingress-gateway", "ingressGateway": "kserve/x"}).to_string(),
+            ),
+            (
+                "storageInitializer".to_owned(),
+                json!({
+                    "image": "kserve/storage-initializer:latest",
+                    "cpuRequest": "100m", "cpuLimit": "1", "memoryRequest": "100Mi", "memoryLimit": "1Gi",
+                })
+                .to_string(),
+            ),
+        ]);
+        let settings = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("inferenceservice-config".to_owned()),
+                namespace: Some(SYSTEM.to_owned()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            ..ConfigMap::default()
+        };
+        world.apply(serde_json::to_value(settings).expect("a ConfigMap prints")).await;
+        world
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.server.client("default")
+    }
+
+    /// Installs a CRD.
+    pub async fn install_crd(&self, crd: Value) {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        let crd = serde_json::from_value(crd).expect("a CRD of ours is a CRD");
+        api.create(&PostParams::default(), &crd).await.expect("the CRD is installed");
+    }
+
+    /// Creates a namespace with its `default` service account.
+    pub async fn namespace(&self, name: &str) {
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        self.apply(serde_json::to_value(namespace).expect("a Namespace prints")).await;
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name},
+        });
+        self.apply(account).await;
+    }
+
+    /// Applies an object by server-side apply; panics where it is refused.
+    pub async fn apply(&self, object: Value) -> DynamicObject {
+        self.try_apply(object).await.unwrap_or_else(|error| panic!("refused: {error}"))
+    }
+
+    /// Applies an object by server-side apply.
+    pub async fn try_apply(&self, object: Value) -> Result<DynamicObject, kube::Error> {
+        let name = object["metadata"]["name"].as_str().expect("the object has a name").to_owned();
+        let api = self.api_of(&object);
+        api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await
+    }
+
+    fn api_of(&self, object: &Value) -> Api<DynamicObject> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
+        match text("/metadata/namespace") {
+            "" => Api::all_with(self.client(), &resource),
+            namespace => Api::namespaced_with(self.client(), namespace, &resource),
+        }
+    }
+
+    /// Waits until a condition holds; says what was waited for when it does not.
+    pub async fn eventually<T, F: AsyncFn() -> Option<T>>(&self, what: &str, condition: F) -> T {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(value) = condition().await {
+                return value;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "waited in vain: {what}");
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    /// Waits until nothing has been written for a while.
+    pub async fn settle(&self, quiet: Duration) {
+        let mut revision = self.server.revision();
+        let mut since = tokio::time::Instant::now();
+        let deadline = since + PATIENCE;
+        while since.elapsed() < quiet {
+            tokio::time::sleep(PERIOD).await;
+            let now = self.server.revision();
+            if now != revision {
+                revision = now;
+                since = tokio::time::Instant::now();
+            }
+            assert!(tokio::time::Instant::now() < deadline, "the world does not come to rest");
+        }
+    }
+
+    /// Names of the objects of a kind in a namespace.
+    pub async fn names<K>(&self, namespace: &str) -> Vec<String>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client(), namespace);
+        let list = api.list(&ListParams::default()).await.expect("the kind can be listed");
+        list.items.iter().map(ResourceExt::name_any).collect()
+    }
+
+    /// Says of every Deployment of a namespace that it is available, as its controller would.
+    pub async fn make_available(&self, namespace: &str) {
+        let api: Api<Deployment> = Api::namespaced(self.client(), namespace);
+        for deployment in api.list(&ListParams::default()).await.expect("Deployments can be listed") {
+            let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            let status = json!({"status": {
+                "observedGeneration": deployment.metadata().generation,
+                "replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas, "updatedReplicas": replicas,
+                "conditions": [
+                    {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+                    {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+                ],
+            }});
+            let name = deployment.name_any();
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.expect("a status can be written");
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
