@@ -5,3 +5,4 @@ mod laws;
 mod operator;
 mod ours;
 mod recordings;
+mod scripts;
