@@ -117,10 +117,12 @@ fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
             .as_ref()
             .and_then(PromptField::prompts)
             .ok_or(BodyError::Field("images generations", "prompt")),
+        // Nothing of an embedding stays in a prefix cache that another request could use.
         Api::Embeddings => fields
             .input
             .as_ref()
-            .and_then(PromptField::prompts)
+            .filter(|input| input.is_given())
+            .map(|_| Vec::new())
             .ok_or(BodyError::Field("embeddings", "input")),
         Api::Responses => {
             let input = fields

@@ -1,0 +1,4 @@
+//! Whole requests: replayed recordings, and streams over real sockets.
+
+mod golden;
+mod support;

@@ -1,6 +1,15 @@
 //! The proxy's side: one stream per HTTP request.
 
-use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, task::Poll};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+};
 
 use futures::future::BoxFuture;
 use hyper::client::conn::http2;
@@ -71,6 +80,7 @@ impl Client {
     /// the processor's answer; a processor that refuses the stream is seen by [`Exchange::receive`].
     pub async fn open(&self) -> Result<Exchange, ClientError> {
         let connection = self.connection().await?;
+        let broken = Arc::clone(&connection.broken);
         let (outgoing, queue) = mpsc::channel(OUTGOING);
         let mut grpc = Grpc::with_origin(connection, self.inner.origin.clone())
             // What a processor sends back is bounded by what we sent it.
@@ -102,6 +112,7 @@ impl Client {
             },
             receiver: Receiver {
                 state,
+                broken,
                 client: self.clone(),
             },
         })
@@ -111,6 +122,7 @@ impl Client {
         let mut live = self.inner.live.lock().await;
         if let Some(connection) = live.as_ref()
             && !connection.requests.is_closed()
+            && !connection.broken.load(Ordering::Acquire)
         {
             return Ok(connection.clone());
         }
@@ -157,6 +169,7 @@ impl Inner {
         });
         Ok(Connection {
             requests,
+            broken: Arc::default(),
             _driver: Arc::new(Driver(driver)),
         })
     }
@@ -194,6 +207,9 @@ pub(crate) const CONNECTION_WINDOW: u32 = 4 << 20;
 #[derive(Clone)]
 struct Connection {
     requests: http2::SendRequest<tonic::body::Body>,
+    /// A stream failed in transport. A processor on its way out still answers what is in flight, but takes nothing
+    /// new, so the next stream gets a connection of its own.
+    broken: Arc<AtomicBool>,
     _driver: Arc<Driver>,
 }
 
@@ -270,6 +286,7 @@ impl Sender {
 /// The receiving half.
 pub struct Receiver {
     state: State,
+    broken: Arc<AtomicBool>,
     client: Client,
 }
 
@@ -287,10 +304,7 @@ impl Receiver {
             match &mut self.state {
                 State::Opening(opening) => match opening.await {
                     Ok(stream) => self.state = State::Open(stream),
-                    Err(status) => {
-                        self.state = State::Ended;
-                        return Err(self.client.inner.status(status));
-                    }
+                    Err(status) => return Err(self.failed(status)),
                 },
                 State::Open(stream) => match stream.message().await {
                     Ok(Some(message)) => {
@@ -299,14 +313,20 @@ impl Receiver {
                         }
                     }
                     Ok(None) => self.state = State::Ended,
-                    Err(status) => {
-                        self.state = State::Ended;
-                        return Err(self.client.inner.status(status));
-                    }
+                    Err(status) => return Err(self.failed(status)),
                 },
                 State::Ended => return Ok(None),
             }
         }
+    }
+
+    fn failed(&mut self, status: tonic::Status) -> ClientError {
+        self.state = State::Ended;
+        let error = self.client.inner.status(status);
+        if matches!(error, ClientError::Broken { .. }) {
+            self.broken.store(true, Ordering::Release);
+        }
+        error
     }
 }
 

@@ -90,6 +90,16 @@ impl Outbox {
         self.queue.push_back(reply.into_wire());
     }
 
+    /// Whether the stream ends after what is queued.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The answers as a proxy will see them; for driving an exchange without a connection.
+    pub fn into_replies(self) -> Vec<Reply> {
+        self.queue.into_iter().filter_map(Reply::from_wire).collect()
+    }
+
     /// Ends the stream, without error, after what is queued. Never before the request's body was returned: a
     /// proxy would send an empty one (contract 04 §1.6).
     pub fn finish(&mut self) {

@@ -3,7 +3,7 @@
 use crate::endpoint::Slot;
 
 /// Counts per endpoint.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
     by_slot: Vec<Counted>,
 }

@@ -88,7 +88,7 @@ impl Matches {
 }
 
 /// Who holds what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PrefixIndex {
     settings: Settings,
     holders: AHashMap<u64, SlotSet>,
@@ -252,7 +252,7 @@ fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64
 }
 
 /// One endpoint's prefixes in order of use.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Cache {
     /// When each prefix was used last.
     stamps: AHashMap<u64, u64>,

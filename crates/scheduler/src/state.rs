@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The memory of a scheduler. Made by [`Scheduler::state`](crate::Scheduler::state).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct State {
     pub(crate) prefixes: Vec<PrefixIndex>,
     pub(crate) idle: Vec<IdleOrder>,
@@ -54,7 +54,7 @@ impl State {
 }
 
 /// Which endpoints took cold requests, in order of use.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct IdleOrder {
     capacity: usize,
     /// Longest ago first.
@@ -79,7 +79,7 @@ impl IdleOrder {
 }
 
 /// Where sessions went.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
     pub(crate) by_id: AHashMap<String, Session>,
     swept: u64,

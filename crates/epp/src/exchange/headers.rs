@@ -142,7 +142,16 @@ fn echo(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header
             .filter(|name| name.eq_ignore_ascii_case(&header.name))
             .count();
         if fields == 1 && !owned(&header.name) {
-            set.push(header.clone());
+            set.push(lower_case(header));
         }
+    }
+}
+
+/// Proxies send lower case; what is set is in lower case in any event.
+fn lower_case(header: &Header) -> Header {
+    if header.name.iter().any(u8::is_ascii_uppercase) {
+        Header::new(header.name.to_ascii_lowercase(), header.value.clone())
+    } else {
+        header.clone()
     }
 }

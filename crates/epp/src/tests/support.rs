@@ -1,0 +1,124 @@
+//! A picker with given endpoints, driven without sockets.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use longboat_extproc::{Event, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange, Reply};
+use longboat_scheduler::{Metrics, Options, Scheduler, config::EndpointPickerConfig};
+
+use crate::{
+    core::{Core, Settings},
+    exchange::{Exchange, Picker},
+    pool::Desired,
+};
+
+/// Settings for tests: scores are emitted, nothing goes stale.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        ignore_subset: false,
+        emit_scores: true,
+        stale_after: Some(Duration::from_secs(3600)),
+        max_body: 1 << 20,
+    }
+}
+
+/// A core with this configuration and no endpoints.
+pub(crate) fn core(config: &str) -> Arc<Core> {
+    let config = EndpointPickerConfig::parse(config).unwrap();
+    let options = Options {
+        allow_experimental: true,
+        trace: true,
+    };
+    let scheduler = Scheduler::new(&config, options).unwrap();
+    Arc::new(Core::new(scheduler, settings(), "pool"))
+}
+
+/// An endpoint at this address.
+pub(crate) fn desired(name: &str, address: SocketAddr, labels: &[(&str, &str)]) -> Desired {
+    Desired {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        address,
+        labels: labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// Endpoints `pod0`, `pod1`… on 127.0.1.x, all scraped and idle.
+pub(crate) fn with_endpoints(core: &Core, count: u8) {
+    core.set_endpoints(
+        (0..count)
+            .map(|index| {
+                let address = SocketAddr::from(([127, 0, 1, index + 1], 18300));
+                desired(&format!("pod{index}"), address, &[])
+            })
+            .collect(),
+    );
+    for member in core.pool.members().iter() {
+        member.scraped(Metrics::default());
+    }
+}
+
+/// One stream, without the wire.
+pub(crate) struct Stream(Exchange);
+
+impl Stream {
+    pub(crate) fn open(core: &Arc<Core>) -> Self {
+        Self(Picker(Arc::clone(core)).open())
+    }
+
+    /// Feeds an event; returns the replies, and whether the stream ended.
+    pub(crate) fn feed(&mut self, event: impl Into<Incoming>) -> (Vec<Reply>, bool) {
+        let mut out = Outbox::default();
+        self.0.handle(event.into(), &mut out);
+        let finished = out.is_finished();
+        (out.into_replies(), finished)
+    }
+
+    /// Feeds a whole request.
+    pub(crate) fn request(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        metadata: Option<Metadata>,
+    ) -> Vec<Reply> {
+        let (replies, _) = self.feed(Event::RequestHeaders {
+            headers: request_headers("POST", path, headers),
+            end_of_stream: false,
+        });
+        assert_eq!(replies, [], "the header reply waits for the body");
+        let incoming = Incoming {
+            event: Event::RequestBody {
+                body: Bytes::copy_from_slice(body),
+                end_of_stream: true,
+            },
+            metadata,
+        };
+        self.feed(incoming).0
+    }
+}
+
+/// The headers that a proxy sends.
+pub(crate) fn request_headers(method: &str, path: &str, extra: &[(&str, &str)]) -> Headers {
+    let mut headers = Headers::new();
+    for (name, value) in [
+        (":method", method),
+        (":path", path),
+        (":scheme", "http"),
+        (":authority", "x"),
+        ("x-forwarded-proto", "http"),
+        ("content-type", "application/json"),
+    ]
+    .iter()
+    .chain(extra)
+    {
+        headers.push(
+            Bytes::copy_from_slice(name.as_bytes()),
+            Bytes::copy_from_slice(value.as_bytes()),
+        );
+    }
+    headers
+}
