@@ -6,6 +6,7 @@ mod directory;
 pub(crate) mod kubelet;
 mod machine;
 mod qos;
+mod report;
 mod services;
 mod start;
 mod status;

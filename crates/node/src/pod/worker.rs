@@ -16,16 +16,15 @@ use tokio::time::{Duration, Instant};
 use super::containers::{self, Member};
 use super::directory::PodDirectory;
 use super::kubelet::{Shared, Shutdown};
-use super::machine::{self, Record, RestartPolicy, Role, State, Termination};
+use super::machine::{self, Record, RestartPolicy, Role, State};
 use super::status;
 use crate::address::AddressLease;
 use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
-use crate::container::process::Exit;
 use crate::events::{Component, Severity, reference};
 use crate::pod_access::{PodEntry, Registered};
-use crate::probe::{self, Kind, Report, Target};
+use crate::probe::{Kind, Report, Target};
 use crate::registration::HOST_IP;
 
 /// Messages from a pod's own tasks. Each container has at most one instance and three probers, which wait for room.
@@ -253,10 +252,10 @@ impl Worker {
                 changed = view.changed() => if changed.is_err() { break },
                 _ = shutdown.changed() => {}
                 Some(message) = self.inbox.recv() => {
-                    self.take(message).await;
+                    self.take(message);
                     // What came at the same time goes into the same status.
                     while let Ok(message) = self.inbox.try_recv() {
-                        self.take(message).await;
+                        self.take(message);
                     }
                 }
                 () = sleep_until(wake) => self.retry_at = None,
@@ -351,7 +350,7 @@ impl Worker {
     }
 
     /// Asks an instance to end. False if it was asked before.
-    fn request_stop(&mut self, index: usize, request: Stop) -> bool {
+    pub(super) fn request_stop(&mut self, index: usize, request: Stop) -> bool {
         let State::Running { stopping, .. } = &mut self.records[index].state else { return false };
         if std::mem::replace(stopping, true) {
             return false;
@@ -387,133 +386,6 @@ impl Worker {
             record.last = Some(end);
         }
         self.say(index, Severity::Warning, "BackOff", message);
-    }
-
-    /// Takes in what one of the pod's tasks reports.
-    async fn take(&mut self, message: Message) {
-        match message {
-            Message::Instance { index, number, event } if self.is_current(index, number) => match event {
-                InstanceEvent::PostStarted => self.post_started(index),
-                InstanceEvent::HookFailed { hook, message } => {
-                    let reason = if hook == "PreStop" { "FailedPreStopHook" } else { "FailedPostStartHook" };
-                    self.say(index, Severity::Warning, reason, format!("{hook}Hook failed: {message}"));
-                }
-                InstanceEvent::Ended(exit) => self.ended(index, exit),
-            },
-            Message::Probe { index, number, kind, report } if self.is_current(index, number) => {
-                self.probed(index, kind, report);
-            }
-            Message::Instance { .. } | Message::Probe { .. } => {}
-        }
-    }
-
-    fn is_current(&self, index: usize, number: u32) -> bool {
-        self.running[index].as_ref().is_some_and(|running| running.number == number)
-    }
-
-    /// The process runs and its hook is done: a container without a startup probe has started.
-    fn post_started(&mut self, index: usize) {
-        if self.members[index].container.startup_probe.is_some() {
-            self.spawn_prober(index, Kind::Startup);
-        } else {
-            self.started(index);
-        }
-    }
-
-    fn started(&mut self, index: usize) {
-        let has_readiness = self.members[index].container.readiness_probe.is_some();
-        if let State::Running { started, ready, .. } = &mut self.records[index].state {
-            *started = true;
-            *ready = !has_readiness;
-        }
-        self.spawn_prober(index, Kind::Readiness);
-        self.spawn_prober(index, Kind::Liveness);
-    }
-
-    fn spawn_prober(&mut self, index: usize, kind: Kind) {
-        let Some(running) = &mut self.running[index] else { return };
-        let Some(probe) = kind.of(&running.target.container).cloned() else { return };
-        let (messages, number) = (self.messages.clone(), running.number);
-        let report = move |report| {
-            let messages = messages.clone();
-            async move {
-                // The worker is gone: so will be this task.
-                let _ = messages.send(Message::Probe { index, number, kind, report }).await;
-            }
-        };
-        let early = self.shared.timing.early_probe;
-        running.probers.spawn(probe::run(
-            kind,
-            probe,
-            running.target.clone(),
-            running.started,
-            early,
-            report,
-        ));
-    }
-
-    fn probed(&mut self, index: usize, kind: Kind, report: Report) {
-        match (kind, report) {
-            (_, Report::Failure(message)) => {
-                self.say(
-                    index,
-                    Severity::Warning,
-                    "Unhealthy",
-                    format!("{} probe failed: {message}", kind.title()),
-                );
-            }
-            (Kind::Startup, Report::Verdict(true)) => self.started(index),
-            (Kind::Readiness, Report::Verdict(passes)) => {
-                if let State::Running { ready, .. } = &mut self.records[index].state {
-                    *ready = passes;
-                }
-            }
-            (Kind::Startup | Kind::Liveness, Report::Verdict(false)) => {
-                let own = kind
-                    .of(&self.members[index].container)
-                    .and_then(|probe| probe.termination_grace_period_seconds);
-                let grace = own
-                    .and_then(|seconds| u64::try_from(seconds).ok())
-                    .map_or_else(|| self.grace(), Duration::from_secs);
-                if self.request_stop(index, Stop { deadline: Instant::now() + grace, pre_stop: true }) {
-                    let name = &self.members[index].container.name;
-                    let probe = kind.title().to_lowercase();
-                    self.say(
-                        index,
-                        Severity::Normal,
-                        "Killing",
-                        format!("Container {name} failed {probe} probe, will be restarted"),
-                    );
-                }
-            }
-            (Kind::Liveness, Report::Verdict(true)) => {}
-        }
-    }
-
-    fn ended(&mut self, index: usize, exit: Exit) {
-        let container = &self.members[index].container;
-        let mut message = std::fs::read(self.directory.termination_log(&container.name)).unwrap_or_default();
-        message.truncate(4096);
-        let mut message = String::from_utf8_lossy(&message).into_owned();
-        let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
-        if message.is_empty() && from_logs && exit.code != 0 {
-            message = self.logs[index].tail();
-        }
-        let record = &mut self.records[index];
-        let started_at = match &record.state {
-            State::Running { since, .. } => Some(*since),
-            State::Waiting { .. } | State::Terminated(_) => None,
-        };
-        record.state = State::Terminated(Termination {
-            exit_code: exit.code,
-            signal: exit.signal,
-            reason: if exit.code == 0 { "Completed" } else { "Error" },
-            message: Some(message).filter(|message| !message.is_empty()),
-            started_at,
-            finished_at: Timestamp::now(),
-            ended: Instant::now(),
-        });
-        self.running[index] = None;
     }
 
     /// Says something about a container.

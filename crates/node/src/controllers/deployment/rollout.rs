@@ -231,7 +231,11 @@ mod tests {
         assert_eq!(to((1, 0), (3, 3), &careful), [], "the new pod is not available yet");
         assert_eq!(to((1, 1), (3, 3), &careful), [("old".to_owned(), 2)]);
         assert_eq!(to((1, 0), (3, 3), &settings(3, 1, 1)), [("old".to_owned(), 2)]);
-        assert_eq!(to((1, 0), (3, 0), &settings(3, 1, 1)), [("old".to_owned(), 1)], "broken pods go first");
+        assert_eq!(
+            to((1, 0), (3, 0), &settings(3, 1, 1)),
+            [("old".to_owned(), 2)],
+            "a pod that does not work counts for none"
+        );
         assert_eq!(to((3, 3), (1, 1), &careful), [("old".to_owned(), 0)]);
     }
 
