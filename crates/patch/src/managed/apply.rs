@@ -11,7 +11,7 @@ use crate::{
 
 use super::{
     ManagedError, Versions, Write,
-    entries::{self, Managed, Manager, Owned},
+    entries::{self, Manager, Owned, Ownership},
     last_applied, update,
     updater::{Converted, Seen, reconcile, strip, take_over},
 };
@@ -38,31 +38,30 @@ pub fn apply(
     check_type(write, config)?;
     let empty = update::empty_object(write);
     let live = live.unwrap_or(&empty);
-    let mut managed = entries::decode(live)
+    let mut owners = entries::decode(live)
         .map_err(|error| ManagedError::Failed(format!("failed to decode managed fields: {error}")))?;
     let live = entries::without_entries(live);
-    if managed.is_empty() {
+    if owners.is_empty() {
         let all = Write { subresource: "", ..*write };
-        managed = update::owned_by_update(&all, versions, &empty, &live, managed, BEFORE_FIRST_APPLY)
-            .map_err(|error| {
-                ManagedError::Failed(format!("failed to create manager for existing fields: {error}"))
-            })?;
+        owners = update::owned_by_update(&all, versions, &empty, &live, owners, BEFORE_FIRST_APPLY).map_err(
+            |error| ManagedError::Failed(format!("failed to create manager for existing fields: {error}")),
+        )?;
     }
-    let first = merged(write, versions, &live, config, managed.clone());
+    let first = merged(write, versions, &live, config, owners.clone());
     let result = match first {
         Err(ManagedError::Conflict(conflicts)) if write.manager == last_applied::KUBECTL => {
             last_applied::left_over(write, versions, &live, conflicts)?;
-            merged(&Write { force: true, ..*write }, versions, &live, config, managed)
+            merged(&Write { force: true, ..*write }, versions, &live, config, owners)
         }
         other => other,
     };
-    let (object, managed) = result?;
+    let (object, owners) = result?;
     let changed = object.is_some();
     let mut object = object.unwrap_or(live);
     if write.manager == last_applied::KUBECTL {
         last_applied::refresh(&mut object, config);
     }
-    entries::encode(&mut object, &managed);
+    entries::encode(&mut object, &owners);
     Ok(Applied { object, changed })
 }
 
@@ -98,8 +97,8 @@ fn merged(
     versions: &dyn Versions,
     live: &Value,
     config: &Value,
-    managed: Managed,
-) -> Result<(Option<Value>, Managed), ManagedError> {
+    owners: Ownership,
+) -> Result<(Option<Value>, Ownership), ManagedError> {
     let node = versions
         .schema(write.api_version)
         .ok_or_else(|| ManagedError::Failed(format!("no schema for {}", write.api_version)))?;
@@ -109,7 +108,7 @@ fn merged(
     let live_seen = Seen::new(live, write.api_version, node).map_err(|error| {
         ManagedError::Failed(format!("failed to create typed live object ({}): {error}", named(live)))
     })?;
-    let mut managed = reconcile(&live_seen, managed, versions)?;
+    let mut owners = reconcile(&live_seen, owners, versions)?;
     let merged = typed::merge(&live_seen.value, config, node)
         .map_err(|error| ManagedError::Failed(format!("failed to merge config: {error}")))?;
 
@@ -124,36 +123,36 @@ fn merged(
     if let Some(ignored) = write.ignored {
         set = set.recursive_difference(ignored);
     }
-    let last = managed.get(&me).cloned();
+    let last = owners.get(&me).cloned();
     let time = last.as_ref().and_then(|last| last.time.clone());
     let owned = Owned { set, api_version: write.api_version.to_owned(), applied: true, time };
-    managed.insert(me.clone(), owned);
+    owners.insert(me.clone(), owned);
 
     let merged = Seen { value: merged, api_version: write.api_version.to_owned(), node };
     let new = match last.filter(|last| !last.set.is_empty()) {
-        Some(last) => prune(&merged, &managed, &me, &last, versions)?,
+        Some(last) => prune(&merged, &owners, &me, &last, versions)?,
         None => merged,
     };
-    take_over(&live_seen, &new, &mut managed, versions, &me, write.force, write.ignored)?;
-    if let Some(owned) = managed.get_mut(&me) {
+    take_over(&live_seen, &new, &mut owners, versions, &me, write.force, write.ignored)?;
+    if let Some(owned) = owners.get_mut(&me) {
         owned.set = strip(&owned.set);
         if owned.set.is_empty() {
-            managed.remove(&me);
+            owners.remove(&me);
         }
     }
     let unchanged = typed::compare(&live_seen.value, &new.value, node) == typed::Comparison::default()
         && live_seen.value == new.value;
     if unchanged {
-        return Ok((None, managed));
+        return Ok((None, owners));
     }
-    if let Some(owned) = managed.get_mut(&me) {
+    if let Some(owned) = owners.get_mut(&me) {
         owned.time = Some(write.now.to_owned());
     }
     let mut value = new.value;
     if matches!(node, crate::schema::Node::Type(_)) {
         drop_nulls(&mut value);
     }
-    Ok((Some(value), managed))
+    Ok((Some(value), owners))
 }
 
 /// Nulls of built-in kinds are zero values of lists, maps and pointers: they are not stored.
@@ -171,7 +170,7 @@ fn drop_nulls(value: &mut Value) {
 /// Removes what the manager applied last time and does not now, unless somebody else owns it.
 fn prune<'a>(
     merged: &Seen<'a>,
-    managed: &Managed,
+    owners: &Ownership,
     me: &Manager,
     last: &Owned,
     versions: &'a dyn Versions,
@@ -183,7 +182,7 @@ fn prune<'a>(
     let mut pruned = merged_then.clone();
     pruned.value = typed::remove(&merged_then.value, &last_set, merged_then.node);
 
-    let pruned = add_back_owned(&merged_then, pruned, &last.api_version, managed, versions)?;
+    let pruned = add_back_owned(&merged_then, pruned, &last.api_version, owners, versions)?;
 
     // Only what this manager applied may go: what nobody owns stays.
     let Converted::Yes(pruned) = pruned.convert(versions, &last.api_version)? else {
@@ -194,7 +193,7 @@ fn prune<'a>(
     let gone = of_merged.difference(&of_pruned).intersection(&last_set);
     let mut result = merged_then.clone();
     result.value = typed::remove(&merged_then.value, &gone, merged_then.node);
-    let to = managed.get(me).map_or(merged.api_version.as_str(), |owned| owned.api_version.as_str());
+    let to = owners.get(me).map_or(merged.api_version.as_str(), |owned| owned.api_version.as_str());
     match result.convert(versions, to)? {
         Converted::Yes(result) => Ok(result),
         Converted::Gone => Ok(merged.clone()),
@@ -210,11 +209,11 @@ fn add_back_owned<'a>(
     merged: &Seen<'a>,
     pruned: Seen<'a>,
     pruned_version: &str,
-    managed: &Managed,
+    owners: &Ownership,
     versions: &'a dyn Versions,
 ) -> Result<Seen<'a>, ManagedError> {
     let mut by_version: BTreeMap<&str, Set> = BTreeMap::new();
-    for owned in managed.values() {
+    for owned in owners.values() {
         let all = by_version.entry(&owned.api_version).or_default();
         *all = all.union(&owned.set);
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{fields::Path, gofmt};
 
-use super::entries::{Managed, Manager};
+use super::entries::{Manager, Ownership};
 
 /// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl fmt::Display for Conflicts {
 }
 
 /// Conflicts by manager, as found.
-pub(super) fn of(conflicts: &Managed) -> Conflicts {
+pub(super) fn of(conflicts: &Ownership) -> Conflicts {
     let mut list = Vec::new();
     for (manager, owned) in conflicts {
         let name = printed(manager);

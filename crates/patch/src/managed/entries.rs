@@ -30,7 +30,7 @@ pub(super) struct Owned {
 }
 
 /// Everybody who owns something.
-pub(super) type Managed = BTreeMap<Manager, Owned>;
+pub(super) type Ownership = BTreeMap<Manager, Owned>;
 
 /// Whether a list of managed fields asks for a reset: empty, or one empty entry.
 pub fn is_reset(managed_fields: Option<&Value>) -> bool {
@@ -42,9 +42,9 @@ pub fn is_reset(managed_fields: Option<&Value>) -> bool {
 }
 
 /// Reads the entries of an object; the error says which one is wrong.
-pub(super) fn decode(object: &Value) -> Result<Managed, String> {
+pub(super) fn decode(object: &Value) -> Result<Ownership, String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let mut managed = Managed::new();
+    let mut owners = Ownership::new();
     for (index, entry) in entries.into_iter().flatten().enumerate() {
         let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
         let operation = text("operation");
@@ -73,21 +73,21 @@ pub(super) fn decode(object: &Value) -> Result<Managed, String> {
             time: None,
         };
         let time = entry["time"].as_str().map(str::to_owned);
-        managed.insert(manager, Owned { set, api_version, applied, time });
+        owners.insert(manager, Owned { set, api_version, applied, time });
     }
-    Ok(managed)
+    Ok(owners)
 }
 
 /// Writes the entries into an object: applies first, then by time, then by name.
-pub(super) fn encode(object: &mut Value, managed: &Managed) {
+pub(super) fn encode(object: &mut Value, owners: &Ownership) {
     let Some(map) = object.as_object_mut() else { return };
-    if managed.is_empty() {
+    if owners.is_empty() {
         if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
             metadata.remove("managedFields");
         }
         return;
     }
-    let mut entries: Vec<(&Manager, &Owned)> = managed.iter().collect();
+    let mut entries: Vec<(&Manager, &Owned)> = owners.iter().collect();
     entries.sort_by_key(|(manager, owned)| {
         (
             manager.operation.as_str(),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::fields::{Path, Set};
 
-use super::entries::{self, Managed, Manager, Owned};
+use super::entries::{self, Manager, Owned, Ownership};
 
 /// The version of every Scale.
 const SCALE: &str = "autoscaling/v1";
@@ -16,7 +16,7 @@ fn replicas_in_scale() -> Path {
 /// The `managedFields` that a Scale has: entries of the object that own its replicas, as entries about a Scale.
 /// `replicas` tells where a version of the object has them.
 pub fn scale_to_subresource(parent: &Value, replicas: &dyn Fn(&str) -> Option<Path>) -> Value {
-    let mut scale = Managed::new();
+    let mut scale = Ownership::new();
     for (manager, owned) in entries::decode(parent).unwrap_or_default() {
         if replicas(&owned.api_version).is_some_and(|path| owned.set.has(&path.0)) {
             let set = Set::of(&[replicas_in_scale()]);
@@ -38,7 +38,7 @@ pub fn scale_to_parent(
     replicas: &dyn Fn(&str) -> Option<Path>,
 ) {
     let mut of_scale = entries::decode(scale).unwrap_or_default();
-    let mut merged = Managed::new();
+    let mut merged = Ownership::new();
     for (manager, mut owned) in entries::decode(parent).unwrap_or_default() {
         let path = replicas(&owned.api_version);
         let Some(path) = path.filter(|path| owned.set.has(&path.0)) else {
@@ -61,7 +61,7 @@ pub fn scale_to_parent(
             continue;
         }
         if !owned.applied {
-            manager.api_version = api_version.to_owned();
+            api_version.clone_into(&mut manager.api_version);
         }
         // Upstream takes the time from the object's entries, where a new manager has none.
         let entry = Owned { set: Set::of(&[path]), api_version: api_version.to_owned(), time: None, ..owned };

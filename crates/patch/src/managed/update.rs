@@ -8,7 +8,7 @@ use crate::fields::Set;
 
 use super::{
     ManagedError, Versions, Write,
-    entries::{self, Managed, Manager, Owned},
+    entries::{self, Manager, Owned, Ownership},
     updater::{Seen, reconcile, strip, take_over},
 };
 
@@ -25,11 +25,10 @@ const ANCIENT: &str = "ancient-changes";
 pub fn update(write: &Write<'_>, versions: &dyn Versions, live: Option<&Value>, new: &mut Value) {
     let empty = empty_object(write);
     let live = live.unwrap_or(&empty);
-    let managed = entries_to_start_from(live, new, !write.subresource.is_empty());
+    let owners = entries_to_start_from(live, new, !write.subresource.is_empty());
     let bare = entries::without_entries(new);
-    let managed =
-        tracked(write, versions, &entries::without_entries(live), &bare, managed).unwrap_or_default();
-    entries::encode(new, &managed);
+    let owners = tracked(write, versions, &entries::without_entries(live), &bare, owners).unwrap_or_default();
+    entries::encode(new, &owners);
 }
 
 /// An object that nothing is known of but its type.
@@ -38,16 +37,16 @@ pub(super) fn empty_object(write: &Write<'_>) -> Value {
 }
 
 /// The entries in the request, or the live ones where the request has none, or none that can be read.
-fn entries_to_start_from(live: &Value, new: &Value, of_subresource: bool) -> Managed {
+fn entries_to_start_from(live: &Value, new: &Value, of_subresource: bool) -> Ownership {
     let of_live = || entries::decode(live).unwrap_or_default();
     if of_subresource {
         return of_live();
     }
     if entries::is_reset(new.pointer("/metadata/managedFields")) {
-        return Managed::new();
+        return Ownership::new();
     }
     match entries::decode(new) {
-        Ok(managed) if !managed.is_empty() => managed,
+        Ok(owners) if !owners.is_empty() => owners,
         _ => of_live(),
     }
 }
@@ -57,16 +56,16 @@ fn tracked(
     versions: &dyn Versions,
     live: &Value,
     new: &Value,
-    managed: Managed,
-) -> Result<Managed, ManagedError> {
+    owners: Ownership,
+) -> Result<Ownership, ManagedError> {
     // An object that is not tracked, because it was reset, stays so until somebody applies to it.
     let exists = live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
-    if managed.is_empty() && exists {
-        return Ok(managed);
+    if owners.is_empty() && exists {
+        return Ok(owners);
     }
-    let mut managed = owned_by_update(write, versions, live, new, managed, write.manager)?;
-    cap(&mut managed);
-    Ok(managed)
+    let mut owners = owned_by_update(write, versions, live, new, owners, write.manager)?;
+    cap(&mut owners);
+    Ok(owners)
 }
 
 /// Ownership after `manager` made `new` from `live`.
@@ -75,18 +74,18 @@ pub(super) fn owned_by_update(
     versions: &dyn Versions,
     live: &Value,
     new: &Value,
-    managed: Managed,
+    owners: Ownership,
     manager: &str,
-) -> Result<Managed, ManagedError> {
+) -> Result<Ownership, ManagedError> {
     let failed = |error: crate::typed::SchemaError| ManagedError::Failed(error.to_string());
     let node = versions
         .schema(write.api_version)
         .ok_or_else(|| ManagedError::Failed(format!("no schema for {}", write.api_version)))?;
     let new = Seen::new(new, write.api_version, node).map_err(failed)?;
     let live = Seen::new(live, write.api_version, node).map_err(failed)?;
-    let mut managed = reconcile(&live, managed, versions)?;
+    let mut owners = reconcile(&live, owners, versions)?;
     let nobody = Manager::default();
-    let changed = take_over(&live, &new, &mut managed, versions, &nobody, true, write.ignored)?;
+    let changed = take_over(&live, &new, &mut owners, versions, &nobody, true, write.ignored)?;
     let mut set = changed.modified.union(&changed.added);
     if let Some(ignored) = write.ignored {
         set = set.recursive_difference(ignored);
@@ -100,35 +99,35 @@ pub(super) fn owned_by_update(
             subresource: write.subresource.to_owned(),
             time: None,
         };
-        let before = managed.get(&manager).map_or_else(Set::default, |owned| owned.set.clone());
+        let before = owners.get(&manager).map_or_else(Set::default, |owned| owned.set.clone());
         let owned = Owned {
             set: set.union(&before),
             api_version: write.api_version.to_owned(),
             applied: false,
             time: Some(write.now.to_owned()),
         };
-        managed.insert(manager, owned);
+        owners.insert(manager, owned);
     }
-    Ok(managed)
+    Ok(owners)
 }
 
 /// Merges the oldest update entries when there are too many.
-fn cap(managed: &mut Managed) {
+fn cap(owners: &mut Ownership) {
     let mut updaters: Vec<Manager> =
-        managed.iter().filter(|(_, owned)| !owned.applied).map(|(manager, _)| manager.clone()).collect();
+        owners.iter().filter(|(_, owned)| !owned.applied).map(|(manager, _)| manager.clone()).collect();
     let mut left = updaters.len();
     if left <= MAX_UPDATE_MANAGERS {
         return;
     }
     updaters.sort_by_cached_key(|manager| {
-        (managed.get(manager).and_then(|owned| owned.time.clone()), manager.clone())
+        (owners.get(manager).and_then(|owned| owned.time.clone()), manager.clone())
     });
     let mut first_of: BTreeMap<String, Manager> = BTreeMap::new();
     for manager in updaters {
         if left <= MAX_UPDATE_MANAGERS {
             break;
         }
-        let Some(owned) = managed.get(&manager).cloned() else { continue };
+        let Some(owned) = owners.get(&manager).cloned() else { continue };
         let Some(first) = first_of.get(&owned.api_version) else {
             first_of.insert(owned.api_version.clone(), manager);
             continue;
@@ -139,14 +138,14 @@ fn cap(managed: &mut Managed) {
             api_version: owned.api_version.clone(),
             ..Manager::default()
         };
-        if !managed.contains_key(&bucket)
-            && let Some(oldest) = managed.remove(first)
+        if !owners.contains_key(&bucket)
+            && let Some(oldest) = owners.remove(first)
         {
-            managed.insert(bucket.clone(), oldest);
+            owners.insert(bucket.clone(), oldest);
         }
-        let before = managed.get(&bucket).map_or_else(Set::default, |bucket| bucket.set.clone());
-        managed.remove(&manager);
-        managed.insert(bucket, Owned { set: owned.set.union(&before), ..owned });
+        let before = owners.get(&bucket).map_or_else(Set::default, |bucket| bucket.set.clone());
+        owners.remove(&manager);
+        owners.insert(bucket, Owned { set: owned.set.union(&before), ..owned });
         left -= 1;
     }
 }

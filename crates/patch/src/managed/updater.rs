@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     Conflicts, ManagedError, Versions, conflict,
-    entries::{Managed, Manager, Owned},
+    entries::{Manager, Owned, Ownership},
 };
 
 /// An object in a version, seen by its schema.
@@ -59,11 +59,11 @@ impl<'a> Seen<'a> {
 /// Field sets written under an older schema, brought to today's; entries of versions that are gone are dropped.
 pub(super) fn reconcile(
     live: &Seen<'_>,
-    managed: Managed,
+    owners: Ownership,
     versions: &dyn Versions,
-) -> Result<Managed, ManagedError> {
-    let mut result = Managed::new();
-    for (manager, mut owned) in managed {
+) -> Result<Ownership, ManagedError> {
+    let mut result = Ownership::new();
+    for (manager, mut owned) in owners {
         if let Converted::Yes(seen) = live.convert(versions, &owned.api_version)? {
             if let Some(set) = typed::reconcile(&owned.set, seen.node) {
                 owned.set = set;
@@ -78,7 +78,7 @@ pub(super) fn reconcile(
 pub(super) fn take_over(
     old: &Seen<'_>,
     new: &Seen<'_>,
-    managed: &mut Managed,
+    owners: &mut Ownership,
     versions: &dyn Versions,
     except: &Manager,
     force: bool,
@@ -89,10 +89,10 @@ pub(super) fn take_over(
     let mut by_version: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
     by_version.insert(old.api_version.clone(), Some(changed.clone()));
 
-    let mut conflicts = Managed::new();
+    let mut conflicts = Ownership::new();
     let mut gone = Vec::new();
     let mut removed: Vec<(Manager, Set)> = Vec::new();
-    for (manager, owned) in managed.iter() {
+    for (manager, owned) in owners.iter() {
         if manager == except {
             continue;
         }
@@ -124,15 +124,15 @@ pub(super) fn take_over(
         return Err(ManagedError::Conflict(conflicts));
     }
     for manager in gone {
-        managed.remove(&manager);
+        owners.remove(&manager);
     }
     let lost = conflicts.into_iter().map(|(manager, owned)| (manager, owned.set)).chain(removed);
     for (manager, set) in lost {
-        if let Some(owned) = managed.get_mut(&manager) {
+        if let Some(owned) = owners.get_mut(&manager) {
             owned.set = owned.set.difference(&set);
         }
     }
-    managed.retain(|_, owned| !owned.set.is_empty());
+    owners.retain(|_, owned| !owned.set.is_empty());
     Ok(changed)
 }
 

@@ -106,6 +106,7 @@ impl Error {
     pub(super) fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> Self {
         let directive = match directive {
             Value::String(text) => text.clone(),
+            Value::Null => "%!s(<nil>)".to_owned(),
             other => format!("%!s({}={})", gofmt::type_name(other), gofmt::plain(other)),
         };
         Self::UnknownDirective { directive, map: gofmt::plain_map(map) }

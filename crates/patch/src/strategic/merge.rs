@@ -126,7 +126,7 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: Place) -> Result
         let of_patch = list_in(patch, target)?;
         let (inner, strategy) = place.list(target)?;
         check_order(of_patch.as_deref().unwrap_or_default(), &wanted, strategy.key)?;
-        let server = of_base.clone().unwrap_or_default();
+        let mut server = of_base.clone().unwrap_or_default();
         let elements = of_patch.clone().unwrap_or_default();
         let merged = match (of_base, of_patch) {
             (None, None) => continue,
@@ -138,11 +138,36 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: Place) -> Result
             return Err(Error::NoElements);
         }
         let maps = holds_objects(&[&server, &elements])?;
+        if maps && strategy.merge {
+            server = written_to(server, &elements, strategy.key);
+        }
         let sorted = sort_merged(merged, &wanted, &server, strategy.key, maps)?;
         base.insert(target.to_owned(), Value::Array(sorted));
         patch.remove(target);
     }
     Ok(())
+}
+
+/// The list of the server as upstream sees it when it sorts by it: it has deleted elements of it by then, and new ones
+/// stand in their places.
+fn written_to(mut server: Vec<Value>, patch: &[Value], key: &str) -> Vec<Value> {
+    let places = server.len();
+    let key_in =
+        |list: &[Value], element: &Value| list.iter().any(|other| other.get(key) == element.get(key));
+    let (directives, elements): (Vec<&Value>, Vec<&Value>) =
+        patch.iter().partition(|element| element.get(DIRECTIVE).is_some());
+    for directive in &directives {
+        if order::is_deletion(directive) {
+            server.retain(|element| element.get(key) != directive.get(key));
+        }
+    }
+    let replaces = directives.iter().any(|directive| directive[DIRECTIVE] == "replace");
+    for element in elements {
+        if !replaces && server.len() < places && !key_in(&server, element) {
+            server.push(element.clone());
+        }
+    }
+    server
 }
 
 fn list_in(object: &Object, key: &str) -> Result<Option<Vec<Value>>, Error> {

@@ -109,14 +109,14 @@ pub enum Shape {
     /// A list.
     List {
         /// What it holds.
-        element: Box<Shape>,
+        element: Box<Self>,
         /// How server-side apply merges it.
         kind: ListKind,
     },
     /// A map with string keys.
     Map {
         /// What its values are.
-        value: Box<Shape>,
+        value: Box<Self>,
         /// Whether server-side apply treats it as one value.
         atomic: bool,
     },

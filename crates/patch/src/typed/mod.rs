@@ -38,7 +38,6 @@ fn form(atom: &Atom<'_>, value: Option<&Value>) -> Form {
     match value {
         Some(Value::Number(_) | Value::String(_) | Value::Bool(_)) if atom.scalar.is_some() => Form::Scalar,
         Some(Value::Array(_)) if atom.list.is_some() => Form::List,
-        Some(Value::Object(_)) if atom.map.is_some() => Form::Map,
         _ if atom.map.is_some() => Form::Map,
         _ if atom.scalar.is_some() => Form::Scalar,
         _ => Form::List,

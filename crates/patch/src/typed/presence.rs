@@ -40,10 +40,14 @@ fn fill_shape(value: &mut Value, shape: &'static Shape) {
             }
         }
         (Value::Array(list), Shape::List { element, .. }) => {
-            list.iter_mut().for_each(|child| fill_shape(child, element));
+            for child in list {
+                fill_shape(child, element);
+            }
         }
         (Value::Object(map), Shape::Map { value, .. }) => {
-            map.values_mut().for_each(|child| fill_shape(child, value));
+            for child in map.values_mut() {
+                fill_shape(child, value);
+            }
         }
         _ => {}
     }

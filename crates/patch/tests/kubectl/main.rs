@@ -2,6 +2,8 @@
 //!
 //! One call patches several pods with one patch, so that a few hundred comparisons take a few seconds.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
 use std::{
     io::Write as _,
     process::{Command, Stdio},
