@@ -25,7 +25,8 @@ impl Kinds {
         let requested = write.resource.api_version();
         let mut kinds = Self { versions: Vec::new() };
         kinds.add(requested, Arc::new(write.resource.clone()));
-        let entries = objects.iter().filter_map(|object| object["metadata"]["managedFields"].as_array()).flatten();
+        let entries =
+            objects.iter().filter_map(|object| object["metadata"]["managedFields"].as_array()).flatten();
         for api_version in entries.filter_map(|entry| entry["apiVersion"].as_str()) {
             if kinds.find(api_version).is_none()
                 && let Some(resource) = write.registry.find_kind(api_version, &write.resource.kind)

@@ -68,7 +68,12 @@ pub struct Patched {
 }
 
 /// Applies a patch body to `live` (the object in the version of the request; none only for an apply that creates).
-pub fn patch(write: &Write<'_>, kind: PatchKind, body: &[u8], live: Option<&Value>) -> Result<Patched, ApiError> {
+pub fn patch(
+    write: &Write<'_>,
+    kind: PatchKind,
+    body: &[u8],
+    live: Option<&Value>,
+) -> Result<Patched, ApiError> {
     let before = live.cloned().unwrap_or_else(|| json!({}));
     let text = || String::from_utf8_lossy(body).into_owned();
     match kind {
@@ -126,17 +131,6 @@ pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
             field: "fieldManager".to_owned(),
         })
         .collect()
-}
-
-/// The refusal of a patch that makes an object of another kind or version, where decoding an object is refused so.
-pub(crate) fn unidentified(resource: &Resource, body: &[u8], error: ApiError) -> ApiError {
-    match error.message.split_once(&format!("cannot be handled as a {}: ", resource.kind)) {
-        Some((_, why)) if resource.custom().is_none() => {
-            let shown = String::from_utf8_lossy(body).into_owned();
-            ApiError::invalid(NOTHING, &[Cause::invalid("patch", &Value::from(shown), why)])
-        }
-        _ => error,
-    }
 }
 
 fn patched(object: Value, duplicates: Vec<String>, shown: String) -> Patched {

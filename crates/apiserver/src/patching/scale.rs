@@ -33,7 +33,10 @@ pub(crate) fn apply_scale(
     let document = body::apply_patch(body)?;
     let replicas = |api_version: &str| {
         let at = if api_version == resource.api_version() {
-            resource.custom().and_then(|custom| custom.scale.as_ref()).map(|paths| paths.spec_replicas.clone())
+            resource
+                .custom()
+                .and_then(|custom| custom.scale.as_ref())
+                .map(|paths| paths.spec_replicas.clone())
         } else {
             let other = write.registry.find_kind(api_version, &resource.kind)?;
             other.custom().and_then(|custom| custom.scale.as_ref()).map(|paths| paths.spec_replicas.clone())

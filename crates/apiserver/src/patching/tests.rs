@@ -64,7 +64,9 @@ fn merge_patches_follow_rfc_7386() {
 fn strategic_patches_that_break_the_type_are_refused() {
     let live = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1}});
     with("apps/v1", "Deployment", |write| {
-        let refuse = |body: &str| patch(write, PatchKind::Strategic, body.as_bytes(), Some(&live)).unwrap_err().message;
+        let refuse = |body: &str| {
+            patch(write, PatchKind::Strategic, body.as_bytes(), Some(&live)).unwrap_err().message
+        };
         assert_eq!(
             refuse(r#"{"spec":{"replicas":"x"}}"#),
             " \"\" is invalid: patch: Invalid value: \"map[spec:map[replicas:x]]\": unrecognized type: int32"
@@ -97,7 +99,10 @@ fn applies_and_updates_keep_account_of_owners() {
         let body = body.replace("{k: v}", "{k: x}");
         let refused = patch(&other, PatchKind::Apply, body.as_bytes(), Some(&updated)).unwrap_err();
         assert_eq!(refused.code, 409);
-        assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"tester\" using v1: .data.k");
+        assert_eq!(
+            refused.message,
+            "Apply failed with 1 conflict: conflict with \"tester\" using v1: .data.k"
+        );
     });
 }
 
@@ -105,5 +110,8 @@ fn applies_and_updates_keep_account_of_owners() {
 fn managers_have_a_length_and_print() {
     assert!(check_manager("kubectl").is_empty());
     assert_eq!(check_manager(&"x".repeat(129))[0].message, "Too long: may not be more than 128 bytes");
-    assert_eq!(check_manager("a\0b")[0].message, "Invalid value: \"a\\x00b\": invalid character U+0000 (at position 1)");
+    assert_eq!(
+        check_manager("a\0b")[0].message,
+        "Invalid value: \"a\\x00b\": invalid character U+0000 (at position 1)"
+    );
 }

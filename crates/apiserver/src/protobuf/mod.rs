@@ -104,7 +104,8 @@ fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, 
                 Value::Number(number) => number.as_i64() == Some(0),
                 Value::Array(_) | Value::Object(_) => false,
             };
-            let kept = field.optional || matches!(field.presence, Presence::Zero) && !matches!(shape, Shape::IntOrString);
+            let kept = field.optional
+                || matches!(field.presence, Presence::Zero) && !matches!(shape, Shape::IntOrString);
             if !zero || kept && !value.is_null() {
                 object.insert(field.name.to_owned(), value);
             }
@@ -150,8 +151,12 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value>
             Value::Object(message(def, bytes, depth + 1)?)
         }
         (Shape::Quantity, Wire::Bytes(bytes)) => Value::from(inner_text(bytes)?),
-        (Shape::Time, Wire::Bytes(bytes)) => time(bytes)?.map_or(Value::Null, |time| clock::seconds(time).into()),
-        (Shape::MicroTime, Wire::Bytes(bytes)) => time(bytes)?.map_or(Value::Null, |time| clock::micros(time).into()),
+        (Shape::Time, Wire::Bytes(bytes)) => {
+            time(bytes)?.map_or(Value::Null, |time| clock::seconds(time).into())
+        }
+        (Shape::MicroTime, Wire::Bytes(bytes)) => {
+            time(bytes)?.map_or(Value::Null, |time| clock::micros(time).into())
+        }
         (Shape::IntOrString, Wire::Bytes(bytes)) => int_or_string(bytes)?,
         (Shape::Raw | Shape::Json | Shape::FieldSet, Wire::Bytes(bytes)) => json_in(bytes)?,
         // The only map values that are lists are wrapped in a message.

@@ -10,7 +10,8 @@ fn body(text: &str) -> Vec<u8> {
 #[test]
 fn what_kubectl_create_sends_reads_as_the_object_it_means() {
     // kubectl create configmap c --from-literal=a=b
-    let config = "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEioKIAoBYxIAGg90LWh0dHAtcHJvdG9idWYiACoAMgA4AEIAEgYKAWESAWIaACIA";
+    let config =
+        "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEioKIAoBYxIAGg90LWh0dHAtcHJvdG9idWYiACoAMgA4AEIAEgYKAWESAWIaACIA";
     assert_eq!(
         decode(&body(config)),
         Ok(json!({
@@ -26,7 +27,10 @@ fn what_kubectl_create_sends_reads_as_the_object_it_means() {
     assert_eq!(object["spec"]["replicas"], 2);
     assert_eq!(object["spec"]["selector"], json!({"matchLabels": {"app": "d"}}));
     let container = &object["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(*container, json!({"name": "x", "image": "x:1", "ports": [{"containerPort": 80}], "resources": {}}));
+    assert_eq!(
+        *container,
+        json!({"name": "x", "image": "x:1", "ports": [{"containerPort": 80}], "resources": {}})
+    );
 }
 
 #[test]
