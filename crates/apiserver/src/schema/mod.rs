@@ -43,8 +43,6 @@ use structural::Node;
 #[derive(Debug, Clone, Default)]
 pub struct StructuralSchema {
     inner: Arc<Inner>,
-    /// Where the scale subresource finds replicas, with the leading dot.
-    replicas: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -75,10 +73,7 @@ impl StructuralSchema {
     /// Compiles the schema of `version` (an entry of `spec.versions`) of the definition `crd`, which passed
     /// [`validate_crd`].
     pub fn compile(crd: &Value, version: &Value) -> Self {
-        Self {
-            replicas: version["subresources"]["scale"]["specReplicasPath"].as_str().map(Arc::from),
-            ..Self::of(&version["schema"]["openAPIV3Schema"], crd["spec"]["preserveUnknownFields"] == true)
-        }
+        Self::of(&version["schema"]["openAPIV3Schema"], crd["spec"]["preserveUnknownFields"] == true)
     }
 
     fn of(schema: &Value, preserve: bool) -> Self {
@@ -90,7 +85,7 @@ impl StructuralSchema {
             && inner.preserve == preserve
             && inner.source == *schema
         {
-            return Self { inner, replicas: None };
+            return Self { inner };
         }
         let inner = Arc::new(Inner {
             source: schema.clone(),
@@ -99,7 +94,7 @@ impl StructuralSchema {
         });
         known.retain(|_, inner| inner.strong_count() > 0);
         known.insert(key, Arc::downgrade(&inner));
-        Self { inner, replicas: None }
+        Self { inner }
     }
 
     fn node(&self) -> &Node {
@@ -158,7 +153,6 @@ impl StructuralSchema {
     pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
         let node = self.node();
         let mut causes = validate::check(new, old, node, "");
-        causes.extend(self.negative_replicas(new));
         embedded::check(new, node, "", &mut causes);
         let clean_before = old.is_none_or(|old| {
             let mut before = Vec::new();
@@ -191,13 +185,6 @@ impl StructuralSchema {
             causes,
             warnings: judgement.warnings,
         }
-    }
-
-    fn negative_replicas(&self, object: &Value) -> Option<Cause> {
-        let path = self.replicas.as_deref()?;
-        let replicas = object.pointer(&path.replace('.', "/"))?;
-        let detail = "should be a non-negative integer";
-        (replicas.as_i64()? < 0).then(|| Cause::invalid(path, replicas, detail))
     }
 }
 

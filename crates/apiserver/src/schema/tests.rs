@@ -66,7 +66,9 @@ fn widgets_are_refused_with_the_recorded_causes() {
             }
             let mut object = body.clone();
             schema.prune_and_default(&mut object);
-            let expected = recorded(&step["response"]);
+            let mut expected = recorded(&step["response"]);
+            // Found by the rules of the scale subresource, not by the schema.
+            expected.retain(|(field, ..)| field != ".spec.replicas");
             assert_eq!(causes(&schema.validate(&object, None)), expected, "{scenario}:{index}");
         }
     }
