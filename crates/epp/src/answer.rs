@@ -52,10 +52,7 @@ impl Code {
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 
     /// The answer that the proxy gives the client. The message goes into the proxy's access log only through the

@@ -195,10 +195,7 @@ impl Args {
             Some("debug") => 4,
             Some("info") => 2,
             Some("error") => {
-                return LogOptions {
-                    format: self.log_format(),
-                    default_filter: "error".to_owned(),
-                };
+                return LogOptions { format: self.log_format(), default_filter: "error".to_owned() };
             }
             Some(number) => number.parse().unwrap_or(self.verbosity),
         };
@@ -275,11 +272,7 @@ pub fn normalized(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString
                     && name.starts_with(|first: char| first.is_ascii_alphabetic())
                     && name[1..].starts_with(|second: char| second.is_ascii_alphabetic() || second == '-')
             });
-            if is_long {
-                OsString::from(format!("-{text}"))
-            } else {
-                argument
-            }
+            if is_long { OsString::from(format!("-{text}")) } else { argument }
         })
         .collect()
 }

@@ -44,10 +44,7 @@ impl Api {
     /// By the path's suffix; the query does not count.
     pub(crate) fn of(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
-        PATHS
-            .iter()
-            .find(|(suffix, _)| path.ends_with(suffix))
-            .map(|&(_, api)| api)
+        PATHS.iter().find(|(suffix, _)| path.ends_with(suffix)).map(|&(_, api)| api)
     }
 }
 
@@ -81,10 +78,8 @@ pub(crate) enum BodyError {
 pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
     let fields = Fields::read(body).map_err(BodyError::Json)?;
     let prompts = prompts(api, &fields)?;
-    let (model, model_at) = fields
-        .model(body)
-        .filter(|(model, _)| !model.is_empty())
-        .ok_or(BodyError::NoModel)?;
+    let (model, model_at) =
+        fields.model(body).filter(|(model, _)| !model.is_empty()).ok_or(BodyError::NoModel)?;
     Ok(Parsed {
         model,
         model_at,
@@ -98,8 +93,7 @@ pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
 fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
     match api {
         Api::ChatCompletions => {
-            let messages = messages(fields)
-                .ok_or(BodyError::Field("chat completions", "valid messages"))?;
+            let messages = messages(fields).ok_or(BodyError::Field("chat completions", "valid messages"))?;
             let mut text = Vec::new();
             if let Some(tools) = fields.tools {
                 text.extend_from_slice(tools.get().as_bytes());
@@ -147,7 +141,11 @@ fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
             }
             Ok(vec![Prompt(text)])
         }
-        Api::Messages | Api::CountTokens => {
+        // Counting neither reads nor fills a prefix cache.
+        Api::CountTokens => {
+            messages(fields).map(|_| Vec::new()).ok_or(BodyError::Field("messages", "valid messages"))
+        }
+        Api::Messages => {
             let messages = messages(fields).ok_or(BodyError::Field("messages", "valid messages"))?;
             let mut text = Vec::new();
             if let Some(tools) = fields.tools {

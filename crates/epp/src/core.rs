@@ -78,11 +78,7 @@ impl Core {
     /// The endpoints as they look now.
     pub(crate) fn snapshot(&self) -> Vec<Snapshot> {
         let now = Instant::now();
-        self.pool
-            .members()
-            .iter()
-            .map(|member| member.snapshot(now, self.settings.stale_after))
-            .collect()
+        self.pool.members().iter().map(|member| member.snapshot(now, self.settings.stale_after)).collect()
     }
 
     /// Milliseconds since the start.

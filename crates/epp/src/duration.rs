@@ -16,18 +16,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             .ok_or_else(invalid)?;
         let number: f64 = rest[..digits].parse().map_err(|_| invalid())?;
         rest = &rest[digits..];
-        let (unit, seconds) = [
-            ("ns", 1e-9),
-            ("us", 1e-6),
-            ("µs", 1e-6),
-            ("ms", 1e-3),
-            ("s", 1.0),
-            ("m", 60.0),
-            ("h", 3600.0),
-        ]
-        .into_iter()
-        .find(|(unit, _)| rest.starts_with(unit))
-        .ok_or_else(invalid)?;
+        let (unit, seconds) =
+            [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)]
+                .into_iter()
+                .find(|(unit, _)| rest.starts_with(unit))
+                .ok_or_else(invalid)?;
         rest = &rest[unit.len()..];
         let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| invalid())?;
         total = total.checked_add(part).ok_or_else(invalid)?;

@@ -36,11 +36,7 @@ impl Processor for Picker {
     type Exchange = Exchange;
 
     fn open(&self) -> Exchange {
-        Exchange {
-            core: Arc::clone(&self.0),
-            phase: Phase::Headers,
-            picked: None,
-        }
+        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, picked: None }
     }
 }
 
@@ -93,18 +89,16 @@ impl ProcessorExchange for Exchange {
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
         let Incoming { event, metadata } = incoming;
         match event {
-            Event::RequestHeaders {
-                headers,
-                end_of_stream,
-            } => self.request_headers(headers, end_of_stream, metadata, out),
+            Event::RequestHeaders { headers, end_of_stream } => {
+                self.request_headers(headers, end_of_stream, metadata, out)
+            }
             Event::RequestBody { body, end_of_stream } => {
                 self.request_body(body, end_of_stream, metadata, out);
             }
             Event::RequestTrailers(_) => self.request_trailers(metadata, out),
-            Event::ResponseHeaders {
-                headers,
-                end_of_stream,
-            } => self.response_headers(&headers, end_of_stream, out),
+            Event::ResponseHeaders { headers, end_of_stream } => {
+                self.response_headers(&headers, end_of_stream, out)
+            }
             Event::ResponseBody { body, end_of_stream } => self.response_body(body, end_of_stream, out),
             Event::ResponseTrailers(_) => self.response_trailers(out),
         }
@@ -127,13 +121,8 @@ impl Exchange {
         if end_of_stream {
             return self.bodyless(out);
         }
-        self.phase = Phase::Body(Pending {
-            headers,
-            metadata,
-            chunks: Vec::new(),
-            bytes: 0,
-            since: Instant::now(),
-        });
+        self.phase =
+            Phase::Body(Pending { headers, metadata, chunks: Vec::new(), bytes: 0, since: Instant::now() });
     }
 
     /// Without a body there is nothing to schedule by: any endpoint of the pool, as in the reference.
@@ -173,10 +162,8 @@ impl Exchange {
         pending.bytes += body.len();
         if pending.bytes > self.core.settings.max_body {
             let limit = self.core.settings.max_body;
-            let refusal = Refusal::new(
-                Code::PayloadTooLarge,
-                format!("request body is longer than {limit} bytes"),
-            );
+            let refusal =
+                Refusal::new(Code::PayloadTooLarge, format!("request body is longer than {limit} bytes"));
             return self.refuse(&refusal, out);
         }
         if !body.is_empty() {
@@ -214,23 +201,15 @@ impl Exchange {
         let path = headers::path(&pending.headers);
         let api = Api::of(path).ok_or_else(|| {
             let path = path.split('?').next().unwrap_or_default();
-            Refusal::new(
-                Code::BadRequest,
-                format!("no parser registered matching path suffix for: {path}"),
-            )
+            Refusal::new(Code::BadRequest, format!("no parser registered matching path suffix for: {path}"))
         })?;
         let parsed = match pending.chunks.as_slice() {
             [] => body::parse(api, &[])?,
             [only] => body::parse(api, only)?,
             several => body::parse(api, &several.concat())?,
         };
-        let target = headers::model_rewrite(&pending.headers)
-            .unwrap_or(&parsed.model)
-            .to_owned();
-        let labels = self
-            .core
-            .metrics
-            .labels(&parsed.model, &target, headers::fairness(&pending.headers));
+        let target = headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned();
+        let labels = self.core.metrics.labels(&parsed.model, &target, headers::fairness(&pending.headers));
         self.core.metrics.started(&labels, pending.bytes);
         let request_id = headers::request_id(&pending.headers);
         let scheduled = self.schedule(&pending, &parsed, &target, &request_id);
@@ -322,8 +301,7 @@ impl Exchange {
         };
         let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
         let member = members.iter().find(|member| member.endpoint.slot == slot);
-        core.metrics
-            .scheduled(started.elapsed(), target, member.map(AsRef::as_ref));
+        core.metrics.scheduled(started.elapsed(), target, member.map(AsRef::as_ref));
         if headers::only_if_cached(&pending.headers)
             && decision.prefix_hit().is_none_or(|(matched, _)| matched == 0)
         {
@@ -338,18 +316,16 @@ impl Exchange {
                 .primary_run()
                 .totals
                 .iter()
-                .map(|&(candidate, total)| (candidates[candidate].endpoint.host_port.clone(), serde_json::Value::from(total)))
+                .map(|&(candidate, total)| {
+                    (candidates[candidate].endpoint.host_port.clone(), serde_json::Value::from(total))
+                })
                 .collect()
         });
         Ok((decision, reservation, scores))
     }
 
     fn refuse(&mut self, refusal: &Refusal, out: &mut Outbox) {
-        tracing::debug!(
-            status = refusal.code.status(),
-            message = refusal.message,
-            "Request refused."
-        );
+        tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
         out.push(refusal.action());
         out.finish();
         self.phase = Phase::Refused;
@@ -359,11 +335,7 @@ impl Exchange {
 /// The header and the metadata must say the same (contract 04 §1.3).
 fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metadata {
     let mut metadata = Metadata::default();
-    metadata.insert(
-        names::LB_NAMESPACE,
-        names::DESTINATION,
-        decision.destination.join(",").into(),
-    );
+    metadata.insert(names::LB_NAMESPACE, names::DESTINATION, decision.destination.join(",").into());
     if let Some(scores) = scores {
         metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SCORES, scores);
     }
@@ -374,16 +346,10 @@ fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metada
 fn send_body(chunks: Vec<Bytes>, trailers: bool, out: &mut Outbox) {
     let last = chunks.len().saturating_sub(1);
     if chunks.is_empty() {
-        out.push(Action::RequestBody {
-            body: Bytes::new(),
-            end_of_stream: !trailers,
-        });
+        out.push(Action::RequestBody { body: Bytes::new(), end_of_stream: !trailers });
     }
     for (index, body) in chunks.into_iter().enumerate() {
-        out.push(Action::RequestBody {
-            body,
-            end_of_stream: index == last && !trailers,
-        });
+        out.push(Action::RequestBody { body, end_of_stream: index == last && !trailers });
     }
 }
 
@@ -405,18 +371,13 @@ impl Exchange {
         let extra = match &mut self.picked {
             None => &[][..],
             Some(picked) => {
-                let status: u16 = headers
-                    .get(":status")
-                    .and_then(|status| status.parse().ok())
-                    .unwrap_or(200);
+                let status: u16 =
+                    headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 if status >= 400 {
-                    self.core
-                        .metrics
-                        .failed(&picked.labels, "ModelServerError");
+                    self.core.metrics.failed(&picked.labels, "ModelServerError");
                 }
-                picked.stream |= headers
-                    .get("content-type")
-                    .is_some_and(|kind| kind.contains("text/event-stream"));
+                picked.stream |=
+                    headers.get("content-type").is_some_and(|kind| kind.contains("text/event-stream"));
                 &picked.response_headers
             }
         };
@@ -450,10 +411,7 @@ impl Exchange {
                 picked.held.push(body);
                 if end_of_stream {
                     let whole = Bytes::from(mem::take(&mut picked.held).concat());
-                    out.push(Action::ResponseBody {
-                        body: rewrite.response(whole),
-                        end_of_stream: true,
-                    });
+                    out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: true });
                 }
             }
         }
@@ -471,10 +429,7 @@ impl Exchange {
             && !picked.held.is_empty()
         {
             let whole = Bytes::from(mem::take(&mut picked.held).concat());
-            out.push(Action::ResponseBody {
-                body: rewrite.response(whole),
-                end_of_stream: false,
-            });
+            out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: false });
         }
         out.push(Action::ResponseTrailers(HeaderChanges::default()));
         self.finish();

@@ -20,10 +20,7 @@ pub(crate) struct HealthService {
 
 impl HealthService {
     pub(crate) fn server(core: &Arc<Core>, always_live: bool) -> HealthServer<Self> {
-        HealthServer::new(Self {
-            core: Arc::clone(core),
-            always_live,
-        })
+        HealthServer::new(Self { core: Arc::clone(core), always_live })
     }
 }
 
@@ -36,14 +33,9 @@ impl Health for HealthService {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let live = self.always_live && request.get_ref().service == "liveness";
-        let status = if live || self.core.is_serving() {
-            ServingStatus::Serving
-        } else {
-            ServingStatus::NotServing
-        };
-        Ok(Response::new(HealthCheckResponse {
-            status: status.into(),
-        }))
+        let status =
+            if live || self.core.is_serving() { ServingStatus::Serving } else { ServingStatus::NotServing };
+        Ok(Response::new(HealthCheckResponse { status: status.into() }))
     }
 
     async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {

@@ -105,25 +105,65 @@ impl MetricConstructor<Histogram> for Buckets {
 }
 
 const LATENCY: &[f64] = &[
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0,
+    3600.0,
 ];
 const REQUEST_BYTES: &[f64] = &[
-    64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0, 262_144.0,
-    524_288.0, 1_048_576.0, 2_097_152.0, 4_194_304.0, 8_388_608.0, 16_777_216.0, 33_554_432.0, 67_108_864.0,
-    134_217_728.0, 268_435_456.0, 536_870_912.0, 1_073_741_824.0,
+    64.0,
+    128.0,
+    256.0,
+    512.0,
+    1024.0,
+    2048.0,
+    4096.0,
+    8192.0,
+    16384.0,
+    32768.0,
+    65536.0,
+    131_072.0,
+    262_144.0,
+    524_288.0,
+    1_048_576.0,
+    2_097_152.0,
+    4_194_304.0,
+    8_388_608.0,
+    16_777_216.0,
+    33_554_432.0,
+    67_108_864.0,
+    134_217_728.0,
+    268_435_456.0,
+    536_870_912.0,
+    1_073_741_824.0,
 ];
 /// 32778 is upstream's: dashboards built on it need the same edges.
 const RESPONSE_BYTES: &[f64] = &[
-    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0, 65536.0,
+    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0,
+    65536.0,
 ];
 const INPUT_TOKENS: &[f64] = &[
-    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0, 65536.0,
-    131_072.0, 262_144.0, 524_288.0, 1_048_576.0,
+    1.0,
+    8.0,
+    16.0,
+    32.0,
+    64.0,
+    128.0,
+    256.0,
+    512.0,
+    1024.0,
+    2048.0,
+    4096.0,
+    8192.0,
+    16384.0,
+    32778.0,
+    65536.0,
+    131_072.0,
+    262_144.0,
+    524_288.0,
+    1_048_576.0,
 ];
-const OUTPUT_TOKENS: &[f64] = &[
-    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0,
-];
+const OUTPUT_TOKENS: &[f64] =
+    &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
 const SCHEDULING: &[f64] = &[0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
 
 /// Distinct model names that get a label of their own; clients choose them, so there must be a limit.
@@ -201,20 +241,11 @@ fn histograms(
         former: Family::new_with_constructor(Buckets(buckets)),
     };
     registry.register(format!("{PRESENT}{name}"), help, twin.present.clone());
-    registry.register(
-        format!("inference_objective_{former}"),
-        help,
-        twin.former.clone(),
-    );
+    registry.register(format!("inference_objective_{former}"), help, twin.former.clone());
     twin
 }
 
-fn pool_gauge<M: Clone>(
-    registry: &mut Registry,
-    name: &str,
-    former: &str,
-    help: &str,
-) -> Family<PoolLabel, M>
+fn pool_gauge<M: Clone>(registry: &mut Registry, name: &str, former: &str, help: &str) -> Family<PoolLabel, M>
 where
     Family<PoolLabel, M>: prometheus_client::registry::Metric + Default,
 {
@@ -229,21 +260,14 @@ impl PickerMetrics {
     pub(crate) fn new(pool: &str) -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
-        let requests = Twin {
-            present: Family::default(),
-            former: Family::default(),
-        };
+        let requests = Twin { present: Family::default(), former: Family::default() };
         // The encoder adds `_total` to counters.
         r.register("llm_d_epp_request", "Requests", requests.present.clone());
         r.register("inference_objective_request", "Requests", requests.former.clone());
         let errors = Family::default();
         let former_errors = Family::default();
         r.register("llm_d_epp_request_error", "Requests that failed", errors.clone());
-        r.register(
-            "inference_objective_request_error",
-            "Requests that failed",
-            former_errors.clone(),
-        );
+        r.register("inference_objective_request_error", "Requests that failed", former_errors.clone());
         let durations = histograms(
             r,
             "request_duration_seconds",
@@ -251,22 +275,14 @@ impl PickerMetrics {
             "Time from the request to the end of its response",
             LATENCY,
         );
-        let request_bytes = histograms(r, "request_size_bytes", "request_sizes", "Request body size", REQUEST_BYTES);
-        let response_bytes = histograms(
-            r,
-            "response_size_bytes",
-            "response_sizes",
-            "Response body size",
-            RESPONSE_BYTES,
-        );
-        let input_tokens = histograms(r, "request_input_tokens", "input_tokens", "Prompt tokens", INPUT_TOKENS);
-        let output_tokens = histograms(
-            r,
-            "request_output_tokens",
-            "output_tokens",
-            "Generated tokens",
-            OUTPUT_TOKENS,
-        );
+        let request_bytes =
+            histograms(r, "request_size_bytes", "request_sizes", "Request body size", REQUEST_BYTES);
+        let response_bytes =
+            histograms(r, "response_size_bytes", "response_sizes", "Response body size", RESPONSE_BYTES);
+        let input_tokens =
+            histograms(r, "request_input_tokens", "input_tokens", "Prompt tokens", INPUT_TOKENS);
+        let output_tokens =
+            histograms(r, "request_output_tokens", "output_tokens", "Generated tokens", OUTPUT_TOKENS);
         let cached_tokens = histograms(
             r,
             "request_cached_tokens",
@@ -283,11 +299,7 @@ impl PickerMetrics {
         let running = Family::default();
         let former_running = Family::default();
         r.register("llm_d_epp_request_running", "Requests in flight", running.clone());
-        r.register(
-            "inference_objective_running_requests",
-            "Requests in flight",
-            former_running.clone(),
-        );
+        r.register("inference_objective_running_requests", "Requests in flight", former_running.clone());
         let scheduling = Buckets(SCHEDULING).new_metric();
         for prefix in [PRESENT, "inference_extension_"] {
             r.register(
@@ -300,11 +312,7 @@ impl PickerMetrics {
         r.register("llm_d_epp_scheduler_attempts", "Picks", attempts.clone());
         let poll_errors = Family::default();
         for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
-            r.register(
-                format!("{prefix}datalayer_poll_errors"),
-                "Scrapes that failed",
-                poll_errors.clone(),
-            );
+            r.register(format!("{prefix}datalayer_poll_errors"), "Scrapes that failed", poll_errors.clone());
         }
         let kv_usage = pool_gauge(
             r,
@@ -322,16 +330,8 @@ impl PickerMetrics {
         let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Endpoints of the pool");
         let endpoint_queue = Family::default();
         let pod_queue = Family::default();
-        r.register(
-            "llm_d_epp_per_endpoint_queue_size",
-            "Queue length",
-            endpoint_queue.clone(),
-        );
-        r.register(
-            "inference_pool_per_pod_queue_size",
-            "Queue length",
-            pod_queue.clone(),
-        );
+        r.register("llm_d_epp_per_endpoint_queue_size", "Queue length", endpoint_queue.clone());
+        r.register("inference_pool_per_pod_queue_size", "Queue length", pod_queue.clone());
         let prefixes = Gauge::default();
         for prefix in [PRESENT, "inference_extension_"] {
             r.register(
@@ -341,19 +341,13 @@ impl PickerMetrics {
             );
         }
         let info = Family::<InfoLabels, Gauge>::default();
-        info.get_or_create(&InfoLabels {
-            commit: "",
-            build_ref: env!("CARGO_PKG_VERSION"),
-        })
-        .set(1);
+        info.get_or_create(&InfoLabels { commit: "", build_ref: env!("CARGO_PKG_VERSION") }).set(1);
         for prefix in [PRESENT, "inference_extension_"] {
             r.register(format!("{prefix}info"), "Build", info.clone());
         }
         Self {
             registry,
-            pool: PoolLabel {
-                name: pool.to_owned(),
-            },
+            pool: PoolLabel { name: pool.to_owned() },
             models: Mutex::default(),
             requests,
             errors,
@@ -434,12 +428,8 @@ impl PickerMetrics {
                 status: if endpoint.is_some() { "success" } else { "failure" },
                 target_model_name: target.to_owned(),
                 endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
-                namespace: endpoint
-                    .map(|endpoint| endpoint.namespace.clone())
-                    .unwrap_or_default(),
-                port: endpoint
-                    .map(|endpoint| endpoint.address.port().to_string())
-                    .unwrap_or_default(),
+                namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
+                port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),
             })
             .inc();
     }
@@ -447,9 +437,7 @@ impl PickerMetrics {
     pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
         self.running.get_or_create(labels).inc_by(change);
         self.former_running
-            .get_or_create(&ModelLabel {
-                model_name: labels.model_name.clone(),
-            })
+            .get_or_create(&ModelLabel { model_name: labels.model_name.clone() })
             .inc_by(change);
     }
 
@@ -467,11 +455,7 @@ impl PickerMetrics {
     }
 
     pub(crate) fn poll_failed(&self) {
-        self.poll_errors
-            .get_or_create(&SourceLabel {
-                source_type: "metrics-data-source",
-            })
-            .inc();
+        self.poll_errors.get_or_create(&SourceLabel { source_type: "metrics-data-source" }).inc();
     }
 
     /// The page. Numbers about the pool are computed here, when somebody asks.
@@ -512,9 +496,7 @@ impl PickerMetrics {
         self.kv_usage.get_or_create(&self.pool).set(kv / count);
         self.queue.get_or_create(&self.pool).set(queue / count);
         self.running_average.get_or_create(&self.pool).set(running / count);
-        self.ready
-            .get_or_create(&self.pool)
-            .set(i64::try_from(members.len()).unwrap_or(i64::MAX));
+        self.ready.get_or_create(&self.pool).set(i64::try_from(members.len()).unwrap_or(i64::MAX));
     }
 }
 

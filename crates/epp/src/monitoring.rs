@@ -105,10 +105,7 @@ impl Monitoring {
             .and_then(|value| value.strip_prefix("Bearer "))
             .ok_or(StatusCode::UNAUTHORIZED)?;
         let review = TokenReview {
-            spec: TokenReviewSpec {
-                token: Some(token.to_owned()),
-                ..TokenReviewSpec::default()
-            },
+            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
             ..TokenReview::default()
         };
         let unavailable = |error: kube::Error| {
@@ -141,11 +138,7 @@ impl Monitoring {
             .create(&PostParams::default(), &access)
             .await
             .map_err(unavailable)?;
-        if reviewed.status.is_some_and(|status| status.allowed) {
-            Ok(())
-        } else {
-            Err(StatusCode::FORBIDDEN)
-        }
+        if reviewed.status.is_some_and(|status| status.allowed) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
 }
 

@@ -40,25 +40,15 @@ struct Scraped {
 impl Member {
     /// Stores what was scraped just now.
     pub(crate) fn scraped(&self, metrics: Metrics) {
-        self.scraped.store(Arc::new(Scraped {
-            metrics: Arc::new(metrics),
-            at: Some(Instant::now()),
-        }));
+        self.scraped.store(Arc::new(Scraped { metrics: Arc::new(metrics), at: Some(Instant::now()) }));
     }
 
     /// How it looks now. With no limit on age, it is always fresh.
     pub(crate) fn snapshot(&self, now: Instant, stale_after: Option<Duration>) -> Snapshot {
         let scraped = self.scraped.load();
-        let fresh = stale_after.is_none_or(|limit| {
-            scraped
-                .at
-                .is_some_and(|at| now.saturating_duration_since(at) <= limit)
-        });
-        Snapshot {
-            endpoint: Arc::clone(&self.endpoint),
-            metrics: Arc::clone(&scraped.metrics),
-            fresh,
-        }
+        let fresh = stale_after
+            .is_none_or(|limit| scraped.at.is_some_and(|at| now.saturating_duration_since(at) <= limit));
+        Snapshot { endpoint: Arc::clone(&self.endpoint), metrics: Arc::clone(&scraped.metrics), fresh }
     }
 }
 
@@ -115,10 +105,8 @@ impl Pool {
         desired.sort_by(|left, right| (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name)));
         desired.dedup_by(|left, right| left.namespace == right.namespace && left.name == right.name);
         let mut unchanged = old.len() == desired.len();
-        let mut freed: BTreeMap<u32, Slot> = old
-            .iter()
-            .map(|member| (member.endpoint.slot.0, member.endpoint.slot))
-            .collect();
+        let mut freed: BTreeMap<u32, Slot> =
+            old.iter().map(|member| (member.endpoint.slot.0, member.endpoint.slot)).collect();
         let mut members = Vec::with_capacity(desired.len());
         let mut new = Vec::new();
         for wanted in desired {

@@ -5,9 +5,7 @@ pub(crate) fn parse(text: &str) -> Result<usize, String> {
     let invalid = || format!("{text:?} is not a quantity of bytes such as 4Mi");
     let bare = text.trim();
     let bare = bare.strip_suffix('B').unwrap_or(bare);
-    let digits = bare
-        .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(bare.len());
+    let digits = bare.find(|character: char| !character.is_ascii_digit()).unwrap_or(bare.len());
     let number: u64 = bare[..digits].parse().map_err(|_| invalid())?;
     let unit: u64 = match &bare[digits..] {
         "" => 1,
@@ -19,8 +17,5 @@ pub(crate) fn parse(text: &str) -> Result<usize, String> {
         "Gi" => 1 << 30,
         _ => return Err(invalid()),
     };
-    number
-        .checked_mul(unit)
-        .and_then(|bytes| usize::try_from(bytes).ok())
-        .ok_or_else(invalid)
+    number.checked_mul(unit).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(invalid)
 }

@@ -122,11 +122,7 @@ impl Scraper {
         }
     }
 
-    async fn page(
-        &self,
-        member: &Member,
-        connection: &mut Option<Connection>,
-    ) -> Result<Bytes, String> {
+    async fn page(&self, member: &Member, connection: &mut Option<Connection>) -> Result<Bytes, String> {
         let open = match connection {
             Some(open) if !open.requests.is_closed() => open,
             _ => connection.insert(self.connect(member).await.map_err(|error| error.to_string())?),
@@ -165,17 +161,11 @@ impl Connection {
         I: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
     {
         let (requests, driver) = http1::handshake(io).await?;
-        Ok(Self {
-            requests,
-            driver: Box::pin(driver),
-            host,
-        })
+        Ok(Self { requests, driver: Box::pin(driver), host })
     }
 
     async fn get(&mut self, path: &str) -> Result<Bytes, BoxError> {
-        let request = http::Request::get(path)
-            .header(http::header::HOST, &self.host)
-            .body(Empty::new())?;
+        let request = http::Request::get(path).header(http::header::HOST, &self.host).body(Empty::new())?;
         let requests = &mut self.requests;
         let exchange = async {
             let response = requests.send_request(request).await?;

@@ -74,10 +74,9 @@ impl Server {
     pub async fn bind(args: Args) -> Result<Self, Error> {
         let text = match args.config_file.as_str() {
             "" => args.config_text.clone(),
-            path => tokio::fs::read_to_string(path).await.map_err(|source| Error::ConfigFile {
-                path: path.into(),
-                source,
-            })?,
+            path => tokio::fs::read_to_string(path)
+                .await
+                .map_err(|source| Error::ConfigFile { path: path.into(), source })?,
         };
         let config = EndpointPickerConfig::parse(&text)?;
         let layer = data_layer(&config, &args)?;
@@ -92,10 +91,7 @@ impl Server {
         }
         let scheduler = Scheduler::new(
             &config,
-            Options {
-                allow_experimental: args.allow_experimental_plugins,
-                trace: false,
-            },
+            Options { allow_experimental: args.allow_experimental_plugins, trace: false },
         )?;
         let settings = Settings {
             ignore_subset: args.disable_endpoint_subset_filter,
@@ -123,15 +119,7 @@ impl Server {
 
     /// Serves until shutdown. Without a client, endpoints come from the discovery file.
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self {
-            args,
-            core,
-            layer,
-            grpc,
-            health,
-            metrics,
-            ..
-        } = self;
+        let Self { args, core, layer, grpc, health, metrics, .. } = self;
         // Health, metrics and discovery go on while the last streams end.
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
@@ -172,18 +160,10 @@ impl Server {
                 "" => args.refresh_metrics_interval,
                 text => duration::parse(text).map_err(Error::Interval)?,
             };
-            let scraper = Scraper {
-                tls: scrape_tls(&layer)?,
-                layer,
-                interval,
-            };
+            let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
         }
-        let mut options = ServerOptions {
-            tls,
-            grace: STREAM_GRACE.max(window),
-            ..ServerOptions::default()
-        };
+        let mut options = ServerOptions { tls, grace: STREAM_GRACE.max(window), ..ServerOptions::default() };
         if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
             options.max_receive_bytes = bytes;
         }
@@ -229,10 +209,7 @@ async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Erro
 /// The configuration's data layer, with the flags of earlier releases where it says nothing.
 fn data_layer(config: &EndpointPickerConfig, args: &Args) -> Result<DataLayer, Error> {
     let mut layer = DataLayer::from_config(config)?;
-    let declared = config
-        .plugins
-        .iter()
-        .any(|plugin| plugin.plugin_type == "metrics-data-source");
+    let declared = config.plugins.iter().any(|plugin| plugin.plugin_type == "metrics-data-source");
     if !declared {
         if let Some(scheme) = args.model_server_metrics_scheme.as_deref() {
             if !matches!(scheme, "http" | "https") {
@@ -254,15 +231,9 @@ fn source(args: &Args) -> Source {
     if args.pool_name.is_empty() {
         let mut ports = args.endpoint_target_ports.clone();
         ports.dedup();
-        Source::Pods(Selection {
-            selector: args.endpoint_selector.clone(),
-            ports,
-        })
+        Source::Pods(Selection { selector: args.endpoint_selector.clone(), ports })
     } else {
-        Source::Pool {
-            group: args.pool_group.clone(),
-            name: args.pool_name.clone(),
-        }
+        Source::Pool { group: args.pool_group.clone(), name: args.pool_name.clone() }
     }
 }
 
@@ -295,9 +266,8 @@ async fn metrics_tls(
     if folder.is_empty() {
         return Ok(None);
     }
-    let reloading = Reloading::watch(Path::new(folder), &[b"http/1.1"], stop.clone())
-        .await
-        .map_err(Error::Tls)?;
+    let reloading =
+        Reloading::watch(Path::new(folder), &[b"http/1.1"], stop.clone()).await.map_err(Error::Tls)?;
     Ok(Some(reloading.config()))
 }
 
@@ -306,10 +276,8 @@ fn scrape_tls(layer: &DataLayer) -> Result<Arc<rustls::ClientConfig>, Error> {
         return Ok(longboat_tls::insecure_client_config(&[b"http/1.1"]));
     }
     let path = &layer.source.ca_cert_path;
-    let pem = std::fs::read_to_string(path).map_err(|source| Error::ConfigFile {
-        path: path.into(),
-        source,
-    })?;
+    let pem =
+        std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })?;
     longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)
 }
 

@@ -25,10 +25,5 @@ fn address(entry: &str) -> Option<IpAddr> {
     if let Ok(socket) = entry.parse::<SocketAddr>() {
         return Some(socket.ip());
     }
-    entry
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(entry)
-        .parse()
-        .ok()
+    entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry).parse().ok()
 }

@@ -1,4 +1,7 @@
-//! Whole requests: replayed recordings, and streams over real sockets.
+//! Whole requests: replayed recordings, single streams, and a picker over real sockets.
 
+mod arguments;
 mod golden;
-mod support;
+mod requests;
+mod service;
+pub(crate) mod support;

@@ -50,9 +50,7 @@ struct Inner {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("target", &self.inner.target)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("target", &self.inner.target).finish_non_exhaustive()
     }
 }
 
@@ -87,9 +85,7 @@ impl Client {
             .max_decoding_message_size(usize::MAX);
         let mut opening: BoxFuture<'static, Result<Streaming<ProcessingResponse>, tonic::Status>> =
             Box::pin(async move {
-                grpc.ready()
-                    .await
-                    .map_err(|error| tonic::Status::unavailable(error.to_string()))?;
+                grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
                 grpc.streaming(
                     tonic::Request::new(ReceiverStream::new(queue)),
                     http::uri::PathAndQuery::from_static(PATH),
@@ -105,16 +101,8 @@ impl Client {
             Poll::Pending => State::Opening(opening),
         };
         Ok(Exchange {
-            sender: Sender {
-                outgoing,
-                first: true,
-                client: self.clone(),
-            },
-            receiver: Receiver {
-                state,
-                broken,
-                client: self.clone(),
-            },
+            sender: Sender { outgoing, first: true, client: self.clone() },
+            receiver: Receiver { state, broken, client: self.clone() },
         })
     }
 
@@ -134,18 +122,13 @@ impl Client {
 
 impl Inner {
     async fn connect(&self) -> Result<Connection, ClientError> {
-        let stream = TcpStream::connect(self.address)
-            .await
-            .map_err(|error| self.refused(error))?;
+        let stream = TcpStream::connect(self.address).await.map_err(|error| self.refused(error))?;
         stream.set_nodelay(true).map_err(|error| self.refused(error))?;
         match &self.tls {
             None => self.handshake(TokioIo::new(stream)).await,
             Some(tls) => {
                 let name = ServerName::IpAddress(self.address.ip().into());
-                let stream = tls
-                    .connect(name, stream)
-                    .await
-                    .map_err(|error| self.refused(error))?;
+                let stream = tls.connect(name, stream).await.map_err(|error| self.refused(error))?;
                 self.handshake(TokioIo::new(stream)).await
             }
         }
@@ -167,34 +150,20 @@ impl Inner {
                 tracing::debug!(%target, %error, "Connection to the processor ended.");
             }
         });
-        Ok(Connection {
-            requests,
-            broken: Arc::default(),
-            _driver: Arc::new(Driver(driver)),
-        })
+        Ok(Connection { requests, broken: Arc::default(), _driver: Arc::new(Driver(driver)) })
     }
 
     fn refused(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
-        ClientError::Connect {
-            target: self.target.to_string(),
-            source: source.into(),
-        }
+        ClientError::Connect { target: self.target.to_string(), source: source.into() }
     }
 
     fn status(&self, status: tonic::Status) -> ClientError {
         let target = self.target.to_string();
         // tonic makes a status of transport errors too, and keeps them as its source.
         if std::error::Error::source(&status).is_some() {
-            return ClientError::Broken {
-                target,
-                source: Box::new(status),
-            };
+            return ClientError::Broken { target, source: Box::new(status) };
         }
-        ClientError::Status {
-            target,
-            code: status.code() as i32,
-            message: status.message().to_owned(),
-        }
+        ClientError::Status { target, code: status.code() as i32, message: status.message().to_owned() }
     }
 }
 
@@ -273,13 +242,10 @@ impl Sender {
     /// stream has ended; [`Receiver::receive`] knows why.
     pub async fn send(&mut self, event: impl Into<Incoming>) -> Result<(), ClientError> {
         let message = event.into().into_wire(std::mem::take(&mut self.first));
-        self.outgoing
-            .send(message)
-            .await
-            .map_err(|_| ClientError::Broken {
-                target: self.client.inner.target.to_string(),
-                source: "the stream has ended".into(),
-            })
+        self.outgoing.send(message).await.map_err(|_| ClientError::Broken {
+            target: self.client.inner.target.to_string(),
+            source: "the stream has ended".into(),
+        })
     }
 }
 

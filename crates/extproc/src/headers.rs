@@ -14,10 +14,7 @@ pub struct Header {
 impl Header {
     /// A header from anything that is or becomes bytes.
     pub fn new(name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
-        Self {
-            name: name.into(),
-            value: value.into(),
-        }
+        Self { name: name.into(), value: value.into() }
     }
 
     /// The value as text, where it is UTF-8.
@@ -87,7 +84,5 @@ impl HeaderChanges {
 }
 
 fn find<'a>(headers: &'a [Header], name: &str) -> Option<&'a Header> {
-    headers
-        .iter()
-        .find(|header| header.name.eq_ignore_ascii_case(name.as_bytes()))
+    headers.iter().find(|header| header.name.eq_ignore_ascii_case(name.as_bytes()))
 }

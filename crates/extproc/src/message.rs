@@ -60,10 +60,7 @@ pub struct Incoming {
 
 impl From<Event> for Incoming {
     fn from(event: Event) -> Self {
-        Self {
-            event,
-            metadata: None,
-        }
+        Self { event, metadata: None }
     }
 }
 
@@ -120,10 +117,7 @@ pub struct Reply {
 
 impl From<Action> for Reply {
     fn from(action: Action) -> Self {
-        Self {
-            action,
-            metadata: Metadata::default(),
-        }
+        Self { action, metadata: Metadata::default() }
     }
 }
 
@@ -134,60 +128,46 @@ impl Incoming {
     pub(crate) fn from_wire(message: wire::ProcessingRequest) -> Option<Self> {
         use wire::Request;
         let event = match message.request? {
-            Request::RequestHeaders(headers) => Event::RequestHeaders {
-                headers: read(headers.headers),
-                end_of_stream: headers.end_of_stream,
-            },
+            Request::RequestHeaders(headers) => {
+                Event::RequestHeaders { headers: read(headers.headers), end_of_stream: headers.end_of_stream }
+            }
             Request::ResponseHeaders(headers) => Event::ResponseHeaders {
                 headers: read(headers.headers),
                 end_of_stream: headers.end_of_stream,
             },
-            Request::RequestBody(chunk) => Event::RequestBody {
-                body: chunk.body,
-                end_of_stream: chunk.end_of_stream,
-            },
-            Request::ResponseBody(chunk) => Event::ResponseBody {
-                body: chunk.body,
-                end_of_stream: chunk.end_of_stream,
-            },
+            Request::RequestBody(chunk) => {
+                Event::RequestBody { body: chunk.body, end_of_stream: chunk.end_of_stream }
+            }
+            Request::ResponseBody(chunk) => {
+                Event::ResponseBody { body: chunk.body, end_of_stream: chunk.end_of_stream }
+            }
             Request::RequestTrailers(trailers) => Event::RequestTrailers(read(trailers.trailers)),
             Request::ResponseTrailers(trailers) => Event::ResponseTrailers(read(trailers.trailers)),
         };
-        Some(Self {
-            event,
-            metadata: message.metadata_context.map(Metadata::from_filter_metadata),
-        })
+        Some(Self { event, metadata: message.metadata_context.map(Metadata::from_filter_metadata) })
     }
 
     pub(crate) fn into_wire(self, first: bool) -> wire::ProcessingRequest {
         use wire::Request;
         let request = match self.event {
-            Event::RequestHeaders {
-                headers,
-                end_of_stream,
-            } => Request::RequestHeaders(wire::HttpHeaders {
-                headers: Some(write(headers)),
-                end_of_stream,
-            }),
-            Event::ResponseHeaders {
-                headers,
-                end_of_stream,
-            } => Request::ResponseHeaders(wire::HttpHeaders {
-                headers: Some(write(headers)),
-                end_of_stream,
-            }),
+            Event::RequestHeaders { headers, end_of_stream } => {
+                Request::RequestHeaders(wire::HttpHeaders { headers: Some(write(headers)), end_of_stream })
+            }
+            Event::ResponseHeaders { headers, end_of_stream } => {
+                Request::ResponseHeaders(wire::HttpHeaders { headers: Some(write(headers)), end_of_stream })
+            }
             Event::RequestBody { body, end_of_stream } => {
                 Request::RequestBody(wire::HttpBody { body, end_of_stream })
             }
             Event::ResponseBody { body, end_of_stream } => {
                 Request::ResponseBody(wire::HttpBody { body, end_of_stream })
             }
-            Event::RequestTrailers(trailers) => Request::RequestTrailers(wire::HttpTrailers {
-                trailers: Some(write(trailers)),
-            }),
-            Event::ResponseTrailers(trailers) => Request::ResponseTrailers(wire::HttpTrailers {
-                trailers: Some(write(trailers)),
-            }),
+            Event::RequestTrailers(trailers) => {
+                Request::RequestTrailers(wire::HttpTrailers { trailers: Some(write(trailers)) })
+            }
+            Event::ResponseTrailers(trailers) => {
+                Request::ResponseTrailers(wire::HttpTrailers { trailers: Some(write(trailers)) })
+            }
         };
         wire::ProcessingRequest {
             metadata_context: self.metadata.map(Metadata::into_filter_metadata),
@@ -202,37 +182,23 @@ impl Incoming {
 }
 
 fn read(map: Option<wire::HeaderMap>) -> Headers {
-    map.unwrap_or_default()
-        .headers
-        .into_iter()
-        .map(read_value)
-        .collect()
+    map.unwrap_or_default().headers.into_iter().map(read_value).collect()
 }
 
 fn read_value(header: wire::HeaderValue) -> Header {
     // Envoy fills `raw_value` (any bytes) and leaves `value` empty; older proxies do the opposite.
     Header {
         name: header.key,
-        value: if header.raw_value.is_empty() {
-            header.value
-        } else {
-            header.raw_value
-        },
+        value: if header.raw_value.is_empty() { header.value } else { header.raw_value },
     }
 }
 
 fn write(headers: Headers) -> wire::HeaderMap {
-    wire::HeaderMap {
-        headers: headers.0.into_iter().map(write_value).collect(),
-    }
+    wire::HeaderMap { headers: headers.0.into_iter().map(write_value).collect() }
 }
 
 fn write_value(header: Header) -> wire::HeaderValue {
-    wire::HeaderValue {
-        key: header.name,
-        value: Bytes::new(),
-        raw_value: header.value,
-    }
+    wire::HeaderValue { key: header.name, value: Bytes::new(), raw_value: header.value }
 }
 
 // === wire: actions ===
@@ -259,10 +225,7 @@ impl Reply {
                 Action::ResponseTrailers(read_changes(trailers.header_mutation, false))
             }
             Response::Immediate(immediate) => Action::Immediate(ImmediateResponse {
-                status: immediate
-                    .status
-                    .and_then(|status| u16::try_from(status.code).ok())
-                    .unwrap_or(500),
+                status: immediate.status.and_then(|status| u16::try_from(status.code).ok()).unwrap_or(500),
                 headers: read_changes(immediate.headers, false),
                 body: immediate.body,
                 details: immediate.details,
@@ -270,10 +233,7 @@ impl Reply {
         };
         Some(Self {
             action,
-            metadata: message
-                .dynamic_metadata
-                .map(Metadata::from_struct)
-                .unwrap_or_default(),
+            metadata: message.dynamic_metadata.map(Metadata::from_struct).unwrap_or_default(),
         })
     }
 
@@ -288,16 +248,14 @@ impl Reply {
             Action::ResponseBody { body, end_of_stream } => {
                 Response::ResponseBody(body_response(body, end_of_stream))
             }
-            Action::RequestTrailers(changes) => Response::RequestTrailers(wire::TrailersResponse {
-                header_mutation: write_changes(changes),
-            }),
-            Action::ResponseTrailers(changes) => Response::ResponseTrailers(wire::TrailersResponse {
-                header_mutation: write_changes(changes),
-            }),
+            Action::RequestTrailers(changes) => {
+                Response::RequestTrailers(wire::TrailersResponse { header_mutation: write_changes(changes) })
+            }
+            Action::ResponseTrailers(changes) => {
+                Response::ResponseTrailers(wire::TrailersResponse { header_mutation: write_changes(changes) })
+            }
             Action::Immediate(immediate) => Response::Immediate(wire::ImmediateResponse {
-                status: Some(wire::HttpStatus {
-                    code: i32::from(immediate.status),
-                }),
+                status: Some(wire::HttpStatus { code: i32::from(immediate.status) }),
                 headers: write_changes(immediate.headers),
                 body: immediate.body,
                 details: immediate.details,
@@ -316,11 +274,7 @@ fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
 }
 
 fn body_part(wrapper: wire::CommonWrapper) -> (Bytes, bool) {
-    match wrapper
-        .response
-        .and_then(|common| common.body_mutation)
-        .and_then(|body| body.mutation)
-    {
+    match wrapper.response.and_then(|common| common.body_mutation).and_then(|body| body.mutation) {
         Some(wire::Mutation::Streamed(chunk)) => (chunk.body, chunk.end_of_stream),
         // Not for this mode (contract 04 §1.2); taken as a chunk that does not end the body.
         Some(wire::Mutation::Body(body)) => (body, false),
@@ -331,12 +285,7 @@ fn body_part(wrapper: wire::CommonWrapper) -> (Bytes, bool) {
 fn read_changes(mutation: Option<wire::HeaderMutation>, clear_route_cache: bool) -> HeaderChanges {
     let mutation = mutation.unwrap_or_default();
     HeaderChanges {
-        set: mutation
-            .set_headers
-            .into_iter()
-            .filter_map(|option| option.header)
-            .map(read_value)
-            .collect(),
+        set: mutation.set_headers.into_iter().filter_map(|option| option.header).map(read_value).collect(),
         remove: mutation.remove_headers,
         clear_route_cache,
     }

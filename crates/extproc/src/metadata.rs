@@ -23,10 +23,7 @@ impl Metadata {
 
     /// Sets a value within a namespace.
     pub fn insert(&mut self, namespace: &str, key: &str, value: Value) {
-        self.0
-            .entry(namespace.to_owned())
-            .or_default()
-            .insert(key.to_owned(), value);
+        self.0.entry(namespace.to_owned()).or_default().insert(key.to_owned(), value);
     }
 
     /// The endpoint or endpoints that a picker chose, `ip:port[,ip:port…]`.
@@ -36,10 +33,7 @@ impl Metadata {
 
     pub(crate) fn from_filter_metadata(wire: wire::Metadata) -> Self {
         Self(
-            wire.filter_metadata
-                .into_iter()
-                .map(|(namespace, fields)| (namespace, object(fields)))
-                .collect(),
+            wire.filter_metadata.into_iter().map(|(namespace, fields)| (namespace, object(fields))).collect(),
         )
     }
 
@@ -72,12 +66,7 @@ impl Metadata {
                 .0
                 .into_iter()
                 .map(|(namespace, fields)| {
-                    (
-                        namespace,
-                        wire::Value {
-                            kind: Some(wire::Kind::Struct(structure(fields))),
-                        },
-                    )
+                    (namespace, wire::Value { kind: Some(wire::Kind::Struct(structure(fields))) })
                 })
                 .collect(),
         }
@@ -85,11 +74,7 @@ impl Metadata {
 }
 
 fn object(fields: wire::Struct) -> Map<String, Value> {
-    fields
-        .fields
-        .into_iter()
-        .map(|(key, value)| (key, json(value)))
-        .collect()
+    fields.fields.into_iter().map(|(key, value)| (key, json(value))).collect()
 }
 
 fn json(value: wire::Value) -> Value {
@@ -107,12 +92,7 @@ fn json(value: wire::Value) -> Value {
 }
 
 fn structure(fields: Map<String, Value>) -> wire::Struct {
-    wire::Struct {
-        fields: fields
-            .into_iter()
-            .map(|(key, value)| (key, protobuf(value)))
-            .collect(),
-    }
+    wire::Struct { fields: fields.into_iter().map(|(key, value)| (key, protobuf(value))).collect() }
 }
 
 fn protobuf(value: Value) -> wire::Value {
@@ -121,9 +101,9 @@ fn protobuf(value: Value) -> wire::Value {
         Value::Bool(flag) => wire::Kind::Bool(flag),
         Value::Number(number) => wire::Kind::Number(number.as_f64().unwrap_or_default()),
         Value::String(text) => wire::Kind::String(text),
-        Value::Array(values) => wire::Kind::List(wire::ListValue {
-            values: values.into_iter().map(protobuf).collect(),
-        }),
+        Value::Array(values) => {
+            wire::Kind::List(wire::ListValue { values: values.into_iter().map(protobuf).collect() })
+        }
         Value::Object(fields) => wire::Kind::Struct(structure(fields)),
     };
     wire::Value { kind: Some(kind) }

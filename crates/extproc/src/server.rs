@@ -66,22 +66,14 @@ impl Outbox {
             Action::RequestBody { body, .. } => {
                 while let Some(piece) = cut(body) {
                     self.queue.push_back(
-                        Reply::from(Action::RequestBody {
-                            body: piece,
-                            end_of_stream: false,
-                        })
-                        .into_wire(),
+                        Reply::from(Action::RequestBody { body: piece, end_of_stream: false }).into_wire(),
                     );
                 }
             }
             Action::ResponseBody { body, .. } => {
                 while let Some(piece) = cut(body) {
                     self.queue.push_back(
-                        Reply::from(Action::ResponseBody {
-                            body: piece,
-                            end_of_stream: false,
-                        })
-                        .into_wire(),
+                        Reply::from(Action::ResponseBody { body: piece, end_of_stream: false }).into_wire(),
                     );
                 }
             }
@@ -157,10 +149,7 @@ pub async fn serve<P: Processor>(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let grace = options.grace;
-    let service = Service {
-        processor,
-        options: Arc::new(options),
-    };
+    let service = Service { processor, options: Arc::new(options) };
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -189,10 +178,7 @@ pub async fn serve<P: Processor>(
 
 /// Out of file descriptors or memory for the moment, or the peer left early: the listener itself is fine.
 fn is_transient(error: &std::io::Error) -> bool {
-    !matches!(
-        error.kind(),
-        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotConnected
-    )
+    !matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotConnected)
 }
 
 async fn connection<P: Processor>(stream: TcpStream, service: Service<P>, shutdown: CancellationToken) {
@@ -246,10 +232,7 @@ struct Service<P> {
 
 impl<P> Clone for Service<P> {
     fn clone(&self) -> Self {
-        Self {
-            processor: Arc::clone(&self.processor),
-            options: Arc::clone(&self.options),
-        }
+        Self { processor: Arc::clone(&self.processor), options: Arc::clone(&self.options) }
     }
 }
 
@@ -260,11 +243,10 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
 
     fn call(&self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
         if request.uri().path() == PATH {
-            let mut grpc =
-                Grpc::new(ProstCodec::<ProcessingResponse, ProcessingRequest>::default())
-                    .accept_compressed(CompressionEncoding::Gzip)
-                    .max_decoding_message_size(self.options.max_receive_bytes)
-                    .max_encoding_message_size(self.options.max_send_bytes);
+            let mut grpc = Grpc::new(ProstCodec::<ProcessingResponse, ProcessingRequest>::default())
+                .accept_compressed(CompressionEncoding::Gzip)
+                .max_decoding_message_size(self.options.max_receive_bytes)
+                .max_encoding_message_size(self.options.max_send_bytes);
             let open = Open(Arc::clone(&self.processor));
             return Box::pin(async move { Ok(grpc.streaming(open, request).await) });
         }
@@ -275,9 +257,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
                 others.call(request.map(tonic::body::Body::new)).await
             });
         }
-        Box::pin(ready(Ok(
-            Status::unimplemented("no such method").into_http(),
-        )))
+        Box::pin(ready(Ok(Status::unimplemented("no such method").into_http())))
     }
 }
 

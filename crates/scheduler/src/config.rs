@@ -167,10 +167,7 @@ impl EndpointPickerConfig {
         let config: Self =
             serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
         if config.kind != "EndpointPickerConfig" || !API_VERSIONS.contains(&config.api_version.as_str()) {
-            return Err(ConfigError::Kind {
-                api_version: config.api_version,
-                kind: config.kind,
-            });
+            return Err(ConfigError::Kind { api_version: config.api_version, kind: config.kind });
         }
         for gate in &config.feature_gates {
             if !is_known_gate(gate) {
@@ -183,11 +180,7 @@ impl EndpointPickerConfig {
     /// What is accepted here but has no effect yet, for the operator to see.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self
-            .feature_gates
-            .iter()
-            .any(|gate| gate == "flowControl" || gate == "flowControl=true")
-        {
+        if self.feature_gates.iter().any(|gate| gate == "flowControl" || gate == "flowControl=true") {
             warnings.push(
                 "featureGates: flowControl is not implemented yet; requests are scheduled at once and never queued"
                     .to_owned(),
@@ -195,12 +188,10 @@ impl EndpointPickerConfig {
         } else if self.flow_control.is_some() {
             warnings.push("flowControl has no effect while its feature gate is off".to_owned());
         }
-        if self
-            .data_layer
-            .as_ref()
-            .is_some_and(|data| data.cross_replica_syncer_plugin_ref.is_some())
-        {
-            warnings.push("dataLayer.crossReplicaSyncerPluginRef is not implemented yet and has no effect".to_owned());
+        if self.data_layer.as_ref().is_some_and(|data| data.cross_replica_syncer_plugin_ref.is_some()) {
+            warnings.push(
+                "dataLayer.crossReplicaSyncerPluginRef is not implemented yet and has no effect".to_owned(),
+            );
         }
         warnings
     }
@@ -212,10 +203,7 @@ impl EndpointPickerConfig {
 }
 
 fn is_known_gate(gate: &str) -> bool {
-    let name = gate
-        .strip_suffix("=true")
-        .or_else(|| gate.strip_suffix("=false"))
-        .unwrap_or(gate);
+    let name = gate.strip_suffix("=true").or_else(|| gate.strip_suffix("=false")).unwrap_or(gate);
     matches!(name, "flowControl" | "haPopulateNonLeaderDatastore")
 }
 

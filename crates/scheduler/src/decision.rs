@@ -43,12 +43,7 @@ pub(crate) struct Picked {
 impl Picked {
     /// A run's targets as they are.
     pub(crate) fn plain(primary: usize) -> Self {
-        Self {
-            primary,
-            destination: None,
-            set: Vec::new(),
-            remove: Vec::new(),
-        }
+        Self { primary, destination: None, set: Vec::new(), remove: Vec::new() }
     }
 }
 

@@ -15,11 +15,7 @@ pub struct Slots {
 impl Slots {
     /// The lowest free slot. [`State::forget`](crate::State::forget) what its last owner left before using it.
     pub fn take(&mut self) -> Slot {
-        let index = self
-            .taken
-            .iter()
-            .position(|taken| !taken)
-            .unwrap_or(self.taken.len());
+        let index = self.taken.iter().position(|taken| !taken).unwrap_or(self.taken.len());
         if index == self.taken.len() {
             self.taken.push(true);
         } else {

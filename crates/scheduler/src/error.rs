@@ -41,7 +41,9 @@ pub enum ConfigError {
         known: String,
     },
     /// An alpha plugin without the flag.
-    #[error("plugin type {plugin_type:?} of plugin {name:?} is experimental; allow it with --allow-experimental-plugins")]
+    #[error(
+        "plugin type {plugin_type:?} of plugin {name:?} is experimental; allow it with --allow-experimental-plugins"
+    )]
     Experimental {
         /// The plugin's name.
         name: String,

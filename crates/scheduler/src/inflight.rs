@@ -40,10 +40,7 @@ struct Held {
 
 impl InFlight {
     pub(crate) fn get(&self, slot: Slot) -> Load {
-        self.by_slot
-            .get(slot.0 as usize)
-            .map(|counted| counted.load)
-            .unwrap_or_default()
+        self.by_slot.get(slot.0 as usize).map(|counted| counted.load).unwrap_or_default()
     }
 
     /// One request per target; `tokens` are its uncached prompt tokens.
@@ -57,13 +54,7 @@ impl InFlight {
             let counted = &mut self.by_slot[index];
             counted.load.requests += 1;
             counted.load.tokens += tokens;
-            held.push(Held {
-                slot,
-                owner: counted.owner,
-                prefill,
-                requests: 1,
-                tokens,
-            });
+            held.push(Held { slot, owner: counted.owner, prefill, requests: 1, tokens });
         }
         Reservation { held }
     }
@@ -71,11 +62,7 @@ impl InFlight {
     /// The first part of the response came: prefill is over, everywhere.
     pub(crate) fn first_chunk(&mut self, reservation: &mut Reservation) {
         for held in &mut reservation.held {
-            let requests = if held.prefill {
-                std::mem::take(&mut held.requests)
-            } else {
-                0
-            };
+            let requests = if held.prefill { std::mem::take(&mut held.requests) } else { 0 };
             let tokens = std::mem::take(&mut held.tokens);
             self.give_back(held, requests, tokens);
         }

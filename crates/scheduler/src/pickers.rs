@@ -17,9 +17,7 @@ pub(crate) struct Count {
 
 impl Default for Count {
     fn default() -> Self {
-        Self {
-            max_num_of_endpoints: 1,
-        }
+        Self { max_num_of_endpoints: 1 }
     }
 }
 

@@ -65,47 +65,27 @@ pub(crate) enum Affinity {
     /// The endpoint's name goes into this response header.
     Header(String),
     /// The endpoint is remembered under the value of the first of these request headers.
-    Sessions {
-        sources: Vec<String>,
-        ttl_ms: u64,
-        profile: Option<String>,
-        state: usize,
-    },
+    Sessions { sources: Vec<String>, ttl_ms: u64, profile: Option<String>, state: usize },
 }
 
 impl Plugin {
     pub(crate) fn filter(filter: impl Filter + 'static) -> Self {
-        Self {
-            filter: Some(Arc::new(filter)),
-            ..Self::default()
-        }
+        Self { filter: Some(Arc::new(filter)), ..Self::default() }
     }
 
     pub(crate) fn scorer(scorer: impl Scorer + 'static) -> Self {
-        Self {
-            scorer: Some(Arc::new(scorer)),
-            ..Self::default()
-        }
+        Self { scorer: Some(Arc::new(scorer)), ..Self::default() }
     }
 
     pub(crate) fn picker(picker: impl Picker + 'static) -> Self {
-        Self {
-            picker: Some(Arc::new(picker)),
-            ..Self::default()
-        }
+        Self { picker: Some(Arc::new(picker)), ..Self::default() }
     }
 
     pub(crate) fn handler(handler: impl ProfileHandler + 'static) -> Self {
-        Self {
-            handler: Some(Arc::new(handler)),
-            ..Self::default()
-        }
+        Self { handler: Some(Arc::new(handler)), ..Self::default() }
     }
 
     pub(crate) fn decider(decider: impl Decider + 'static) -> Self {
-        Self {
-            decider: Some(Arc::new(decider)),
-            ..Self::default()
-        }
+        Self { decider: Some(Arc::new(decider)), ..Self::default() }
     }
 }

@@ -38,13 +38,7 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            auto_tune: true,
-            block_tokens: 16,
-            max_tokens: 131_072,
-            max_blocks: 2_048,
-            capacity: 31_250,
-        }
+        Self { auto_tune: true, block_tokens: 16, max_tokens: 131_072, max_blocks: 2_048, capacity: 31_250 }
     }
 }
 
@@ -74,11 +68,7 @@ impl Matches {
 
     /// The share of the request that a candidate holds; 0 for an empty request.
     pub(crate) fn ratio(&self, candidate: usize) -> f64 {
-        if self.total == 0 {
-            0.0
-        } else {
-            f64::from(self.matched(candidate)) / f64::from(self.total)
-        }
+        if self.total == 0 { 0.0 } else { f64::from(self.matched(candidate)) / f64::from(self.total) }
     }
 
     /// Whether no candidate holds anything.
@@ -97,11 +87,7 @@ pub(crate) struct PrefixIndex {
 
 impl PrefixIndex {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            holders: AHashMap::new(),
-            caches: Vec::new(),
-        }
+        Self { settings, holders: AHashMap::new(), caches: Vec::new() }
     }
 
     /// How many prefixes are remembered, over all endpoints.
@@ -115,11 +101,8 @@ impl PrefixIndex {
         let block_tokens = self.block_tokens(candidates);
         let root = root(request.model, request.cache_salt);
         let limit = self.max_blocks(block_tokens);
-        let chains: Vec<Vec<u64>> = request
-            .prompts
-            .iter()
-            .map(|prompt| chain(root, prompt, block_tokens, limit))
-            .collect();
+        let chains: Vec<Vec<u64>> =
+            request.prompts.iter().map(|prompt| chain(root, prompt, block_tokens, limit)).collect();
         let mut matched = vec![0; candidates.len()];
         let mut holding: Vec<usize> = Vec::with_capacity(candidates.len());
         for hashes in &chains {

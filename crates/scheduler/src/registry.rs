@@ -92,21 +92,55 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
 
 /// Types of the reference that we do not have, so that the message can say so.
 const NOT_YET: &[&str] = &[
-    "slo-headroom-tier-filter", "endpoint-attribute-filter", "topology-affinity-filter",
-    "multicluster-session-affinity-filter", "latency-scorer", "mm-embeddings-cache-scorer",
-    "precise-prefix-cache-scorer", "endpoint-attribute-scorer", "topology-affinity-scorer",
-    "multicluster-queue-scorer", "multicluster-kv-cache-utilization-scorer", "multicluster-prefix-cache-scorer",
-    "precise-prefix-cache-producer", "predicted-latency-producer", "session-id-producer",
-    "mm-embeddings-cache-producer", "burst-prefix-cache-producer", "p2p-source-producer",
-    "multicluster-approx-prefix-cache-producer", "latency-slo-admitter", "probabilistic-admitter",
-    "request-attribute-reporter", "destination-endpoint-served-verifier", "agent-identity",
-    "disaggregatedset-rollout-screener", "disaggregatedset-rollout-pod-extractor", "round-robin-fairness-policy",
-    "program-aware-fairness", "edf-ordering-policy", "slo-deadline-ordering-policy", "concurrency-detector",
-    "priority-holdback-policy", "soft-reflective-ceiling-policy", "sheddable-eviction-filter",
-    "priority-then-time-eviction-order-policy", "vllmgrpc-parser", "vertexai-parser", "models-data-source",
-    "models-data-extractor", "k8s-notification-source", "endpoint-notification-source", "dcgm-data-source",
-    "dcgm-extractor", "topology-extractor", "multicluster-metrics-data-source", "multicluster-metrics-extractor",
-    "multicluster-file-discovery", "cross-replica-publisher", "local-syncer",
+    "slo-headroom-tier-filter",
+    "endpoint-attribute-filter",
+    "topology-affinity-filter",
+    "multicluster-session-affinity-filter",
+    "latency-scorer",
+    "mm-embeddings-cache-scorer",
+    "precise-prefix-cache-scorer",
+    "endpoint-attribute-scorer",
+    "topology-affinity-scorer",
+    "multicluster-queue-scorer",
+    "multicluster-kv-cache-utilization-scorer",
+    "multicluster-prefix-cache-scorer",
+    "precise-prefix-cache-producer",
+    "predicted-latency-producer",
+    "session-id-producer",
+    "mm-embeddings-cache-producer",
+    "burst-prefix-cache-producer",
+    "p2p-source-producer",
+    "multicluster-approx-prefix-cache-producer",
+    "latency-slo-admitter",
+    "probabilistic-admitter",
+    "request-attribute-reporter",
+    "destination-endpoint-served-verifier",
+    "agent-identity",
+    "disaggregatedset-rollout-screener",
+    "disaggregatedset-rollout-pod-extractor",
+    "round-robin-fairness-policy",
+    "program-aware-fairness",
+    "edf-ordering-policy",
+    "slo-deadline-ordering-policy",
+    "concurrency-detector",
+    "priority-holdback-policy",
+    "soft-reflective-ceiling-policy",
+    "sheddable-eviction-filter",
+    "priority-then-time-eviction-order-policy",
+    "vllmgrpc-parser",
+    "vertexai-parser",
+    "models-data-source",
+    "models-data-extractor",
+    "k8s-notification-source",
+    "endpoint-notification-source",
+    "dcgm-data-source",
+    "dcgm-extractor",
+    "topology-extractor",
+    "multicluster-metrics-data-source",
+    "multicluster-metrics-extractor",
+    "multicluster-file-discovery",
+    "cross-replica-publisher",
+    "local-syncer",
 ];
 
 /// All plugin types that can be declared, sorted.
@@ -181,14 +215,11 @@ impl Builder {
 
     /// A decider by name.
     pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
-        self.deciders
-            .get(name)
-            .cloned()
-            .ok_or_else(|| ConfigError::Reference {
-                from: format!("plugin {handler:?}"),
-                reference: name.to_owned(),
-                expected: "a declared decider",
-            })
+        self.deciders.get(name).cloned().ok_or_else(|| ConfigError::Reference {
+            from: format!("plugin {handler:?}"),
+            reference: name.to_owned(),
+            expected: "a declared decider",
+        })
     }
 }
 
@@ -203,8 +234,7 @@ pub(crate) fn instantiate(
         if planned.iter().any(|(_, other, _, _): &(_, &str, _, _)| *other == name) {
             return Err(ConfigError::DuplicatePlugin(name.to_owned()));
         }
-        let Some(&(_, stability, stage, build)) =
-            TYPES.iter().find(|(known, ..)| *known == spec.plugin_type)
+        let Some(&(_, stability, stage, build)) = TYPES.iter().find(|(known, ..)| *known == spec.plugin_type)
         else {
             return Err(unknown(name, &spec.plugin_type));
         };
@@ -222,10 +252,7 @@ pub(crate) fn instantiate(
     let mut built = vec![None; planned.len()];
     for index in order {
         let (_, name, spec, build) = &planned[index];
-        let parameters = Parameters {
-            name,
-            value: spec.parameters.as_ref(),
-        };
+        let parameters = Parameters { name, value: spec.parameters.as_ref() };
         let plugin = build(&parameters, &mut builder)?;
         if let Some(decider) = &plugin.decider {
             builder.deciders.insert((*name).to_owned(), Arc::clone(decider));
@@ -253,16 +280,8 @@ fn unknown(name: &str, plugin_type: &str) -> ConfigError {
     let known = known_types().join(", ");
     let (name, plugin_type) = (name.to_owned(), plugin_type.to_owned());
     if NOT_YET.contains(&plugin_type.as_str()) {
-        ConfigError::NotImplemented {
-            name,
-            plugin_type,
-            known,
-        }
+        ConfigError::NotImplemented { name, plugin_type, known }
     } else {
-        ConfigError::UnknownType {
-            name,
-            plugin_type,
-            known,
-        }
+        ConfigError::UnknownType { name, plugin_type, known }
     }
 }

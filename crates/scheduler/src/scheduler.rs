@@ -98,15 +98,8 @@ impl Scheduler {
             options,
             profiles,
             handler,
-            affinities: plugins
-                .iter()
-                .filter_map(|(_, plugin)| plugin.affinity.clone())
-                .collect(),
-            prefixes: builder
-                .prefixes
-                .into_iter()
-                .map(|(_, settings)| settings)
-                .collect(),
+            affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
+            prefixes: builder.prefixes.into_iter().map(|(_, settings)| settings).collect(),
             idle: builder.idle,
             sessions: builder.sessions,
         })
@@ -129,10 +122,7 @@ fn profiles(
             .filter(|(_, plugin)| {
                 plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some()
             })
-            .map(|(name, _)| ProfilePlugin {
-                plugin_ref: name.clone(),
-                weight: None,
-            })
+            .map(|(name, _)| ProfilePlugin { plugin_ref: name.clone(), weight: None })
             .collect();
         return Ok(vec![profile("default", &all, plugins)?]);
     }
@@ -146,11 +136,7 @@ fn profiles(
     Ok(profiles)
 }
 
-fn profile(
-    name: &str,
-    uses: &[ProfilePlugin],
-    plugins: &[(String, Plugin)],
-) -> Result<Profile, ConfigError> {
+fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> Result<Profile, ConfigError> {
     let mut profile = Profile {
         name: name.to_owned(),
         filters: Vec::new(),
@@ -195,9 +181,7 @@ fn handler(
     plugins: &[(String, Plugin)],
     profiles: &[Profile],
 ) -> Result<Arc<dyn ProfileHandler>, ConfigError> {
-    let mut handlers = plugins
-        .iter()
-        .filter_map(|(name, plugin)| Some((name, plugin.handler.as_ref()?)));
+    let mut handlers = plugins.iter().filter_map(|(name, plugin)| Some((name, plugin.handler.as_ref()?)));
     let first = handlers.next();
     if let (Some((first, _)), Some((second, _))) = (first, handlers.next()) {
         return Err(ConfigError::ProfileHandlers(first.clone(), second.clone()));
@@ -209,10 +193,7 @@ fn handler(
     handler.check(profiles.len())?;
     for wanted in handler.profiles() {
         if !profiles.iter().any(|profile| profile.name == wanted) {
-            return Err(ConfigError::MissingProfile {
-                handler: name,
-                profile: wanted.to_owned(),
-            });
+            return Err(ConfigError::MissingProfile { handler: name, profile: wanted.to_owned() });
         }
     }
     Ok(handler)
@@ -234,33 +215,16 @@ impl Scheduler {
         if candidates.is_empty() {
             return Err(ScheduleError::NoCandidates);
         }
-        let prefixes: Vec<_> = state
-            .prefixes
-            .iter()
-            .map(|index| index.matches(request, candidates))
-            .collect();
-        let context = Context {
-            request,
-            candidates,
-            state,
-            prefixes: &prefixes,
-            now,
-            random: RefCell::new(random),
-        };
-        let mut run = Run {
-            scheduler: self,
-            context: &context,
-            runs: Vec::new(),
-        };
+        let prefixes: Vec<_> =
+            state.prefixes.iter().map(|index| index.matches(request, candidates)).collect();
+        let context =
+            Context { request, candidates, state, prefixes: &prefixes, now, random: RefCell::new(random) };
+        let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
         let picked = self.handler.run(&mut run)?;
         let runs = run.runs;
         let primary = &runs[picked.primary];
         let destination = picked.destination.unwrap_or_else(|| {
-            primary
-                .targets
-                .iter()
-                .map(|&target| candidates[target].endpoint.host_port.clone())
-                .collect()
+            primary.targets.iter().map(|&target| candidates[target].endpoint.host_port.clone()).collect()
         });
         let (response_headers, remember) = self.affinities(&context, &runs, picked.primary);
         let learners = runs
@@ -269,10 +233,7 @@ impl Scheduler {
             .filter(|(index, run)| *index == picked.primary || run.name == PREFILL)
             .map(|(_, run)| {
                 let target = &candidates[run.targets[0]];
-                Learner {
-                    slot: target.endpoint.slot,
-                    metrics: Arc::clone(&target.metrics),
-                }
+                Learner { slot: target.endpoint.slot, metrics: Arc::clone(&target.metrics) }
             })
             .collect();
         let tokens = request.tokens() as u64;
@@ -283,11 +244,7 @@ impl Scheduler {
                 let cached = prefixes.first().map_or(0, |matches| {
                     u64::from(matches.matched(target)) * u64::from(matches.block_tokens())
                 });
-                (
-                    candidates[target].endpoint.slot,
-                    run.name == PREFILL,
-                    tokens.saturating_sub(cached),
-                )
+                (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))
             })
             .collect();
         Ok(Decision {
@@ -320,12 +277,7 @@ impl Scheduler {
                     let token = base64::engine::general_purpose::STANDARD.encode(target.full_name());
                     headers.push((name.clone(), token));
                 }
-                Affinity::Sessions {
-                    sources,
-                    ttl_ms,
-                    profile,
-                    state,
-                } => {
+                Affinity::Sessions { sources, ttl_ms, profile, state } => {
                     let run = match profile {
                         None => Some(&runs[primary]),
                         Some(name) => runs.iter().find(|run| run.name == *name),
@@ -440,12 +392,7 @@ impl Run<'_, '_> {
         if targets.is_empty() {
             return None;
         }
-        self.runs.push(ProfileRun {
-            name: profile.name.clone(),
-            targets,
-            totals,
-            trace,
-        });
+        self.runs.push(ProfileRun { name: profile.name.clone(), targets, totals, trace });
         Some(self.runs.len() - 1)
     }
 }

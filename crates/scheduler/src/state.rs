@@ -63,10 +63,7 @@ pub(crate) struct IdleOrder {
 
 impl IdleOrder {
     fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            order: Vec::new(),
-        }
+        Self { capacity, order: Vec::new() }
     }
 
     pub(crate) fn touch(&mut self, slot: Slot) {
@@ -96,10 +93,7 @@ const SWEEP_MS: u64 = 10_000;
 
 impl Sessions {
     pub(crate) fn get(&self, id: &str, now: u64) -> Option<Slot> {
-        self.by_id
-            .get(id)
-            .filter(|session| session.expires > now)
-            .map(|session| session.slot)
+        self.by_id.get(id).filter(|session| session.expires > now).map(|session| session.slot)
     }
 
     pub(crate) fn remember(&mut self, id: String, slot: Slot, expires: u64, now: u64) {

@@ -1,0 +1,4 @@
+//! Configurations, and picks from them.
+
+mod config;
+mod picks;

@@ -62,11 +62,7 @@ impl<'a> Fields<'a> {
 }
 
 fn reworded(error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        "unexpected end of JSON input".to_owned()
-    } else {
-        error.to_string()
-    }
+    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }
 
 impl<'de> Deserialize<'de> for Fields<'de> {
@@ -178,10 +174,7 @@ pub(super) struct MessageList<'a> {
 enum Entry<'a> {
     Text(Cow<'a, str>),
     Tokens(Vec<u8>),
-    Message {
-        role: Option<Cow<'a, str>>,
-        content: Content<'a>,
-    },
+    Message { role: Option<Cow<'a, str>>, content: Content<'a> },
 }
 
 impl MessageList<'_> {
@@ -454,17 +447,11 @@ impl<'de> Deserialize<'de> for Content<'de> {
             }
 
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Content {
-                    texts: vec![Cow::Borrowed(text)],
-                    multimodal: false,
-                })
+                Ok(Content { texts: vec![Cow::Borrowed(text)], multimodal: false })
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Content {
-                    texts: vec![Cow::Owned(text.to_owned())],
-                    multimodal: false,
-                })
+                Ok(Content { texts: vec![Cow::Owned(text.to_owned())], multimodal: false })
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -503,17 +490,11 @@ impl<'de> Deserialize<'de> for Part<'de> {
             }
 
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Part {
-                    text: Some(Cow::Borrowed(text)),
-                    media: false,
-                })
+                Ok(Part { text: Some(Cow::Borrowed(text)), media: false })
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Part {
-                    text: Some(Cow::Owned(text.to_owned())),
-                    media: false,
-                })
+                Ok(Part { text: Some(Cow::Owned(text.to_owned())), media: false })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -1,0 +1,126 @@
+use longboat_scheduler::Prompt;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Api, BodyError, parse};
+
+fn text(api: Api, body: &str) -> Vec<String> {
+    parse(api, body.as_bytes())
+        .unwrap()
+        .prompts
+        .into_iter()
+        .map(|Prompt(bytes)| String::from_utf8(bytes).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_path_belongs_to_the_api_of_its_first_fitting_suffix() {
+    for (path, api) in [
+        ("/v1/chat/completions", Some(Api::ChatCompletions)),
+        ("/ns/name/v1/completions?x=y", Some(Api::Completions)),
+        ("/v1/completions/render", Some(Api::Completions)),
+        ("/v1/chat/completions/render", Some(Api::ChatCompletions)),
+        ("/v1/messages", Some(Api::Messages)),
+        ("/v1/messages/count_tokens", Some(Api::CountTokens)),
+        ("/inference/v1/generate", Some(Api::Generate)),
+        ("/v1/models", None),
+        ("", None),
+    ] {
+        assert_eq!(Api::of(path), api, "{path}");
+    }
+}
+
+#[test]
+fn a_chat_is_hashed_as_tools_then_role_and_content_of_each_message() {
+    let body = r#"{"messages":[{"content":"b\u0061r","role":"system"},{"role":"user","name":"x",
+        "content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"u"}},{"text":"two"}]}],
+        "tools":[{"a": 1}],"model":"m","stream":true,"cache_salt":"s"}"#;
+    let parsed = parse(Api::ChatCompletions, body.as_bytes()).unwrap();
+    assert_eq!(parsed.prompts, [Prompt(b"[{\"a\": 1}]systembaruseronetwo".to_vec())]);
+    assert!(parsed.stream && parsed.multimodal);
+    assert_eq!((parsed.model.as_str(), parsed.cache_salt.as_str()), ("m", "s"));
+    assert_eq!(&body[parsed.model_at], "\"m\"");
+}
+
+#[test]
+fn a_completion_has_a_prompt_per_string_and_one_of_tokens() {
+    let body = |prompt: &serde_json::Value| json!({"model": "m", "prompt": prompt}).to_string();
+    assert_eq!(text(Api::Completions, &body(&json!("one"))), ["one"]);
+    assert_eq!(text(Api::Completions, &body(&json!(["one", "two"]))), ["one", "two"]);
+    let parsed = parse(Api::Completions, body(&json!([1, 256])).as_bytes()).unwrap();
+    assert_eq!(parsed.prompts, [Prompt(vec![1, 0, 0, 0, 0, 1, 0, 0])]);
+    let parsed = parse(Api::Completions, body(&json!([[1], [2, 3]])).as_bytes()).unwrap();
+    assert_eq!(parsed.prompts.len(), 2);
+    assert_eq!(parsed.prompts[1].tokens(), 2);
+}
+
+#[test]
+fn other_apis_are_hashed_by_what_they_ask() {
+    let responses = json!({"model": "m", "instructions": "be", "input": [{"role": "user", "content": "hi"}]});
+    assert_eq!(text(Api::Responses, &responses.to_string()), ["beuserhi"]);
+    let messages =
+        json!({"model": "m", "system": [{"text": "be"}], "messages": [{"role": "user", "content": "hi"}]});
+    assert_eq!(text(Api::Messages, &messages.to_string()), ["beuserhi"]);
+    let generate = json!({"model": "m", "token_ids": [7]});
+    assert_eq!(parse(Api::Generate, generate.to_string().as_bytes()).unwrap().prompts[0].tokens(), 1);
+}
+
+#[test]
+fn errors_are_in_the_words_of_the_reference() {
+    let error = |api, body: &str| parse(api, body.as_bytes()).unwrap_err().to_string();
+    let eof = "error unmarshaling request bodyMap: unexpected end of JSON input";
+    assert_eq!(error(Api::ChatCompletions, ""), eof);
+    assert_eq!(error(Api::ChatCompletions, "  "), eof);
+    assert_eq!(error(Api::ChatCompletions, "{\"model\":"), eof);
+    assert_eq!(
+        error(Api::Completions, "\"x\""),
+        "error unmarshaling request bodyMap: json: cannot unmarshal string into Go value of type map[string]interface {}"
+    );
+    assert_eq!(
+        error(Api::ChatCompletions, "null"),
+        "invalid chat completions request: must have valid messages field"
+    );
+    let number = r#"{"model":5,"messages":[{"role":"user","content":"x"}]}"#;
+    assert_eq!(parse(Api::ChatCompletions, number.as_bytes()), Err(BodyError::NoModel));
+    assert!(error(Api::Completions, "{\"prompt\":\"a\"} trailing").contains("trailing"));
+}
+
+#[test]
+fn fields_of_odd_types_count_as_absent() {
+    let body = r#"{"model":"m","stream":"yes","cache_salt":[1,{"a":2}],"tools":7,"system":{},"stream":null,
+        "messages":[{"role":3,"content":{"a":[1]}},4,null,"text",[1,-2,"x"],{"content":[1,"part",{"text":5}]}]}"#;
+    let parsed = parse(Api::ChatCompletions, body.as_bytes()).unwrap();
+    assert!(!parsed.stream && parsed.cache_salt.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for api in [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::Generate] {
+            let _ = parse(api, &bytes);
+        }
+    }
+
+    #[test]
+    fn no_cut_of_a_body_makes_the_parser_panic(cut in 0..170_usize, flip in 0..170_usize, byte in any::<u8>()) {
+        let mut body = br#"{"model":"m\u00e9","messages":[{"role":"user","content":[{"type":"text","text":"h\"i\ud83d\ude00"}]}],"prompt":["a",[1,2]],"input":{"x":1e999},"stream":true,"tools":[{}]}"#.to_vec();
+        let at = flip % body.len();
+        body[at] = byte;
+        body.truncate(cut.min(body.len()));
+        let _ = parse(Api::ChatCompletions, &body);
+        let _ = parse(Api::Completions, &body);
+    }
+
+    #[test]
+    fn the_model_is_found_wherever_it_stands(before in ".{0,20}", model in "[a-z/\u{e9}\"\\\\]{1,12}", after in ".{0,20}") {
+        let value = serde_json::Value::from(model.as_str()).to_string();
+        let body = format!(
+            "{{{}:1, \"model\" : {value} ,\"prompt\":{}}}",
+            serde_json::Value::from(format!("x{before}")),
+            serde_json::Value::from(after)
+        );
+        let parsed = parse(Api::Completions, body.as_bytes()).unwrap();
+        prop_assert_eq!(&parsed.model, &model);
+        prop_assert_eq!(&body[parsed.model_at], value);
+    }
+}

@@ -11,10 +11,8 @@ use crate::{core::Core, pool::Desired};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Document {
-    Named { endpoints: Vec<Entry> },
-    Bare(Vec<Entry>),
+struct Document {
+    endpoints: Vec<Entry>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -23,16 +21,10 @@ struct Entry {
     #[serde(default)]
     namespace: String,
     address: String,
-    port: Port,
+    /// A number, quoted or not.
+    port: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Port {
-    Number(u16),
-    Text(String),
 }
 
 /// Follows the file until shutdown. A file that cannot be read is reported, and the endpoints stay as they were.
@@ -55,25 +47,17 @@ pub(crate) async fn follow(path: PathBuf, core: Arc<Core>, shutdown: Cancellatio
 }
 
 fn parse(text: &str) -> Result<Vec<Desired>, String> {
-    let document: Document = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-    let entries = match document {
-        Document::Named { endpoints } | Document::Bare(endpoints) => endpoints,
-    };
+    let entries = serde_saphyr::from_str::<Document>(text)
+        .map(|document| document.endpoints)
+        .or_else(|error| serde_saphyr::from_str::<Vec<Entry>>(text).map_err(|_| error.to_string()))?;
     entries
         .into_iter()
         .map(|entry| {
             let invalid = || format!("endpoint {:?}: address or port is not valid", entry.name);
             let ip = entry.address.parse().map_err(|_| invalid())?;
-            let port = match &entry.port {
-                Port::Number(port) => *port,
-                Port::Text(port) => port.parse().map_err(|_| invalid())?,
-            };
+            let port = entry.port.parse().map_err(|_| invalid())?;
             Ok(Desired {
-                namespace: if entry.namespace.is_empty() {
-                    "default".to_owned()
-                } else {
-                    entry.namespace
-                },
+                namespace: if entry.namespace.is_empty() { "default".to_owned() } else { entry.namespace },
                 name: entry.name,
                 address: SocketAddr::new(ip, port),
                 labels: entry.labels,

@@ -172,12 +172,8 @@ impl Follower {
 
     fn publish(&self) {
         if let Some(selection) = &self.selection {
-            self.core.set_endpoints(
-                self.pods
-                    .values()
-                    .flat_map(|pod| endpoints(pod, &selection.ports))
-                    .collect(),
-            );
+            self.core
+                .set_endpoints(self.pods.values().flat_map(|pod| endpoints(pod, &selection.ports)).collect());
         }
     }
 }
@@ -187,22 +183,14 @@ fn selection(pool: &Value) -> Option<Selection> {
     let spec = pool.get("spec")?;
     let selector = spec.get("selector")?;
     let labels = selector.get("matchLabels").unwrap_or(selector).as_object()?;
-    let selector: Vec<String> = labels
-        .iter()
-        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-        .collect();
+    let selector: Vec<String> =
+        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
     let port = |value: &Value| value.as_u64().and_then(|port| u16::try_from(port).ok());
     let ports: Vec<u16> = match spec.get("targetPorts").and_then(Value::as_array) {
-        Some(ports) => ports
-            .iter()
-            .filter_map(|entry| entry.get("number").and_then(port))
-            .collect(),
+        Some(ports) => ports.iter().filter_map(|entry| entry.get("number").and_then(port)).collect(),
         None => spec.get("targetPortNumber").and_then(port).into_iter().collect(),
     };
-    (!selector.is_empty() && !ports.is_empty()).then(|| Selection {
-        selector: selector.join(","),
-        ports,
-    })
+    (!selector.is_empty() && !ports.is_empty()).then(|| Selection { selector: selector.join(","), ports })
 }
 
 /// One endpoint per port of a pod that is ready and stays.

@@ -33,36 +33,23 @@ pub(super) fn path(headers: &Headers) -> &str {
 
 /// The present name of a control header, or its former one.
 fn either<'a>(headers: &'a Headers, present: &str, former: &str) -> Option<&'a str> {
-    headers
-        .get(present)
-        .or_else(|| headers.get(former))
-        .filter(|value| !value.is_empty())
+    headers.get(present).or_else(|| headers.get(former)).filter(|value| !value.is_empty())
 }
 
 /// The model to ask for instead of the one in the body.
 pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
-    either(
-        headers,
-        "x-llm-d-model-name-rewrite",
-        "x-gateway-model-name-rewrite",
-    )
+    either(headers, "x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 }
 
 /// Whom the request belongs to.
 pub(super) fn fairness(headers: &Headers) -> &str {
-    either(
-        headers,
-        "x-llm-d-inference-fairness-id",
-        "x-gateway-inference-fairness-id",
-    )
-    .unwrap_or("default-flow")
+    either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+        .unwrap_or("default-flow")
 }
 
 /// `prefer: if-available`: only where the prompt's prefix is cached.
 pub(super) fn only_if_cached(headers: &Headers) -> bool {
-    headers
-        .get("prefer")
-        .is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
+    headers.get("prefer").is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
 }
 
 /// The client's or the proxy's id of the request; a new one where there is none.
@@ -121,15 +108,10 @@ pub(super) fn response_changes(received: &Headers, extra: &[(String, String)]) -
     }
     let owned = |name: &Bytes| {
         name.eq_ignore_ascii_case(b"content-length")
-            || extra
-                .iter()
-                .any(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
+            || extra.iter().any(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
     };
     echo(received, owned, &mut set);
-    HeaderChanges {
-        set,
-        ..HeaderChanges::default()
-    }
+    HeaderChanges { set, ..HeaderChanges::default() }
 }
 
 /// The reference sends back every header that it got, so proxies and tests may rely on it. A header with several
@@ -137,10 +119,7 @@ pub(super) fn response_changes(received: &Headers, extra: &[(String, String)]) -
 fn echo(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header>) {
     let names: Vec<&Bytes> = received.iter().map(|header| &header.name).collect();
     for header in received {
-        let fields = names
-            .iter()
-            .filter(|name| name.eq_ignore_ascii_case(&header.name))
-            .count();
+        let fields = names.iter().filter(|name| name.eq_ignore_ascii_case(&header.name)).count();
         if fields == 1 && !owned(&header.name) {
             set.push(lower_case(header));
         }

@@ -20,17 +20,12 @@ impl Rewrite {
                 format!("\"model\"{colon}{incoming}").into_bytes(),
             )
         };
-        Self {
-            tight: pair(":"),
-            spaced: pair(": "),
-        }
+        Self { tight: pair(":"), spaced: pair(": ") }
     }
 
     /// A chunk, or a whole body, of a response.
     pub(super) fn response(&self, body: Bytes) -> Bytes {
-        replace(&body, &self.tight)
-            .or_else(|| replace(&body, &self.spaced))
-            .unwrap_or(body)
+        replace(&body, &self.tight).or_else(|| replace(&body, &self.spaced)).unwrap_or(body)
     }
 }
 

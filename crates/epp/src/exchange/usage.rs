@@ -31,9 +31,7 @@ impl UsageScan {
     pub(super) fn usage(&self) -> Option<Usage> {
         const KEY: &[u8] = b"\"usage\"";
         let starts = self.tail.windows(KEY.len()).enumerate().rev();
-        starts
-            .filter(|(_, window)| *window == KEY)
-            .find_map(|(at, _)| read(&self.tail[at + KEY.len()..]))
+        starts.filter(|(_, window)| *window == KEY).find_map(|(at, _)| read(&self.tail[at + KEY.len()..]))
     }
 }
 
@@ -42,10 +40,7 @@ fn read(after_key: &[u8]) -> Option<Usage> {
     if !value.starts_with(b"{") {
         return None;
     }
-    let object: Object = serde_json::Deserializer::from_slice(value)
-        .into_iter()
-        .next()?
-        .ok()?;
+    let object: Object = serde_json::Deserializer::from_slice(value).into_iter().next()?.ok()?;
     let cached = object
         .prompt_tokens_details
         .or(object.input_tokens_details)
@@ -53,10 +48,7 @@ fn read(after_key: &[u8]) -> Option<Usage> {
         .or(object.cache_read_input_tokens);
     Some(Usage {
         input: object.prompt_tokens.or(object.input_tokens).unwrap_or_default(),
-        output: object
-            .completion_tokens
-            .or(object.output_tokens)
-            .unwrap_or_default(),
+        output: object.completion_tokens.or(object.output_tokens).unwrap_or_default(),
         cached: cached.unwrap_or_default(),
     })
 }

@@ -1,0 +1,63 @@
+use std::{sync::Arc, time::Duration};
+
+use longboat_scheduler::Metrics;
+use tokio::time::Instant;
+
+use super::{Desired, Pool};
+use crate::tests::support::desired;
+
+fn pod(name: &str, last: u8, labels: &[(&str, &str)]) -> Desired {
+    desired(name, ([10, 0, 0, last], 8000).into(), labels)
+}
+
+#[test]
+fn setting_the_same_endpoints_again_changes_nothing() {
+    let pool = Pool::new();
+    assert!(!pool.is_synced());
+    pool.set(vec![pod("a", 1, &[]), pod("b", 2, &[])]);
+    assert!(pool.is_synced());
+    let (before, changes) = (pool.members(), pool.changes());
+    assert_eq!(pool.set(vec![pod("b", 2, &[]), pod("a", 1, &[])]), []);
+    assert!(Arc::ptr_eq(&before, &pool.members()));
+    assert!(!changes.has_changed().unwrap());
+}
+
+#[test]
+fn an_endpoint_that_stays_keeps_its_slot_and_metrics_whatever_its_labels_do() {
+    let pool = Pool::new();
+    pool.set(vec![pod("a", 1, &[]), pod("b", 2, &[])]);
+    let b = pool.members()[1].endpoint.slot;
+    pool.members()[1].scraped(Metrics { waiting: 5.0, ..Metrics::default() });
+    let freed = pool.set(vec![pod("b", 2, &[("x", "y")]), pod("c", 3, &[])]);
+    assert_eq!(freed.len(), 1);
+    let members = pool.members();
+    let kept = members.iter().find(|member| member.endpoint.name == "b").unwrap();
+    assert_eq!(kept.endpoint.slot, b);
+    assert_eq!(kept.endpoint.labels["x"], "y");
+    assert!((kept.snapshot(Instant::now(), None).metrics.waiting - 5.0).abs() < f64::EPSILON);
+    let taken = members.iter().find(|member| member.endpoint.name == "c").unwrap();
+    assert_eq!(taken.endpoint.slot, freed[0], "the lowest free slot is used again");
+}
+
+#[test]
+fn a_pod_with_a_new_address_is_a_new_endpoint() {
+    let pool = Pool::new();
+    pool.set(vec![pod("a", 1, &[])]);
+    pool.members()[0].scraped(Metrics::default());
+    assert_eq!(pool.set(vec![pod("a", 9, &[])]).len(), 1);
+    assert!(!pool.members()[0].snapshot(Instant::now(), Some(Duration::from_secs(1))).fresh);
+}
+
+#[test]
+fn metrics_are_fresh_from_the_first_scrape_until_they_are_old() {
+    let limit = Some(Duration::from_secs(2));
+    let pool = Pool::new();
+    pool.set(vec![pod("a", 1, &[])]);
+    let member = &pool.members()[0];
+    assert!(!member.snapshot(Instant::now(), limit).fresh, "never scraped");
+    member.scraped(Metrics::default());
+    assert!(member.snapshot(Instant::now(), limit).fresh);
+    let later = Instant::now() + Duration::from_secs(3);
+    assert!(!member.snapshot(later, limit).fresh);
+    assert!(member.snapshot(later, None).fresh);
+}

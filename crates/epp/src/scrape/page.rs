@@ -47,10 +47,7 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
                 }
                 Wanted::CacheInfo => {
                     let size = engine.cache_block_size_label_name.as_deref().unwrap_or("block_size");
-                    let blocks = engine
-                        .cache_num_blocks_label_name
-                        .as_deref()
-                        .unwrap_or("num_gpu_blocks");
+                    let blocks = engine.cache_num_blocks_label_name.as_deref().unwrap_or("num_gpu_blocks");
                     if let Some(size) = series.label(size).and_then(|size| size.parse().ok()) {
                         metrics.block_size = size;
                     }
@@ -91,10 +88,7 @@ fn adapters(series: &Series<'_>) -> LoraAdapters {
     LoraAdapters {
         active: list("running_lora_adapters"),
         waiting: list("waiting_lora_adapters"),
-        max: series
-            .label("max_lora")
-            .and_then(|max| max.trim().parse().ok())
-            .unwrap_or_default(),
+        max: series.label("max_lora").and_then(|max| max.trim().parse().ok()).unwrap_or_default(),
     }
 }
 
@@ -131,9 +125,7 @@ impl<'a> Series<'a> {
     }
 
     fn has(&self, spec: &MetricSpec) -> bool {
-        spec.labels
-            .iter()
-            .all(|(name, value)| self.label(name).as_deref() == Some(value))
+        spec.labels.iter().all(|(name, value)| self.label(name).as_deref() == Some(value))
     }
 
     fn label(&self, wanted: &str) -> Option<String> {

@@ -20,14 +20,8 @@ use crate::core::Core;
 
 /// Scenarios, or single requests of them (`scenario/request`), that are not replayed, each with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
-    (
-        "flowcontrol-saturated",
-        "needs the flow control queue, which is not implemented yet",
-    ),
-    (
-        "no-metrics-endpoint",
-        "by design: an endpoint that was never scraped ranks last instead of first",
-    ),
+    ("flowcontrol-saturated", "needs the flow control queue, which is not implemented yet"),
+    ("no-metrics-endpoint", "by design: an endpoint that was never scraped ranks last instead of first"),
     (
         "stale-metrics-endpoint",
         "by design: an endpoint whose metrics are old ranks last instead of keeping its score",
@@ -36,10 +30,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "trailing-eos",
         "by design: a second end of the body is ignored instead of being parsed; has a test of its own",
     ),
-    (
-        "errors/reserialise",
-        "by design: the body goes on byte for byte, and is not written anew from floats",
-    ),
+    ("errors/reserialise", "by design: the body goes on byte for byte, and is not written anew from floats"),
     (
         "errors/request-trailers",
         "by design: trailers end a body; the reference waits for an end that never comes",
@@ -147,19 +138,13 @@ struct Counts {
 }
 
 fn folder() -> Option<PathBuf> {
-    let golden = std::env::var_os("LONGBOAT_GOLDEN").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
-        PathBuf::from,
-    );
+    let golden = std::env::var_os("LONGBOAT_GOLDEN")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from);
     let picks = golden.join("picks");
     if picks.is_dir() {
         return Some(picks);
     }
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "no recordings at {}",
-        picks.display()
-    );
+    assert!(std::env::var_os("CI").is_none(), "no recordings at {}", picks.display());
     None
 }
 
@@ -185,7 +170,8 @@ fn recorded_picks_are_made_again() {
             continue;
         }
         let text = std::fs::read_to_string(&file).unwrap();
-        let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let scenario: Scenario =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         counts.scenarios += 1;
         replay(&name, &scenario, &mut counts);
     }
@@ -200,19 +186,11 @@ fn recorded_picks_are_made_again() {
 }
 
 fn different(what: &str) -> Option<&'static str> {
-    DIFFERENT
-        .iter()
-        .find(|(different, _)| *different == what)
-        .map(|(_, reason)| *reason)
+    DIFFERENT.iter().find(|(different, _)| *different == what).map(|(_, reason)| *reason)
 }
 
 fn metrics(spec: &MetricSpec) -> Metrics {
-    let list = |text: &str| {
-        text.split(',')
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
+    let list = |text: &str| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     Metrics {
         waiting: spec.waiting,
         running: spec.running,
@@ -231,10 +209,7 @@ fn metrics(spec: &MetricSpec) -> Metrics {
 fn replay(name: &str, scenario: &Scenario, counts: &mut Counts) {
     let text = serde_json::to_string(&scenario.config).unwrap();
     let config = EndpointPickerConfig::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let options = Options {
-        allow_experimental: true,
-        trace: false,
-    };
+    let options = Options { allow_experimental: true, trace: false };
     if scenario.startup_error.is_some() {
         if Scheduler::new(&config, options).is_ok() {
             counts.failures.push(format!("{name}: starts, and should not"));
@@ -276,13 +251,7 @@ fn replay(name: &str, scenario: &Scenario, counts: &mut Counts) {
         for round in 0..step.repeat.unwrap_or(1) {
             counts.requests += 1;
             let context = format!("{name}/{} #{round}", step.id);
-            let outcome = Attempt {
-                core: &core,
-                scenario,
-                step,
-                tokens: &tokens,
-            }
-            .until_as_recorded(round);
+            let outcome = Attempt { core: &core, scenario, step, tokens: &tokens }.until_as_recorded(round);
             match outcome {
                 Err(difference) => counts.failures.push(format!("{context}: {difference}")),
                 Ok((stream, token)) => {
@@ -300,11 +269,7 @@ fn replay(name: &str, scenario: &Scenario, counts: &mut Counts) {
 
 fn publish(core: &Core, scenario: &Scenario, current: &[MetricSpec]) {
     for member in core.pool.members().iter() {
-        let index = scenario
-            .endpoints
-            .iter()
-            .position(|spec| spec.name == member.endpoint.name)
-            .unwrap();
+        let index = scenario.endpoints.iter().position(|spec| spec.name == member.endpoint.name).unwrap();
         member.scraped(metrics(&current[index]));
     }
 }
@@ -339,11 +304,8 @@ impl Attempt<'_> {
     fn once(&self, round: usize) -> Result<(Stream, Option<String>), String> {
         let request = &self.step.request;
         let id = format!("{}-{round}", self.step.id);
-        let mut headers: Vec<(&str, &str)> = request
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let mut headers: Vec<(&str, &str)> =
+            request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         headers.push(("x-request-id", &id));
         if let Some(from) = &request.session_token_from {
             headers.push(("x-session-token", &self.tokens[from.as_str()]));
@@ -355,12 +317,7 @@ impl Attempt<'_> {
                     headers: support::request_headers(&request.method, &request.path, &headers),
                     end_of_stream: true,
                 };
-                stream
-                    .feed(Incoming {
-                        event,
-                        metadata: self.metadata(),
-                    })
-                    .0
+                stream.feed(Incoming { event, metadata: self.metadata() }).0
             }
             Some(body) => stream.request(&request.path, &headers, body.as_bytes(), self.metadata()),
         };
@@ -394,13 +351,7 @@ impl Attempt<'_> {
     fn check(&self, replies: &[Reply], id: &str, round: usize) -> Result<(), String> {
         let observed = &self.step.observed;
         if let Some(expected) = &observed.immediate {
-            let [
-                Reply {
-                    action: Action::Immediate(immediate),
-                    ..
-                },
-            ] = replies
-            else {
+            let [Reply { action: Action::Immediate(immediate), .. }] = replies else {
                 return Err(format!("expected {}, got {replies:?}", expected.status));
             };
             let body = String::from_utf8_lossy(&immediate.body);
@@ -454,15 +405,11 @@ impl Attempt<'_> {
         else {
             return Err("no scores".to_owned());
         };
-        let ours: BTreeMap<&str, f64> = scores
-            .iter()
-            .map(|(endpoint, score)| (endpoint.as_str(), score.as_f64().unwrap()))
-            .collect();
+        let ours: BTreeMap<&str, f64> =
+            scores.iter().map(|(endpoint, score)| (endpoint.as_str(), score.as_f64().unwrap())).collect();
         let same = ours.len() == expected.len()
             && ours.iter().all(|(endpoint, score)| {
-                expected
-                    .get(*endpoint)
-                    .is_some_and(|expected| (expected - score).abs() < 1e-9)
+                expected.get(*endpoint).is_some_and(|expected| (expected - score).abs() < 1e-9)
             });
         if same {
             return Ok(());
@@ -474,11 +421,12 @@ impl Attempt<'_> {
         };
         let theirs = sorted(expected.values().copied().collect());
         let permuted = sorted(ours.values().copied().collect());
-        let prefix = if theirs.iter().zip(&permuted).all(|(a, b)| (a - b).abs() < 1e-9) || self.has_idle_order() {
-            OTHER_PICK
-        } else {
-            ""
-        };
+        let prefix =
+            if theirs.iter().zip(&permuted).all(|(a, b)| (a - b).abs() < 1e-9) || self.has_idle_order() {
+                OTHER_PICK
+            } else {
+                ""
+            };
         Err(format!("{prefix}scores {ours:?} instead of {expected:?}"))
     }
 
@@ -538,13 +486,9 @@ impl Attempt<'_> {
             Some(Value::String(text)) if text.starts_with('{') => {
                 let ours: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
                 let theirs: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-                (ours == theirs)
-                    .then_some(())
-                    .ok_or_else(|| format!("body {ours} instead of {theirs}"))
+                (ours == theirs).then_some(()).ok_or_else(|| format!("body {ours} instead of {theirs}"))
             }
-            _ => (body == sent.as_bytes())
-                .then_some(())
-                .ok_or_else(|| "the body changed".to_owned()),
+            _ => (body == sent.as_bytes()).then_some(()).ok_or_else(|| "the body changed".to_owned()),
         }
     }
 
@@ -557,17 +501,8 @@ impl Attempt<'_> {
         let mut headers = Headers::new();
         headers.push(":status", "200");
         headers.push("content-type", "application/json");
-        let (replies, _) = stream.feed(Event::ResponseHeaders {
-            headers,
-            end_of_stream: false,
-        });
-        let [
-            Reply {
-                action: Action::ResponseHeaders(changes),
-                ..
-            },
-        ] = replies.as_slice()
-        else {
+        let (replies, _) = stream.feed(Event::ResponseHeaders { headers, end_of_stream: false });
+        let [Reply { action: Action::ResponseHeaders(changes), .. }] = replies.as_slice() else {
             return Err(format!("expected response headers, got {replies:?}"));
         };
         let ours: BTreeMap<String, String> = changes
@@ -579,42 +514,22 @@ impl Attempt<'_> {
             })
             .collect();
         if ours != observed.response_set_headers {
-            return Err(format!(
-                "response headers {ours:?} instead of {:?}",
-                observed.response_set_headers
-            ));
+            return Err(format!("response headers {ours:?} instead of {:?}", observed.response_set_headers));
         }
         let target = observed.response_body.as_ref().map(|_| {
-            ["internal", "internal2"][usize::from(
-                self.step
-                    .request
-                    .headers
-                    .contains_key("x-gateway-model-name-rewrite"),
-            )]
+            ["internal", "internal2"]
+                [usize::from(self.step.request.headers.contains_key("x-gateway-model-name-rewrite"))]
         });
         let body = observed.response_body.as_ref().map_or_else(
             || b"{}".to_vec(),
             |body| body.replace("public", target.unwrap_or_default()).into_bytes(),
         );
-        let (replies, _) = stream.feed(Event::ResponseBody {
-            body: Bytes::from(body),
-            end_of_stream: true,
-        });
-        if let (
-            Some(expected),
-            [
-                Reply {
-                    action: Action::ResponseBody { body, .. },
-                    ..
-                },
-            ],
-        ) = (&observed.response_body, replies.as_slice())
+        let (replies, _) = stream.feed(Event::ResponseBody { body: Bytes::from(body), end_of_stream: true });
+        if let (Some(expected), [Reply { action: Action::ResponseBody { body, .. }, .. }]) =
+            (&observed.response_body, replies.as_slice())
             && body != expected.as_bytes()
         {
-            return Err(format!(
-                "response {:?} instead of {expected:?}",
-                String::from_utf8_lossy(body)
-            ));
+            return Err(format!("response {:?} instead of {expected:?}", String::from_utf8_lossy(body)));
         }
         Ok(ours.get("x-session-token").cloned())
     }
@@ -624,6 +539,5 @@ impl Attempt<'_> {
 const OTHER_PICK: &str = "other pick: ";
 
 fn recorded_id(body: &str) -> String {
-    body.rsplit_once("for request ")
-        .map_or_else(|| "\u{0}".to_owned(), |(_, id)| id.to_owned())
+    body.rsplit_once("for request ").map_or_else(|| "\u{0}".to_owned(), |(_, id)| id.to_owned())
 }

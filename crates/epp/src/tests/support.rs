@@ -25,10 +25,7 @@ pub(crate) fn settings() -> Settings {
 /// A core with this configuration and no endpoints.
 pub(crate) fn core(config: &str) -> Arc<Core> {
     let config = EndpointPickerConfig::parse(config).unwrap();
-    let options = Options {
-        allow_experimental: true,
-        trace: true,
-    };
+    let options = Options { allow_experimental: true, trace: true };
     let scheduler = Scheduler::new(&config, options).unwrap();
     Arc::new(Core::new(scheduler, settings(), "pool"))
 }
@@ -91,10 +88,7 @@ impl Stream {
         });
         assert_eq!(replies, [], "the header reply waits for the body");
         let incoming = Incoming {
-            event: Event::RequestBody {
-                body: Bytes::copy_from_slice(body),
-                end_of_stream: true,
-            },
+            event: Event::RequestBody { body: Bytes::copy_from_slice(body), end_of_stream: true },
             metadata,
         };
         self.feed(incoming).0
@@ -115,10 +109,7 @@ pub(crate) fn request_headers(method: &str, path: &str, extra: &[(&str, &str)]) 
     .iter()
     .chain(extra)
     {
-        headers.push(
-            Bytes::copy_from_slice(name.as_bytes()),
-            Bytes::copy_from_slice(value.as_bytes()),
-        );
+        headers.push(Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
     }
     headers
 }

@@ -14,8 +14,8 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Action, Client, ClientError, Event, HeaderChanges, Headers, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Outbox,
-    Processor, ProcessorExchange, Reply, ServerOptions, serve,
+    Action, Client, ClientError, Event, HeaderChanges, Headers, ImmediateResponse, Incoming, MAX_BODY_CHUNK,
+    Outbox, Processor, ProcessorExchange, Reply, ServerOptions, serve,
 };
 
 const SOON: Duration = Duration::from_secs(5);
@@ -37,10 +37,7 @@ impl Processor for Echo {
 
     fn open(&self) -> EchoExchange {
         self.open.fetch_add(1, Ordering::SeqCst);
-        EchoExchange {
-            open: Arc::clone(&self.open),
-            closed: Arc::clone(&self.closed),
-        }
+        EchoExchange { open: Arc::clone(&self.open), closed: Arc::clone(&self.closed) }
     }
 }
 
@@ -100,29 +97,17 @@ async fn echo(options: ServerOptions) -> Running {
     let serving = tokio::spawn(async move {
         serve(listener, Arc::new(processor), options, stop).await.unwrap();
     });
-    Running {
-        address,
-        open,
-        closed,
-        shutdown,
-        serving,
-    }
+    Running { address, open, closed, shutdown, serving }
 }
 
 fn request(path: &'static str) -> Event {
     let mut headers = Headers::new();
     headers.push(":path", path);
-    Event::RequestHeaders {
-        headers,
-        end_of_stream: false,
-    }
+    Event::RequestHeaders { headers, end_of_stream: false }
 }
 
 fn chunk(body: &[u8], end_of_stream: bool) -> Event {
-    Event::RequestBody {
-        body: Bytes::copy_from_slice(body),
-        end_of_stream,
-    }
+    Event::RequestBody { body: Bytes::copy_from_slice(body), end_of_stream }
 }
 
 async fn next(exchange: &mut crate::Exchange) -> Action {
@@ -145,13 +130,7 @@ async fn a_chunk_comes_back_before_the_next_is_sent() {
         assert_eq!((body.as_ref(), end_of_stream), (&[index][..], false));
     }
     exchange.send(chunk(b"", true)).await.unwrap();
-    assert_eq!(
-        next(&mut exchange).await,
-        Action::RequestBody {
-            body: Bytes::new(),
-            end_of_stream: true
-        }
-    );
+    assert_eq!(next(&mut exchange).await, Action::RequestBody { body: Bytes::new(), end_of_stream: true });
 }
 
 #[tokio::test]
@@ -168,10 +147,7 @@ async fn tls_without_verification_works_as_envoy_is_configured() {
         ..ServerOptions::default()
     };
     let server = echo(options).await;
-    let client = Client::new(
-        server.address,
-        Some(longboat_tls::insecure_client_config(&[b"h2"])),
-    );
+    let client = Client::new(server.address, Some(longboat_tls::insecure_client_config(&[b"h2"])));
     let mut exchange = client.open().await.unwrap();
     exchange.send(request("/")).await.unwrap();
     assert!(matches!(next(&mut exchange).await, Action::RequestHeaders(_)));
@@ -249,9 +225,7 @@ async fn a_refused_connection_is_an_error_of_open_and_the_next_open_tries_again(
     let shutdown = CancellationToken::new();
     let _stop = shutdown.clone().drop_guard();
     tokio::spawn(async move {
-        serve(listener, Arc::new(Echo::default()), ServerOptions::default(), shutdown)
-            .await
-            .unwrap();
+        serve(listener, Arc::new(Echo::default()), ServerOptions::default(), shutdown).await.unwrap();
     });
     let mut exchange = client.open().await.unwrap();
     exchange.send(request("/")).await.unwrap();
@@ -260,11 +234,7 @@ async fn a_refused_connection_is_an_error_of_open_and_the_next_open_tries_again(
 
 #[tokio::test]
 async fn a_message_over_the_limit_ends_the_stream_with_an_error() {
-    let server = echo(ServerOptions {
-        max_receive_bytes: 1000,
-        ..ServerOptions::default()
-    })
-    .await;
+    let server = echo(ServerOptions { max_receive_bytes: 1000, ..ServerOptions::default() }).await;
     let mut exchange = Client::new(server.address, None).open().await.unwrap();
     exchange.send(chunk(&[0; 2000], true)).await.unwrap();
     let ended = timeout(SOON, exchange.receive()).await.unwrap();
@@ -273,11 +243,7 @@ async fn a_message_over_the_limit_ends_the_stream_with_an_error() {
 
 #[tokio::test]
 async fn shutdown_lets_a_stream_in_flight_end() {
-    let server = echo(ServerOptions {
-        grace: SOON,
-        ..ServerOptions::default()
-    })
-    .await;
+    let server = echo(ServerOptions { grace: SOON, ..ServerOptions::default() }).await;
     let client = Client::new(server.address, None);
     let mut exchange = client.open().await.unwrap();
     exchange.send(request("/")).await.unwrap();

@@ -44,23 +44,11 @@ fn headers() -> Headers {
 fn every_event_is_what_envoy_means_by_it() {
     let body = Bytes::from_static(b"chunk");
     let events = [
-        Event::RequestHeaders {
-            headers: headers(),
-            end_of_stream: true,
-        },
-        Event::RequestBody {
-            body: body.clone(),
-            end_of_stream: false,
-        },
+        Event::RequestHeaders { headers: headers(), end_of_stream: true },
+        Event::RequestBody { body: body.clone(), end_of_stream: false },
         Event::RequestTrailers(headers()),
-        Event::ResponseHeaders {
-            headers: headers(),
-            end_of_stream: false,
-        },
-        Event::ResponseBody {
-            body,
-            end_of_stream: true,
-        },
+        Event::ResponseHeaders { headers: headers(), end_of_stream: false },
+        Event::ResponseBody { body, end_of_stream: true },
         Event::ResponseTrailers(headers()),
     ];
     for event in events {
@@ -95,20 +83,11 @@ fn every_action_is_what_envoy_means_by_it() {
     };
     let body = Bytes::from_static(b"chunk");
     let actions = [
-        Action::RequestHeaders(HeaderChanges {
-            clear_route_cache: true,
-            ..changes.clone()
-        }),
-        Action::RequestBody {
-            body: body.clone(),
-            end_of_stream: true,
-        },
+        Action::RequestHeaders(HeaderChanges { clear_route_cache: true, ..changes.clone() }),
+        Action::RequestBody { body: body.clone(), end_of_stream: true },
         Action::RequestTrailers(changes.clone()),
         Action::ResponseHeaders(changes.clone()),
-        Action::ResponseBody {
-            body,
-            end_of_stream: false,
-        },
+        Action::ResponseBody { body, end_of_stream: false },
         Action::ResponseTrailers(changes.clone()),
         Action::Immediate(ImmediateResponse {
             status: 429,
@@ -152,15 +131,10 @@ fn metadata_of_any_shape_crosses_both_ways() {
     let value = json!(["10.0.0.1:8000", 1.5, true, null, {"nested": "x"}]);
     metadata.insert(names::SUBSET_NAMESPACE, names::DESTINATION_SUBSET, value);
     metadata.insert(names::LB_NAMESPACE, names::DESTINATION, "10.0.0.1:8000".into());
-    let incoming = Incoming {
-        event: Event::RequestTrailers(Headers::new()),
-        metadata: Some(metadata.clone()),
-    };
+    let incoming =
+        Incoming { event: Event::RequestTrailers(Headers::new()), metadata: Some(metadata.clone()) };
     assert_eq!(via_envoy_request(incoming.clone()).1, incoming);
-    let reply = Reply {
-        action: Action::RequestTrailers(HeaderChanges::default()),
-        metadata,
-    };
+    let reply = Reply { action: Action::RequestTrailers(HeaderChanges::default()), metadata };
     let (_, back) = via_envoy_response(reply.clone());
     assert_eq!(back, reply);
     assert_eq!(back.metadata.destination(), Some("10.0.0.1:8000"));
@@ -168,14 +142,8 @@ fn metadata_of_any_shape_crosses_both_ways() {
 
 #[test]
 fn a_subset_hint_as_envoy_sends_it_is_read() {
-    let text = |text: &str| EnvoyValue {
-        kind: Some(Kind::StringValue(text.to_owned())),
-    };
-    let list = EnvoyValue {
-        kind: Some(Kind::ListValue(ListValue {
-            values: vec![text("10.0.0.1:8000")],
-        })),
-    };
+    let text = |text: &str| EnvoyValue { kind: Some(Kind::StringValue(text.to_owned())) };
+    let list = EnvoyValue { kind: Some(Kind::ListValue(ListValue { values: vec![text("10.0.0.1:8000")] })) };
     let fields = [(names::DESTINATION_SUBSET.to_owned(), list)].into();
     let request = ProcessingRequest {
         metadata_context: Some(EnvoyMetadata {
@@ -203,10 +171,7 @@ fn a_value_is_read_where_there_is_no_raw_value() {
         }),
         ..HeaderValueOption::default()
     };
-    let map = HeaderMap {
-        headers: vec![option.header.unwrap()],
-        ..HeaderMap::default()
-    };
+    let map = HeaderMap { headers: vec![option.header.unwrap()], ..HeaderMap::default() };
     let request = ProcessingRequest {
         request: Some(Request::RequestHeaders(envoy::HttpHeaders {
             headers: Some(map),

@@ -104,7 +104,8 @@ impl TryFrom<String> for MetricSpec {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let invalid = || format!("metric specification {text:?} is not of the form name or name{{label=value}}");
+        let invalid =
+            || format!("metric specification {text:?} is not of the form name or name{{label=value}}");
         let (name, rest) = match text.split_once('{') {
             None => (text.as_str(), None),
             Some((name, rest)) => (name, Some(rest.strip_suffix('}').ok_or_else(invalid)?)),
@@ -114,21 +115,11 @@ impl TryFrom<String> for MetricSpec {
             return Err(invalid());
         }
         let mut labels = Vec::new();
-        for pair in rest
-            .unwrap_or_default()
-            .split(',')
-            .filter(|pair| !pair.trim().is_empty())
-        {
+        for pair in rest.unwrap_or_default().split(',').filter(|pair| !pair.trim().is_empty()) {
             let (label, value) = pair.split_once('=').ok_or_else(invalid)?;
-            labels.push((
-                label.trim().to_owned(),
-                value.trim().trim_matches('"').to_owned(),
-            ));
+            labels.push((label.trim().to_owned(), value.trim().trim_matches('"').to_owned()));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            labels,
-        })
+        Ok(Self { name: name.to_owned(), labels })
     }
 }
 
@@ -165,10 +156,7 @@ impl DataLayer {
         };
         let mut declared = false;
         for plugin in &config.plugins {
-            let parameters = Parameters {
-                name: plugin.name(),
-                value: plugin.parameters.as_ref(),
-            };
+            let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
             match plugin.plugin_type.as_str() {
                 "metrics-data-source" => {
                     declared = true;
@@ -237,10 +225,7 @@ fn discovery_file(
             reference: reference.to_owned(),
             expected: "a declared file-discovery plugin",
         })?;
-    let parameters = Parameters {
-        name: plugin.name(),
-        value: plugin.parameters.as_ref(),
-    };
+    let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
     let file: FileDiscovery = parameters.read()?;
     if file.path.is_empty() {
         return Err(parameters.invalid("path is required"));
@@ -249,17 +234,11 @@ fn discovery_file(
 }
 
 fn spec(name: &str) -> Option<MetricSpec> {
-    Some(MetricSpec {
-        name: name.to_owned(),
-        labels: Vec::new(),
-    })
+    Some(MetricSpec { name: name.to_owned(), labels: Vec::new() })
 }
 
 fn labelled(name: &str, label: &str, value: &str) -> Option<MetricSpec> {
-    Some(MetricSpec {
-        name: name.to_owned(),
-        labels: vec![(label.to_owned(), value.to_owned())],
-    })
+    Some(MetricSpec { name: name.to_owned(), labels: vec![(label.to_owned(), value.to_owned())] })
 }
 
 fn built_in() -> BTreeMap<String, EngineConfig> {
@@ -296,11 +275,7 @@ fn built_in() -> BTreeMap<String, EngineConfig> {
             name: "triton-tensorrt-llm".to_owned(),
             queued_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "waiting"),
             running_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "scheduled"),
-            kv_usage_spec: labelled(
-                "nv_trt_llm_kv_cache_block_metrics",
-                "kv_cache_block_type",
-                "fraction",
-            ),
+            kv_usage_spec: labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"),
             cache_block_size_spec: labelled(
                 "nv_trt_llm_kv_cache_block_metrics",
                 "kv_cache_block_type",
@@ -320,8 +295,5 @@ fn built_in() -> BTreeMap<String, EngineConfig> {
             ..EngineConfig::default()
         },
     ];
-    engines
-        .into_iter()
-        .map(|engine| (engine.name.clone(), engine))
-        .collect()
+    engines.into_iter().map(|engine| (engine.name.clone(), engine)).collect()
 }

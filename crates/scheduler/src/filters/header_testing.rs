@@ -39,9 +39,6 @@ fn matches(address: SocketAddr, entry: &str) -> bool {
     if let Ok(wanted) = entry.parse::<SocketAddr>() {
         return wanted == address;
     }
-    let bare = entry
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(entry);
+    let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
     bare.parse::<IpAddr>().is_ok_and(|wanted| wanted == address.ip())
 }

@@ -57,11 +57,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if !(0.0..=1.0).contains(&given.exploration_probability) {
         return Err(parameters.invalid("explorationProbability must be between 0 and 1"));
     }
-    let prefix = builder.prefix(
-        parameters,
-        given.prefix_match_info_producer_name.as_deref(),
-        Settings::default(),
-    )?;
+    let prefix =
+        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
     builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
     Ok(Plugin::filter(PrefixAffinity { given, prefix }))
 }
@@ -94,10 +91,7 @@ impl Filter for PrefixAffinity {
         }
         if self.given.max_ttft_penalty_ms > 0.0 && !others.is_empty() {
             let best = |group: &[Candidate]| {
-                group
-                    .iter()
-                    .map(|&candidate| self.ttft_ms(context, candidate))
-                    .fold(f64::INFINITY, f64::min)
+                group.iter().map(|&candidate| self.ttft_ms(context, candidate)).fold(f64::INFINITY, f64::min)
             };
             if best(&sticky) - best(&others) > self.given.max_ttft_penalty_ms {
                 return;

@@ -19,13 +19,7 @@ struct Role {
 pub(crate) fn build_prefill(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;
     Ok(Plugin::filter(Role {
-        values: &[
-            "prefill",
-            "encode-prefill",
-            "prefill-decode",
-            "both",
-            "encode-prefill-decode",
-        ],
+        values: &["prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"],
         unlabelled: false,
     }))
 }

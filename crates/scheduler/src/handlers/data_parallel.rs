@@ -50,18 +50,10 @@ impl ProfileHandler for DataParallel {
             })
             .collect();
         let rank = run.context.endpoint(targets[0]).host_port.clone();
-        Ok(Picked {
-            destination: Some(destination),
-            set: vec![(HEADER, rank)],
-            ..Picked::plain(primary)
-        })
+        Ok(Picked { destination: Some(destination), set: vec![(HEADER, rank)], ..Picked::plain(primary) })
     }
 
     fn check(&self, profiles: usize) -> Result<(), ConfigError> {
-        if profiles == 1 {
-            Ok(())
-        } else {
-            Err(ConfigError::SingleProfile(profiles))
-        }
+        if profiles == 1 { Ok(()) } else { Err(ConfigError::SingleProfile(profiles)) }
     }
 }

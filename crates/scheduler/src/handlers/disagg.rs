@@ -89,9 +89,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         return Err(parameters.invalid("prefill decider is not supported in prefill-first stage order"));
     }
     let decider = |name: &Option<String>| {
-        name.as_deref()
-            .map(|name| builder.decider(parameters.name, name))
-            .transpose()
+        name.as_deref().map(|name| builder.decider(parameters.name, name)).transpose()
     };
     Ok(Plugin::handler(Disagg {
         order,

@@ -21,13 +21,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 
 impl ProfileHandler for HeaderProfile {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
-        let name = run
-            .context
-            .request
-            .headers
-            .header(HEADER)
-            .filter(|name| !name.is_empty())
-            .unwrap_or(DEFAULT);
+        let name =
+            run.context.request.headers.header(HEADER).filter(|name| !name.is_empty()).unwrap_or(DEFAULT);
         match run.profile(name) {
             Some(primary) => Ok(Picked::plain(primary)),
             None => Err(ScheduleError::NoProfile(run.context.request.id.to_owned())),

@@ -42,10 +42,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         (None, 0) => Arc::new(Always),
         (None, threshold) => {
             let prefix = builder.prefix(parameters, None, Settings::default())?;
-            Arc::new(PrefixBased::new(
-                threshold.div_ceil(CHARACTERS_PER_TOKEN),
-                prefix,
-            ))
+            Arc::new(PrefixBased::new(threshold.div_ceil(CHARACTERS_PER_TOKEN), prefix))
         }
     };
     Ok(Plugin::handler(Disagg::pair(

@@ -33,10 +33,6 @@ impl ProfileHandler for Single {
     }
 
     fn check(&self, profiles: usize) -> Result<(), ConfigError> {
-        if profiles == 1 {
-            Ok(())
-        } else {
-            Err(ConfigError::SingleProfile(profiles))
-        }
+        if profiles == 1 { Ok(()) } else { Err(ConfigError::SingleProfile(profiles)) }
     }
 }

@@ -21,11 +21,7 @@ impl Picker for WeightedRandom {
         if scored.iter().any(|(_, score)| *score > 0.0) {
             for (_, score) in &mut scored {
                 // A key of 0 puts what has no score last; the shuffle decides among those.
-                *score = if *score > 0.0 {
-                    context.chance().powf(score.recip())
-                } else {
-                    0.0
-                };
+                *score = if *score > 0.0 { context.chance().powf(score.recip()) } else { 0.0 };
             }
             scored.sort_by(|(_, left), (_, right)| right.total_cmp(left));
         }

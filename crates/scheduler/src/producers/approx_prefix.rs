@@ -23,10 +23,7 @@ impl Given {
         let usual = Settings::default();
         Settings {
             auto_tune: self.auto_tune.unwrap_or(usual.auto_tune),
-            block_tokens: self
-                .block_size_tokens
-                .or(self.block_size)
-                .unwrap_or(usual.block_tokens),
+            block_tokens: self.block_size_tokens.or(self.block_size).unwrap_or(usual.block_tokens),
             max_tokens: self.max_prefix_tokens_to_match.unwrap_or(usual.max_tokens),
             max_blocks: self.max_prefix_blocks_to_match.unwrap_or(usual.max_blocks),
             capacity: self.lru_capacity_per_server.unwrap_or(usual.capacity),

@@ -19,20 +19,14 @@ struct ContextLength {
 
 impl Default for ContextLength {
     fn default() -> Self {
-        Self {
-            label: "llm-d.ai/context-length-range".to_owned(),
-            enable_filtering: false,
-        }
+        Self { label: "llm-d.ai/context-length-range".to_owned(), enable_filtering: false }
     }
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let plugin: ContextLength = parameters.read()?;
     if plugin.enable_filtering {
-        return Ok(Plugin {
-            scorer: Plugin::scorer(plugin.clone()).scorer,
-            ..Plugin::filter(plugin)
-        });
+        return Ok(Plugin { scorer: Plugin::scorer(plugin.clone()).scorer, ..Plugin::filter(plugin) });
     }
     Ok(Plugin::scorer(plugin))
 }

@@ -44,16 +44,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if given.lru_size == 0 {
         return Err(parameters.invalid("lruSize must be positive"));
     }
-    let prefix = builder.prefix(
-        parameters,
-        given.prefix_match_info_producer_name.as_deref(),
-        Settings::default(),
-    )?;
+    let prefix =
+        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
     builder.idle.push((given.lru_size, prefix));
-    Ok(Plugin::scorer(NoHitLru {
-        prefix,
-        idle: builder.idle.len() - 1,
-    }))
+    Ok(Plugin::scorer(NoHitLru { prefix, idle: builder.idle.len() - 1 }))
 }
 
 impl Scorer for NoHitLru {

@@ -64,11 +64,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         max_prefix_blocks_to_match: given.max_prefix_blocks_to_match,
         lru_capacity_per_server: given.lru_capacity_per_server,
     };
-    let prefix = builder.prefix(
-        parameters,
-        given.prefix_match_info_producer_name.as_deref(),
-        producer.settings(),
-    )?;
+    let prefix =
+        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), producer.settings())?;
     Ok(Plugin::scorer(PrefixCache {
         prefix,
         length_weight: given.match_length_weight,
@@ -82,8 +79,8 @@ impl Scorer for PrefixCache {
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             let tokens = f64::from(matches.matched(candidate)) * f64::from(matches.block_tokens());
             let length = (tokens / self.length_scale).min(1.0);
-            *score = self.length_weight * length * length
-                + (1.0 - self.length_weight) * matches.ratio(candidate);
+            *score =
+                self.length_weight * length * length + (1.0 - self.length_weight) * matches.ratio(candidate);
         }
     }
 }

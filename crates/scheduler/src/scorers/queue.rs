@@ -27,11 +27,7 @@ impl Scorer for Relative {
         let most = candidates.iter().map(value).fold(f64::NEG_INFINITY, f64::max);
         let least = candidates.iter().map(value).fold(f64::INFINITY, f64::min);
         for (score, candidate) in scores.iter_mut().zip(candidates) {
-            *score = if most > least {
-                (most - value(candidate)) / (most - least)
-            } else {
-                1.0
-            };
+            *score = if most > least { (most - value(candidate)) / (most - least) } else { 1.0 };
         }
     }
 }

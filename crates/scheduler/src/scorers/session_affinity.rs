@@ -49,10 +49,7 @@ pub(crate) struct SessionAffinity(Affinity);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let affinity = SessionAffinity::read(parameters, builder)?;
-    Ok(Plugin {
-        affinity: Some(affinity.affinity()),
-        ..Plugin::scorer(affinity)
-    })
+    Ok(Plugin { affinity: Some(affinity.affinity()), ..Plugin::scorer(affinity) })
 }
 
 impl SessionAffinity {
@@ -98,10 +95,7 @@ impl SessionAffinity {
             Affinity::Sessions { sources, state, .. } => {
                 let id = sources.iter().find_map(|source| headers.header(source))?;
                 let slot = context.state.sessions[*state].get(id, context.now)?;
-                candidates
-                    .iter()
-                    .copied()
-                    .find(|&candidate| context.endpoint(candidate).slot == slot)
+                candidates.iter().copied().find(|&candidate| context.endpoint(candidate).slot == slot)
             }
         }
     }

@@ -19,10 +19,7 @@ struct TokenLoad {
 
 impl Default for TokenLoad {
     fn default() -> Self {
-        Self {
-            queue_threshold_tokens: 4_194_304.0,
-            in_flight_load_producer_name: None,
-        }
+        Self { queue_threshold_tokens: 4_194_304.0, in_flight_load_producer_name: None }
     }
 }
 

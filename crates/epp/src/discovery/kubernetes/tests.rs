@@ -1,0 +1,52 @@
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::{endpoints, selection};
+
+#[test]
+fn both_generations_of_pools_say_which_pods_and_ports() {
+    let v1 = json!({"spec": {"selector": {"matchLabels": {"a": "b", "c": "d"}}, "targetPorts": [{"number": 8000}, {"number": 8001}]}});
+    let found = selection(&v1).unwrap();
+    assert_eq!((found.selector.as_str(), found.ports.as_slice()), ("a=b,c=d", &[8000, 8001][..]));
+    let v1alpha2 = json!({"spec": {"selector": {"a": "b"}, "targetPortNumber": 8000}});
+    let found = selection(&v1alpha2).unwrap();
+    assert_eq!((found.selector.as_str(), found.ports.as_slice()), ("a=b", &[8000][..]));
+    assert!(selection(&json!({"spec": {"selector": {}, "targetPortNumber": 8000}})).is_none());
+    assert!(selection(&json!({})).is_none());
+}
+
+fn pod(change: impl FnOnce(&mut serde_json::Value)) -> Pod {
+    let mut pod = json!({
+        "metadata": {"name": "p", "namespace": "ns", "labels": {"x": "y"}, "annotations": {}},
+        "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    change(&mut pod);
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn a_ready_pod_is_an_endpoint_per_port() {
+    let found = endpoints(&pod(|_| ()), &[8000, 8001]);
+    let names: Vec<_> = found.iter().map(|endpoint| endpoint.name.as_str()).collect();
+    assert_eq!(names, ["p-rank-0", "p-rank-1"]);
+    assert_eq!(found[1].address.to_string(), "10.0.0.1:8001");
+    assert_eq!((found[0].namespace.as_str(), found[0].labels["x"].as_str()), ("ns", "y"));
+}
+
+#[test]
+fn an_annotation_restricts_the_ports_and_ranks_stay() {
+    let annotated = pod(|pod| pod["metadata"]["annotations"]["llm-d.ai/active-ports"] = json!("8001, 9"));
+    let found = endpoints(&annotated, &[8000, 8001]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].name, "p-rank-1");
+}
+
+#[test]
+fn pods_that_are_not_ready_or_on_their_way_out_are_no_endpoints() {
+    let unready = pod(|pod| pod["status"]["conditions"][0]["status"] = json!("False"));
+    let leaving = pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let nowhere = pod(|pod| pod["status"]["podIP"] = json!(null));
+    for pod in [unready, leaving, nowhere] {
+        assert!(endpoints(&pod, &[8000]).is_empty());
+    }
+}

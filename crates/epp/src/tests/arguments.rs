@@ -1,0 +1,88 @@
+//! The command line as KServe and others write it.
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::Parser;
+
+use crate::{Args, ArgsError, normalized};
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    args: Args,
+}
+
+pub(crate) fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
+    let arguments = normalized(arguments.iter().map(OsString::from));
+    Program::try_parse_from(std::iter::once(OsString::from("epp")).chain(arguments))
+        .map(|program| program.args)
+}
+
+#[test]
+fn what_kserve_passes_without_tls_is_understood() {
+    let args = parse(&[
+        "--pool-name",
+        "llm-inference-pool",
+        "--pool-namespace",
+        "ns",
+        "--zap-encoder",
+        "json",
+        "--grpc-port",
+        "9002",
+        "--grpc-health-port",
+        "9003",
+        "",
+        "",
+        "",
+        "",
+        "--ha-enable-leader-election",
+        "--config-text",
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n",
+    ])
+    .unwrap();
+    args.check(false).unwrap();
+    assert!(args.secure_serving, "TLS is the default whatever KServe's setting");
+    assert!(args.ha_enable_leader_election);
+    assert_eq!(args.namespace(), "ns");
+}
+
+#[test]
+fn what_kserve_passes_with_tls_is_understood() {
+    let args = parse(&[
+        "--pool-name=p",
+        "--enable-cert-reload=true",
+        "--secure-serving=true",
+        "--model-server-metrics-scheme=https",
+        "--cert-path=/var/run/kserve/tls",
+    ])
+    .unwrap();
+    args.check(false).unwrap();
+    assert_eq!(args.cert_path, "/var/run/kserve/tls");
+    assert_eq!(args.model_server_metrics_scheme.as_deref(), Some("https"));
+}
+
+#[test]
+fn spellings_of_gos_flag_package_are_understood() {
+    for spelling in ["-config-text", "--configText", "-configText", "--config-text"] {
+        let args = parse(&["--pool-name", "p", spelling, "x: y"]).unwrap();
+        assert_eq!(args.config_text, "x: y", "{spelling}");
+    }
+    assert_eq!(parse(&["-v", "4", "-secure-serving=false"]).unwrap().verbosity, 4);
+    assert_eq!(parse(&["-v=5"]).unwrap().verbosity, 5);
+    let args = parse(&["--drain-timeout=1m30s", "--refresh-metrics-interval", "100ms"]).unwrap();
+    assert_eq!(args.drain_timeout, Duration::from_secs(90));
+    assert_eq!(args.refresh_metrics_interval, Duration::from_millis(100));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let check = |arguments: &[&str]| parse(arguments).unwrap().check(false).unwrap_err();
+    assert_eq!(check(&[]), ArgsError::Source);
+    assert_eq!(check(&["--pool-name", "p", "--endpoint-selector", "a=b"]), ArgsError::Source);
+    assert_eq!(check(&["--endpoint-selector", "a=b"]), ArgsError::TargetPorts);
+    assert_eq!(check(&["--pool-name", "p", "stray"]), ArgsError::Positional("stray".to_owned()));
+    assert_eq!(check(&["--pool-name", "p", "--config-text", "a", "--config-file", "b"]), ArgsError::Config);
+    for flag in ["--total-queued-requests-metric=x", "--no-such-flag"] {
+        assert!(parse(&[flag]).is_err(), "{flag}");
+    }
+}

@@ -1,0 +1,389 @@
+//! The picker as a whole over real sockets, with file discovery and with a Kubernetes API that is played here.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use longboat_extproc::{Action, Client, Event, Exchange, Reply, names};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpListener,
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use super::{arguments, support};
+use crate::{Error, Server};
+
+const SOON: Duration = Duration::from_secs(10);
+const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+
+struct Running {
+    client: Client,
+    health: SocketAddr,
+    metrics: SocketAddr,
+    stop: DropGuard,
+    serving: JoinHandle<Result<(), Error>>,
+}
+
+async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> Running {
+    longboat_tls::install_default_provider();
+    let mut all = vec!["--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
+    all.extend_from_slice(arguments);
+    let mut args = arguments::parse(&all).unwrap();
+    args.bind_address = Some("127.0.0.1".parse().unwrap());
+    let secure = args.secure_serving;
+    let server = Server::bind(args).await.unwrap();
+    let (grpc, health, metrics) = (server.grpc_address, server.health_address, server.metrics_address);
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone().drop_guard();
+    let serving = tokio::spawn(server.run(kubernetes, shutdown));
+    let tls = secure.then(|| longboat_tls::insecure_client_config(&[b"h2"]));
+    Running { client: Client::new(grpc, tls), health, metrics, stop, serving }
+}
+
+impl Running {
+    /// Whether a health check says that it serves.
+    async fn serves(&self, service: &str) -> bool {
+        let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", self.health))
+            .unwrap()
+            .connect()
+            .await;
+        let Ok(channel) = channel else { return false };
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let answer = HealthClient::new(channel).check(request).await.unwrap();
+        answer.into_inner().status == 1
+    }
+
+    async fn ready(&self) {
+        let all = async {
+            while !self.serves("readiness").await {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(SOON, all).await.unwrap();
+    }
+
+    /// Sends a request and returns where it should go.
+    async fn pick(&self) -> String {
+        let mut exchange = self.client.open().await.unwrap();
+        self.request(&mut exchange).await
+    }
+
+    async fn request(&self, exchange: &mut Exchange) -> String {
+        exchange
+            .send(Event::RequestHeaders {
+                headers: support::request_headers("POST", "/v1/chat/completions", &[]),
+                end_of_stream: false,
+            })
+            .await
+            .unwrap();
+        exchange
+            .send(Event::RequestBody { body: Bytes::from_static(BODY), end_of_stream: true })
+            .await
+            .unwrap();
+        let reply = next(exchange).await;
+        let destination = match &reply.action {
+            Action::RequestHeaders(changes) => changes.get(names::DESTINATION).unwrap().to_owned(),
+            Action::Immediate(answer) => return answer.status.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reply.metadata.destination(), Some(destination.as_str()));
+        let reply = next(exchange).await;
+        assert_eq!(reply.action, Action::RequestBody { body: Bytes::from_static(BODY), end_of_stream: true });
+        destination
+    }
+}
+
+async fn next(exchange: &mut Exchange) -> Reply {
+    timeout(SOON, exchange.receive()).await.unwrap().unwrap().unwrap()
+}
+
+/// A model server of which only the metrics page matters.
+struct ModelServer {
+    address: SocketAddr,
+    page: Arc<Mutex<String>>,
+    connections: Arc<AtomicUsize>,
+    scrapes: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn model_server(waiting: u32) -> ModelServer {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let page = Arc::new(Mutex::new(metrics_page(waiting)));
+    let (connections, scrapes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (shown, opened, scraped) = (Arc::clone(&page), Arc::clone(&connections), Arc::clone(&scrapes));
+    let task = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            opened.fetch_add(1, Ordering::SeqCst);
+            let (shown, scraped) = (Arc::clone(&shown), Arc::clone(&scraped));
+            tokio::spawn(async move {
+                let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+                    assert_eq!(request.uri().path(), "/metrics");
+                    scraped.fetch_add(1, Ordering::SeqCst);
+                    let page = shown.lock().clone();
+                    async move { Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(page)))) }
+                });
+                let connection = hyper::server::conn::http1::Builder::new();
+                let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    ModelServer { address, page, connections, scrapes, task }
+}
+
+fn metrics_page(waiting: u32) -> String {
+    format!("vllm:num_requests_waiting{{model_name=\"m\"}} {waiting}\nvllm:kv_cache_usage_perc 0.1\n")
+}
+
+const QUEUE_ONLY: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+";
+
+fn with_file(path: &std::path::Path) -> String {
+    format!(
+        "{QUEUE_ONLY}- type: file-discovery\n  parameters: {{path: '{}'}}\ndataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n",
+        path.display()
+    )
+}
+
+fn endpoints_file(servers: &[(&str, SocketAddr)]) -> String {
+    use std::fmt::Write as _;
+    servers.iter().fold("endpoints:\n".to_owned(), |mut text, (name, address)| {
+        writeln!(text, "- {{name: {name}, address: {}, port: {}}}", address.ip(), address.port()).unwrap();
+        text
+    })
+}
+
+#[tokio::test]
+async fn requests_follow_scraped_load_over_tls() {
+    let (first, second) = (model_server(9).await, model_server(1).await);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("endpoints.yaml");
+    std::fs::write(&file, endpoints_file(&[("one", first.address), ("two", second.address)])).unwrap();
+    let picker = start(&["--config-text", &with_file(&file)], None).await;
+    picker.ready().await;
+    wait_until(|| first.scrapes.load(Ordering::SeqCst) > 1 && second.scrapes.load(Ordering::SeqCst) > 1)
+        .await;
+    assert_eq!(picker.pick().await, second.address.to_string());
+    // The load moves, and so do the requests.
+    *first.page.lock() = metrics_page(0);
+    let seen = first.scrapes.load(Ordering::SeqCst);
+    wait_until(|| first.scrapes.load(Ordering::SeqCst) > seen + 1).await;
+    assert_eq!(picker.pick().await, first.address.to_string());
+    assert_eq!(
+        (first.connections.load(Ordering::SeqCst), second.connections.load(Ordering::SeqCst)),
+        (1, 1),
+        "connections are kept"
+    );
+}
+
+async fn wait_until(condition: impl Fn() -> bool) {
+    timeout(SOON, async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn it_is_not_ready_before_the_pool_is_known_and_not_while_it_drains() {
+    let (kubernetes, mut api) = Api::start();
+    let picker = start(&["--pool-name=pool", "--pool-namespace=ns"], Some(kubernetes)).await;
+    assert!(!picker.serves("readiness").await && !picker.serves("liveness").await);
+    api.answer_pool(Some(&pool())).await;
+    assert!(!picker.serves("").await, "pods are not listed yet");
+    api.answer_pods(&[]).await;
+    picker.ready().await;
+    assert!(picker.serves("any name at all").await);
+    // A stream in flight ends in its own time; new ones are not for us any more.
+    let mut exchange = picker.client.open().await.unwrap();
+    assert_eq!(picker.request(&mut exchange).await, "503");
+    let Running { stop, serving, .. } = picker;
+    drop(stop);
+    timeout(SOON, serving).await.unwrap().unwrap().unwrap();
+}
+
+fn pool() -> Value {
+    json!({
+        "apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool",
+        "metadata": {"name": "pool", "namespace": "ns", "uid": "1", "resourceVersion": "5"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": 8000}]},
+    })
+}
+
+fn pod(name: &str, ip: &str, ready: bool) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "6", "labels": {"app": "x"}},
+        "status": {"podIP": ip, "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]},
+    })
+}
+
+#[tokio::test]
+async fn pods_of_the_pool_become_endpoints_as_they_come_and_go() {
+    let (kubernetes, mut api) = Api::start();
+    let started = Instant::now();
+    let picker =
+        start(&["--pool-name=pool", "--pool-namespace=ns", "--secure-serving=false"], Some(kubernetes)).await;
+    api.answer_pool(Some(&pool())).await;
+    api.answer_pods(&[pod("a", "127.0.0.1", true), pod("b", "127.0.0.2", false)]).await;
+    picker.ready().await;
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(2), "ready after {took:?}");
+    assert_eq!(picker.pick().await, "127.0.0.1:8000");
+    api.pod_event("MODIFIED", &pod("b", "127.0.0.2", true)).await;
+    api.pod_event("MODIFIED", &pod("a", "127.0.0.1", false)).await;
+    picker.until("127.0.0.2:8000").await;
+    api.pod_event("DELETED", &pod("b", "127.0.0.2", true)).await;
+    picker.until("503").await;
+    assert!(picker.serves("").await, "an empty pool is known all the same");
+    api.pool_event("DELETED", &pool()).await;
+    timeout(SOON, async { while picker.serves("").await {} }).await.unwrap();
+}
+
+impl Running {
+    async fn until(&self, destination: &str) {
+        timeout(SOON, async {
+            while self.pick().await != destination {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("never {destination}"));
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_served() {
+    let (kubernetes, mut api) = Api::start();
+    let picker = start(&["--pool-name=pool"], Some(kubernetes)).await;
+    api.answer_pool(Some(&pool())).await;
+    api.answer_pods(&[pod("a", "127.0.0.1", true)]).await;
+    picker.ready().await;
+    picker.pick().await;
+    let stream = tokio::net::TcpStream::connect(picker.metrics).await.unwrap();
+    let (mut requests, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(driver);
+    let request = http::Request::get("/metrics").header("host", "x").body(Full::<Bytes>::default()).unwrap();
+    let response = requests.send_request(request).await.unwrap();
+    let page = response.into_body().collect().await.unwrap().to_bytes();
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("inference_objective_request_total{model_name=\"m\""), "{page}");
+    driver.abort();
+}
+
+/// Plays the lists and watches that the picker asks for.
+struct Api {
+    asked: mpsc::Receiver<Asked>,
+    waiting: Vec<Asked>,
+    pool_watch: Option<mpsc::Sender<Bytes>>,
+    pod_watch: Option<mpsc::Sender<Bytes>>,
+}
+
+struct Asked {
+    path: String,
+    watch: bool,
+    answer: tokio::sync::oneshot::Sender<http::Response<UnsyncBoxBody<Bytes, Infallible>>>,
+}
+
+impl Api {
+    fn start() -> (kube::Client, Self) {
+        let (questions, asked) = mpsc::channel::<Asked>(4);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let questions = questions.clone();
+            async move {
+                let (answer, answered) = tokio::sync::oneshot::channel();
+                let question = Asked {
+                    path: request.uri().path().to_owned(),
+                    watch: request.uri().query().is_some_and(|query| query.contains("watch=true")),
+                    answer,
+                };
+                questions.send(question).await.map_err(|_| "the test is over")?;
+                answered.await.map_err(|_| "not answered")
+            }
+        });
+        let api = Self { asked, waiting: Vec::new(), pool_watch: None, pod_watch: None };
+        (kube::Client::new(service, "ns"), api)
+    }
+
+    /// The next question of this sort; others may come first, and wait.
+    async fn question(&mut self, kind: &str, watch: bool) -> Asked {
+        loop {
+            let waiting =
+                self.waiting.iter().position(|asked| asked.path.ends_with(kind) && asked.watch == watch);
+            if let Some(index) = waiting {
+                return self.waiting.remove(index);
+            }
+            let asked = timeout(SOON, self.asked.recv()).await.unwrap().unwrap();
+            self.waiting.push(asked);
+        }
+    }
+
+    async fn answer(&mut self, kind: &str, items: &[Value]) -> mpsc::Sender<Bytes> {
+        let list = json!({
+            "apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "7"}, "items": items,
+        });
+        let listing = self.question(kind, false).await;
+        let body = Full::from(serde_json::to_vec(&list).unwrap()).boxed_unsync();
+        assert!(listing.answer.send(http::Response::new(body)).is_ok());
+        let watching = self.question(kind, true).await;
+        let (events, lines) = mpsc::channel::<Bytes>(4);
+        let frames = futures::stream::unfold(lines, |mut lines| async {
+            let line = lines.recv().await?;
+            Some((Ok::<_, Infallible>(hyper::body::Frame::data(line)), lines))
+        });
+        let body = StreamBody::new(frames).boxed_unsync();
+        assert!(watching.answer.send(http::Response::new(body)).is_ok());
+        events
+    }
+
+    async fn answer_pool(&mut self, pool: Option<&Value>) {
+        let pools: Vec<Value> = pool.cloned().into_iter().collect();
+        self.pool_watch = Some(self.answer("/inferencepools", &pools).await);
+    }
+
+    async fn answer_pods(&mut self, pods: &[Value]) {
+        self.pod_watch = Some(self.answer("/pods", pods).await);
+    }
+
+    async fn pod_event(&self, kind: &str, object: &Value) {
+        send(self.pod_watch.as_ref().unwrap(), kind, object).await;
+    }
+
+    async fn pool_event(&self, kind: &str, object: &Value) {
+        send(self.pool_watch.as_ref().unwrap(), kind, object).await;
+    }
+}
+
+async fn send(events: &mpsc::Sender<Bytes>, kind: &str, object: &Value) {
+    let line = format!("{}\n", json!({"type": kind, "object": object}));
+    events.send(Bytes::from(line)).await.unwrap();
+}

@@ -1,0 +1,166 @@
+//! Picks: what is scored, and what is learned.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use crate::{
+    Decision, Endpoint, Metrics, NoHeaders, Options, Prompt, Request, ScheduleError, Scheduler, Slot, Slots,
+    Snapshot, State, config::EndpointPickerConfig,
+};
+
+fn scheduler(plugins: &str) -> Scheduler {
+    let text = format!("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{plugins}]\n");
+    let options = Options { allow_experimental: true, trace: true };
+    Scheduler::new(&EndpointPickerConfig::parse(&text).unwrap(), options).unwrap()
+}
+
+fn endpoints(metrics: &[Metrics]) -> Vec<Snapshot> {
+    let mut slots = Slots::default();
+    metrics
+        .iter()
+        .map(|metrics| {
+            let slot = slots.take();
+            let address = ([10, 0, 0, 1], u16::try_from(8000 + slot.0).unwrap()).into();
+            Snapshot {
+                endpoint: Arc::new(Endpoint {
+                    slot,
+                    namespace: "ns".to_owned(),
+                    name: format!("pod-{}", slot.0),
+                    address,
+                    host_port: address.to_string(),
+                    labels: BTreeMap::new(),
+                }),
+                metrics: Arc::new(metrics.clone()),
+                fresh: true,
+            }
+        })
+        .collect()
+}
+
+fn pick(
+    scheduler: &Scheduler,
+    state: &State,
+    at: &[Snapshot],
+    prompt: &str,
+) -> Result<Decision, ScheduleError> {
+    let prompts = [Prompt(prompt.as_bytes().to_vec())];
+    let request = Request {
+        id: "r",
+        model: "m",
+        cache_salt: "",
+        prompts: &prompts,
+        multimodal: false,
+        headers: &NoHeaders,
+    };
+    scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))
+}
+
+fn waiting(queue: f64) -> Metrics {
+    Metrics { waiting: queue, ..Metrics::default() }
+}
+
+#[test]
+fn the_same_state_and_randomness_give_the_same_pick() {
+    let scheduler = scheduler("{type: no-hit-lru-scorer}, {type: weighted-random-picker}");
+    let pods = endpoints(&vec![Metrics::default(); 8]);
+    let state = scheduler.state();
+    let first = pick(&scheduler, &state, &pods, "x").unwrap().destination;
+    for _ in 0..10 {
+        assert_eq!(pick(&scheduler, &state, &pods, "x").unwrap().destination, first);
+    }
+}
+
+#[test]
+fn scoring_changes_nothing_and_committing_does() {
+    let scheduler = scheduler("{type: prefix-cache-scorer}");
+    let pods = endpoints(&[Metrics::default(), Metrics::default()]);
+    let mut state = scheduler.state();
+    let decision = pick(&scheduler, &state, &pods, "hello").unwrap();
+    assert_eq!((state.prefix_blocks(), decision.prefix_hit()), (0, Some((0, 1))));
+    let reservation = scheduler.commit(&mut state, &decision);
+    assert_eq!(state.prefix_blocks(), 1);
+    let again = pick(&scheduler, &state, &pods, "hello").unwrap();
+    assert_eq!(again.prefix_hit(), Some((1, 1)));
+    assert_eq!(again.destination, decision.destination);
+    state.release(reservation);
+}
+
+#[test]
+fn load_in_flight_is_given_back_in_two_steps() {
+    let scheduler = scheduler("{type: inflight-load-producer}, {type: token-load-scorer}");
+    let pods = endpoints(&[Metrics::default()]);
+    let mut state = scheduler.state();
+    let decision = pick(&scheduler, &state, &pods, "12345678").unwrap();
+    let mut reservation = scheduler.commit(&mut state, &decision);
+    assert_eq!(state.in_flight(Slot(0)), (1, 2));
+    state.first_chunk(&mut reservation);
+    assert_eq!(state.in_flight(Slot(0)), (1, 0));
+    state.release(reservation);
+    assert_eq!(state.in_flight(Slot(0)), (0, 0));
+}
+
+#[test]
+fn what_an_earlier_owner_of_a_slot_held_is_not_given_back_twice() {
+    let scheduler = scheduler("{type: active-request-scorer}");
+    let pods = endpoints(&[Metrics::default()]);
+    let mut state = scheduler.state();
+    let decision = pick(&scheduler, &state, &pods, "x").unwrap();
+    let old = scheduler.commit(&mut state, &decision);
+    state.forget(Slot(0));
+    let new = scheduler.commit(&mut state, &decision);
+    state.release(old);
+    assert_eq!(state.in_flight(Slot(0)).0, 1);
+    state.release(new);
+}
+
+#[test]
+fn endpoints_without_recent_metrics_rank_last_and_do_not_shift_scores() {
+    let scheduler = scheduler("{type: queue-scorer}");
+    let mut pods = endpoints(&[waiting(5.0), waiting(9.0), waiting(0.0)]);
+    pods[2].fresh = false;
+    let decision = pick(&scheduler, &scheduler.state(), &pods, "x").unwrap();
+    assert_eq!(decision.destination, ["10.0.0.1:8000"]);
+    assert_eq!(decision.primary_run().totals, [(0, 1.0), (1, 0.0)]);
+    for pod in &mut pods {
+        pod.fresh = false;
+    }
+    let decision = pick(&scheduler, &scheduler.state(), &pods, "x").unwrap();
+    assert_eq!(decision.destination, ["10.0.0.1:8002"], "all alike: the scores count");
+}
+
+#[test]
+fn values_that_are_no_numbers_score_nothing() {
+    let scheduler = scheduler("{type: kv-cache-utilization-scorer}");
+    let pods = endpoints(&[
+        Metrics { kv_usage: f64::NAN, ..Metrics::default() },
+        Metrics { kv_usage: 0.5, ..Metrics::default() },
+    ]);
+    let decision = pick(&scheduler, &scheduler.state(), &pods, "x").unwrap();
+    assert_eq!(decision.destination, ["10.0.0.1:8001"]);
+    assert_eq!(decision.primary_run().trace[0].plugin, "kv-cache-utilization-scorer");
+}
+
+#[test]
+fn nothing_to_choose_from_is_an_error() {
+    let scheduler = scheduler("{type: queue-scorer}");
+    let error = pick(&scheduler, &scheduler.state(), &[], "x").unwrap_err();
+    assert_eq!(error, ScheduleError::NoCandidates);
+}
+
+#[test]
+fn cold_requests_go_round_all_endpoints() {
+    let scheduler = scheduler("{type: no-hit-lru-scorer}");
+    let pods = endpoints(&vec![Metrics::default(); 5]);
+    let mut state = scheduler.state();
+    let mut seen = Vec::new();
+    for round in 0..10 {
+        let decision = pick(&scheduler, &state, &pods, &format!("{round}")).unwrap();
+        seen.push(decision.destination[0].clone());
+        let _held = scheduler.commit(&mut state, &decision);
+    }
+    assert_eq!(seen[..5], seen[5..]);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 5);
+}
