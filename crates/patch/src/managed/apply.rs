@@ -1,6 +1,6 @@
 //! Server-side apply.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
@@ -42,10 +42,11 @@ pub fn apply(
         .map_err(|error| ManagedError::Failed(format!("failed to decode managed fields: {error}")))?;
     let live = entries::without_entries(live);
     if owners.is_empty() {
-        let all = Write { subresource: "", ..*write };
-        owners = update::owned_by_update(&all, versions, &empty, &live, owners, BEFORE_FIRST_APPLY).map_err(
-            |error| ManagedError::Failed(format!("failed to create manager for existing fields: {error}")),
-        )?;
+        owners =
+            update::owned_by_update(write, versions, empty.clone(), live.clone(), owners, BEFORE_FIRST_APPLY)
+                .map_err(|error| {
+                    ManagedError::Failed(format!("failed to create manager for existing fields: {error}"))
+                })?;
     }
     let first = merged(write, versions, &live, config, owners.clone());
     let result = match first {
@@ -105,7 +106,7 @@ fn merged(
     typed::validate(config, node, false).map_err(|error| {
         ManagedError::Failed(format!("failed to create typed patch object ({}): {error}", named(config)))
     })?;
-    let live_seen = Seen::new(live, write.api_version, node).map_err(|error| {
+    let live_seen = Seen::new(live.clone(), write.api_version, node).map_err(|error| {
         ManagedError::Failed(format!("failed to create typed live object ({}): {error}", named(live)))
     })?;
     let mut owners = reconcile(&live_seen, owners, versions)?;
@@ -128,7 +129,7 @@ fn merged(
     let owned = Owned { set, api_version: write.api_version.to_owned(), applied: true, time };
     owners.insert(me.clone(), owned);
 
-    let merged = Seen { value: merged, api_version: write.api_version.to_owned(), node };
+    let merged = Seen { value: Arc::new(merged), api_version: write.api_version.to_owned(), node };
     let new = match last.filter(|last| !last.set.is_empty()) {
         Some(last) => prune(&merged, &owners, &me, &last, versions)?,
         None => merged,
@@ -148,7 +149,7 @@ fn merged(
     if let Some(owned) = owners.get_mut(&me) {
         owned.time = Some(write.now.to_owned());
     }
-    let mut value = new.value;
+    let mut value = Arc::unwrap_or_clone(new.value);
     if matches!(node, crate::schema::Node::Type(_)) {
         drop_nulls(&mut value);
     }
@@ -180,7 +181,7 @@ fn prune<'a>(
     };
     let last_set = with_named_members(&last.set, Some(merged_then.node));
     let mut pruned = merged_then.clone();
-    pruned.value = typed::remove(&merged_then.value, &last_set, merged_then.node);
+    pruned.value = Arc::new(typed::remove(&merged_then.value, &last_set, merged_then.node));
 
     let pruned = add_back_owned(&merged_then, pruned, &last.api_version, owners, versions)?;
 
@@ -192,7 +193,7 @@ fn prune<'a>(
     let of_merged = named_set(&merged_then);
     let gone = of_merged.difference(&of_pruned).intersection(&last_set);
     let mut result = merged_then.clone();
-    result.value = typed::remove(&merged_then.value, &gone, merged_then.node);
+    result.value = Arc::new(typed::remove(&merged_then.value, &gone, merged_then.node));
     let to = owners.get(me).map_or(merged.api_version.as_str(), |owned| owned.api_version.as_str());
     match result.convert(versions, to)? {
         Converted::Yes(result) => Ok(result),
@@ -228,7 +229,7 @@ fn add_back_owned<'a>(
         let keep = named_set(&pruned_now).union(&with_named_members(&owned, Some(merged_now.node)));
         let gone = named_set(&merged_now).difference(&keep);
         pruned = merged_now.clone();
-        pruned.value = typed::remove(&merged_now.value, &gone, merged_now.node);
+        pruned.value = Arc::new(typed::remove(&merged_now.value, &gone, merged_now.node));
         merged = merged_now;
     }
     Ok(pruned)

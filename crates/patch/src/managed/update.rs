@@ -26,8 +26,9 @@ pub fn update(write: &Write<'_>, versions: &dyn Versions, live: Option<&Value>, 
     let empty = empty_object(write);
     let live = live.unwrap_or(&empty);
     let owners = entries_to_start_from(live, new, !write.subresource.is_empty());
-    let bare = entries::without_entries(new);
-    let owners = tracked(write, versions, &entries::without_entries(live), &bare, owners).unwrap_or_default();
+    let owners =
+        tracked(write, versions, entries::without_entries(live), entries::without_entries(new), owners)
+            .unwrap_or_default();
     entries::encode(new, &owners);
 }
 
@@ -54,8 +55,8 @@ fn entries_to_start_from(live: &Value, new: &Value, of_subresource: bool) -> Own
 fn tracked(
     write: &Write<'_>,
     versions: &dyn Versions,
-    live: &Value,
-    new: &Value,
+    live: Value,
+    new: Value,
     owners: Ownership,
 ) -> Result<Ownership, ManagedError> {
     // An object that is not tracked, because it was reset, stays so until somebody applies to it.
@@ -72,8 +73,8 @@ fn tracked(
 pub(super) fn owned_by_update(
     write: &Write<'_>,
     versions: &dyn Versions,
-    live: &Value,
-    new: &Value,
+    live: Value,
+    new: Value,
     owners: Ownership,
     manager: &str,
 ) -> Result<Ownership, ManagedError> {

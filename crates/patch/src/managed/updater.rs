@@ -1,6 +1,6 @@
 //! Taking fields from those whose values were changed, and giving them to who changed them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
@@ -15,10 +15,10 @@ use super::{
     entries::{Manager, Owned, Ownership},
 };
 
-/// An object in a version, seen by its schema.
+/// An object in a version, seen by its schema. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Seen<'a> {
-    pub(super) value: Value,
+    pub(super) value: Arc<Value>,
     pub(super) api_version: String,
     pub(super) node: Node<'a>,
 }
@@ -31,13 +31,16 @@ pub(super) enum Converted<'a> {
 
 impl<'a> Seen<'a> {
     /// Sees an object of a version; built-in kinds get the zero values that they always have.
-    pub(super) fn new(value: &Value, api_version: &str, node: Node<'a>) -> Result<Self, typed::SchemaError> {
-        let value = match node {
-            Node::Type(def) => typed::inflate(value, def),
-            _ => value.clone(),
-        };
+    pub(super) fn new(
+        mut value: Value,
+        api_version: &str,
+        node: Node<'a>,
+    ) -> Result<Self, typed::SchemaError> {
+        if let Node::Type(def) = node {
+            typed::inflate(&mut value, def);
+        }
         typed::validate(&value, node, true)?;
-        Ok(Self { value, api_version: api_version.to_owned(), node })
+        Ok(Self { value: Arc::new(value), api_version: api_version.to_owned(), node })
     }
 
     pub(super) fn convert(
@@ -50,7 +53,7 @@ impl<'a> Seen<'a> {
         }
         let Some(node) = versions.schema(to) else { return Ok(Converted::Gone) };
         let value = versions.convert(&self.value, to).map_err(ManagedError::Failed)?;
-        Self::new(&value, to, node)
+        Self::new(value, to, node)
             .map(Converted::Yes)
             .map_err(|error| ManagedError::Failed(error.to_string()))
     }
@@ -84,8 +87,10 @@ pub(super) fn take_over(
     force: bool,
     ignored: Option<&Set>,
 ) -> Result<Comparison, ManagedError> {
-    let plain = typed::compare(&old.value, &new.value, old.node);
-    let changed = ignored.map_or_else(|| plain.clone(), |ignored| plain.clone().without(ignored));
+    let mut changed = typed::compare(&old.value, &new.value, old.node);
+    if let Some(ignored) = ignored {
+        changed = changed.without(ignored);
+    }
     let mut by_version: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
     by_version.insert(old.api_version.clone(), Some(changed.clone()));
 

@@ -4,15 +4,13 @@ use serde_json::{Map, Value, json};
 
 use crate::table::{Presence, Shape, TypeDef, type_def};
 
-/// The object as kube-apiserver sees it: with the fields that a Go struct cannot be without, as zero values.
+/// Makes an object as kube-apiserver sees it: with the fields that a Go struct cannot be without, as zero values.
 ///
 /// Ownership depends on it: `spec` or `status` of a Deployment is nobody's addition, since every Deployment has them.
-pub fn inflate(value: &Value, def: &'static TypeDef) -> Value {
-    let mut value = value.clone();
-    if let Value::Object(map) = &mut value {
+pub fn inflate(value: &mut Value, def: &'static TypeDef) {
+    if let Value::Object(map) = value {
         fill(map, def);
     }
-    value
 }
 
 fn fill(map: &mut Map<String, Value>, def: &'static TypeDef) {

@@ -152,7 +152,8 @@ fn zero_values_end() {
     for name in crate::table::type_names() {
         depth(type_def(name).unwrap(), &mut Vec::new());
     }
-    let inflated = inflate(&json!({}), type_def("apps.v1.Deployment").unwrap());
+    let mut inflated = json!({});
+    inflate(&mut inflated, type_def("apps.v1.Deployment").unwrap());
     assert_eq!(inflated["spec"]["template"]["spec"]["containers"], Value::Null);
     assert_eq!(inflated["status"], json!({}));
 }
