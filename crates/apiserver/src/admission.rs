@@ -3,6 +3,8 @@
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::status::ApiError;
+
 /// What an admission hook is asked about; the shape of an `AdmissionReview` request.
 #[derive(Debug, Clone)]
 pub struct AdmissionRequest {
@@ -33,8 +35,8 @@ pub struct AdmissionRequest {
 /// What a hook decides.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionAnswer {
-    /// Why the request is refused: HTTP code and text; none lets it pass.
-    pub refused: Option<(u16, String)>,
+    /// Why the request is refused; none lets it pass.
+    pub refused: Option<ApiError>,
     /// The object instead of the one asked about (mutation only).
     pub object: Option<Value>,
     /// Texts for `Warning` headers.

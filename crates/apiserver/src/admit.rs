@@ -144,16 +144,6 @@ fn take(answer: AdmissionAnswer, warnings: &mut Vec<String>) -> Result<Option<Va
     warnings.extend(answer.warnings);
     match answer.refused {
         None => Ok(answer.object),
-        Some((code, message)) => Err(ApiError::new(
-            code,
-            match code {
-                400 => "BadRequest",
-                403 => "Forbidden",
-                409 => "Conflict",
-                422 => "Invalid",
-                _ => "",
-            },
-            message,
-        )),
+        Some(refusal) => Err(refusal),
     }
 }

@@ -13,6 +13,10 @@ pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public
 
 /// Creates what is missing.
 pub(crate) fn fill(state: &State) {
+    // before the first write, so that watches may start from any revision
+    for resource in state.registry.tables() {
+        state.store.create_table(&resource.table);
+    }
     let Some(namespaces) = state.registry.find("", "v1", "namespaces") else {
         return;
     };
@@ -31,8 +35,5 @@ pub(crate) fn fill(state: &State) {
         });
         // an error means that it exists
         let _ = state.store.create(&namespaces.table, Key::new("", name), namespace);
-    }
-    for resource in state.registry.tables() {
-        state.store.create_table(&resource.table);
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    kinds::{Conversion, Origin, Resource, views},
+    kinds::{Conversion, Custom, Origin, Resource, views},
     server::State,
     status::ApiError,
     store::{Stored, fragment},
@@ -86,7 +86,7 @@ pub(crate) async fn show_all(
         return Ok(stored.into_iter().map(|s| show_built_in(resource, s)).collect());
     };
     let api_version = resource.api_version();
-    let mut shown: Vec<Shown> = stored.into_iter().map(Shown::Stored).collect();
+    let mut shown: Vec<Shown> = stored.into_iter().map(|stored| with_defaults(custom, stored)).collect();
     let other: Vec<usize> = shown
         .iter()
         .enumerate()
@@ -100,20 +100,23 @@ pub(crate) async fn show_all(
             shown[index] = Shown::new(value);
         }
     }
-    for entry in &mut shown {
-        let Shown::Stored(stored) = entry else { continue };
-        // defaults added to the schema since the object was written appear on reading
-        if !stored.has_defaults_of(custom.stamp) {
-            let mut value = stored.value.clone();
-            custom.schema.prune_and_default(&mut value);
-            if value == stored.value {
-                stored.mark_defaults_of(custom.stamp);
-            } else {
-                *entry = Shown::new(value);
-            }
-        }
-    }
     Ok(shown)
+}
+
+/// Defaults that were added to the schema since the object was written appear on reading.
+fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
+    if stored.has_defaults_of(custom.stamp) {
+        return Shown::Stored(stored);
+    }
+    let mut value = stored.value.clone();
+    if let Some(schema) = custom.schema_of(value["apiVersion"].as_str().unwrap_or_default()) {
+        schema.prune_and_default(&mut value);
+    }
+    if value == stored.value {
+        stored.mark_defaults_of(custom.stamp);
+        return Shown::Stored(stored);
+    }
+    Shown::new(value)
 }
 
 /// One stored object in the version of `resource`.
@@ -134,18 +137,9 @@ pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value)
             }
             let target = custom.stored.api_version.clone();
             let mut converted = convert_custom(state, resource, vec![value], &target).await?;
-            let mut value = converted
+            converted
                 .pop()
-                .ok_or_else(|| ApiError::internal("a conversion lost its object"))?;
-            if let Some(stored) = state
-                .registry
-                .find_kind(&target, &resource.kind)
-                .as_ref()
-                .and_then(|r| r.custom())
-            {
-                stored.schema.prune_and_default(&mut value);
-            }
-            Ok(value)
+                .ok_or_else(|| ApiError::internal("a conversion lost its object"))
         }
     }
 }
@@ -178,11 +172,10 @@ pub(crate) async fn convert_custom(
             values = webhook::convert(state, custom, config, values, target).await?;
         }
     }
-    if let Some(to) = state.registry.find_kind(target, &resource.kind)
-        && let Some(custom) = to.custom()
-    {
+    // what a converter adds beyond the schema is dropped; nothing is defaulted
+    if let Some(schema) = custom.schema_of(target) {
         for value in &mut values {
-            custom.schema.prune_and_default(value);
+            schema.prune(value);
         }
     }
     Ok(values)

@@ -221,8 +221,7 @@ async fn resource(
             .registry
             .groups()
             .get(group)
-            .and_then(|versions| versions.get(&path.version))
-            .is_some_and(|resources| resources.iter().all(|r| r.custom().is_some()));
+            .is_some_and(|versions| versions.values().flatten().all(|r| r.custom().is_some()));
         return if custom_only {
             Ok(answer::no_such_page())
         } else {

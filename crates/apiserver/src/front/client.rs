@@ -76,12 +76,10 @@ fn header(headers: &HeaderMap, name: &str) -> String {
 
 /// The refusal of a body that is too large.
 pub(crate) fn too_large() -> ApiError {
-    let mut error = ApiError::new(
+    ApiError::new(
         413,
         "RequestEntityTooLarge",
         format!("Request entity too large: limit is {BODY_LIMIT}"),
-    );
-    error.details = Some(serde_json::Map::new());
-    error
+    )
 }
 

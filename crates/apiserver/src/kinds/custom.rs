@@ -29,7 +29,9 @@ pub struct Custom {
     pub conversion: Conversion,
     /// Version that objects are stored in.
     pub stored: StoredForm,
-    /// Differs when the schema differs.
+    /// Schemas of all versions by `group/version`, served or not: objects may be stored in any.
+    pub schemas: Arc<[(String, Arc<StructuralSchema>)]>,
+    /// Differs when a schema differs.
     pub stamp: u64,
     /// Warning sent with each answer of a deprecated version.
     pub deprecation: Option<String>,
@@ -81,6 +83,16 @@ pub enum Conversion {
 
 // === impl Custom ===
 
+impl Custom {
+    /// The schema of a version, `group/version`.
+    pub fn schema_of(&self, api_version: &str) -> Option<&Arc<StructuralSchema>> {
+        self.schemas
+            .iter()
+            .find(|(version, _)| version == api_version)
+            .map(|(_, schema)| schema)
+    }
+}
+
 /// The resources that a definition serves, one per served version, newest first.
 pub fn resources(crd: &Value) -> Vec<Resource> {
     let spec = &crd["spec"];
@@ -98,6 +110,16 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
         .map(|v| format!("{group}/{}", text(&v["name"])))
         .unwrap_or_default();
     let table: Arc<str> = Arc::from(format!("{group}/{plural}"));
+    let schemas: Arc<[(String, Arc<StructuralSchema>)]> = versions
+        .iter()
+        .map(|version| {
+            (
+                format!("{group}/{}", text(&version["name"])),
+                Arc::new(StructuralSchema::compile(crd, version)),
+            )
+        })
+        .collect();
+    let stamp = stamp(&spec["versions"]);
     let mut resources: Vec<Resource> = versions
         .iter()
         .filter(|v| v["served"] == true)
@@ -106,7 +128,11 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
             let kind = text(&names["kind"]);
             let custom = Custom {
                 crd_name: format!("{plural}.{group}"),
-                schema: Arc::new(StructuralSchema::compile(crd, version)),
+                schema: schemas
+                    .iter()
+                    .find(|(version, _)| *version == format!("{group}/{name}"))
+                    .map(|(_, schema)| Arc::clone(schema))
+                    .unwrap_or_default(),
                 status: version["subresources"]["status"].is_object(),
                 scale: scale(&version["subresources"]["scale"]),
                 columns: columns(&version["additionalPrinterColumns"]),
@@ -124,7 +150,8 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                 stored: StoredForm {
                     api_version: stored.clone(),
                 },
-                stamp: stamp(&version["schema"]),
+                schemas: Arc::clone(&schemas),
+                stamp,
                 deprecation: (version["deprecated"] == true).then(|| {
                     version["deprecationWarning"].as_str().map_or_else(
                         || format!("{group}/{name} {kind} is deprecated"),

@@ -116,11 +116,11 @@ async fn judge(
         .collect();
     if owners.iter().any(|(owner, _)| orphaning.contains(owner)) {
         let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
-            if let Some(list) = value["metadata"]["ownerReferences"].as_array_mut() {
+            if let Some(list) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
                 list.retain(|o| !o["uid"].as_str().is_some_and(|u| orphaning.contains(u)));
             }
             if value["metadata"]["ownerReferences"].as_array().is_some_and(Vec::is_empty)
-                && let Some(metadata) = value["metadata"].as_object_mut()
+                && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
             {
                 metadata.remove("ownerReferences");
             }
@@ -170,7 +170,7 @@ fn drop_finalizer(state: &Arc<State>, seen: &Seen, finalizer: &str) {
         let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.retain(|f| f != finalizer);
         if finalizers.is_empty() {
-            if let Some(metadata) = value["metadata"].as_object_mut() {
+            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.remove("finalizers");
             }
         } else {

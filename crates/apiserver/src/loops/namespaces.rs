@@ -70,7 +70,7 @@ async fn empty(state: &Arc<State>, namespace: &Arc<Stored>) -> bool {
         let mut finalizers = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.retain(|f| f != "kubernetes");
         if finalizers.is_empty() {
-            if let Some(spec) = value["spec"].as_object_mut() {
+            if let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut) {
                 spec.remove("finalizers");
             }
         } else {

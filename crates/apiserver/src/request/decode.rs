@@ -42,10 +42,23 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
         Ok(value) => Ok(Document {
             value,
-            duplicates: strict.err().map(|e| e.to_string()).into_iter().collect(),
+            duplicates: strict.err().map(|error| duplicate_key(&error.to_string())).into_iter().collect(),
         }),
         Err(error) => Err(format!("yaml: {error}")),
     }
+}
+
+/// A duplicate key in the words of Go's YAML decoder.
+fn duplicate_key(error: &str) -> String {
+    let after = |mark: &str| {
+        let rest = error.split_once(mark).map_or("", |(_, rest)| rest);
+        rest.split([' ', ',', '\n']).next().unwrap_or_default()
+    };
+    format!(
+        "yaml: unmarshal errors:\n  line {}: key {:?} already set in map",
+        after("line "),
+        after("duplicate mapping key: ")
+    )
 }
 
 /// serde_json's complaint in the words of Go's encoding/json, as far as they correspond.
@@ -65,6 +78,14 @@ fn go_text(bytes: &[u8], error: &serde_json::Error) -> String {
     let Some(found) = bytes.get(offset).copied() else {
         return text;
     };
+    let before = bytes[..offset].iter().rev().take_while(|b| b.is_ascii_lowercase()).count();
+    if text.starts_with("expected ident")
+        && let Some(literal) = ["null", "true", "false"].iter().find(|l| l.as_bytes().first() == bytes.get(offset - before))
+        && let Some(wanted) = literal.chars().nth(before)
+    {
+        let found = char::from(found);
+        return format!("invalid character {found:?} in literal {literal} (expecting {wanted:?})");
+    }
     let place = if text.starts_with("trailing characters") {
         "after top-level value"
     } else if text.starts_with("key must be a string") {
@@ -97,5 +118,6 @@ mod tests {
         assert_eq!(json(b"{bad").unwrap_err(), "invalid character 'b' looking for beginning of object key string");
         assert_eq!(json(b"{\"a\":").unwrap_err(), "unexpected end of JSON input");
         assert_eq!(json(b"{} t").unwrap_err(), "invalid character 't' after top-level value");
+        assert_eq!(json(b"not json").unwrap_err(), "invalid character 'o' in literal null (expecting 'u')");
     }
 }

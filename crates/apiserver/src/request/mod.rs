@@ -25,7 +25,7 @@ impl User {
     /// The one who holds the token, or who is in this process.
     pub(crate) fn administrator() -> Self {
         Self {
-            name: "longboat:admin".to_owned(),
+            name: "admin".to_owned(),
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
         }
     }

@@ -113,8 +113,7 @@ struct Inner {
 
 enum Write {
     Put(Value),
-    /// With the last state that watches see, if it is not the stored one.
-    Remove(Option<Value>),
+    Remove,
 }
 
 // === impl Key ===
@@ -296,20 +295,7 @@ impl Store {
     pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<Stored>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
-        self.write(&mut inner, table, key, Write::Remove(None))
-    }
-
-    /// Removes the object that is at revision `expected`; watches see `last` as its last state.
-    pub fn delete_as(
-        &self,
-        table: &Arc<str>,
-        key: Key,
-        expected: u64,
-        last: Value,
-    ) -> Result<Arc<Stored>, WriteError> {
-        let mut inner = self.inner.lock();
-        inner.check(table, &key, expected)?;
-        self.write(&mut inner, table, key, Write::Remove(Some(last)))
+        self.write(&mut inner, table, key, Write::Remove)
     }
 
     /// Signals of a table's changes: the value is the table's last revision. Ends when the table is dropped.
@@ -353,11 +339,11 @@ impl Store {
     ) -> Result<Arc<Stored>, WriteError> {
         let revision = inner.revision + 1;
         let before = inner.tables.get(table).and_then(|t| t.objects.get(&key)).cloned();
-        let deleted = matches!(write, Write::Remove(_));
+        let deleted = matches!(write, Write::Remove);
         let after = match (write, &before) {
-            (Write::Put(value) | Write::Remove(Some(value)), _) => Arc::new(Stored::new(value, revision)),
-            (Write::Remove(None), Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
-            (Write::Remove(None), None) => return Err(WriteError::Missing),
+            (Write::Put(value), _) => Arc::new(Stored::new(value, revision)),
+            (Write::Remove, Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
+            (Write::Remove, None) => return Err(WriteError::Missing),
         };
         if let Some(journal) = &inner.journal {
             let stored = (!deleted).then_some(&*after);

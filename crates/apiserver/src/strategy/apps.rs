@@ -50,7 +50,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             fill(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
             fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenDeleted", "Retain");
             fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenScaled", "Retain");
-            for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+            for claim in spec.pointer_mut("/volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
                 fill(claim, "kind", "PersistentVolumeClaim");
                 fill(claim, "apiVersion", "v1");
                 fill(&mut claim["spec"], "volumeMode", "Filesystem");
@@ -80,7 +80,7 @@ pub(super) fn default_template(template: &mut Value) {
         template["metadata"] = json!({});
     }
     metadata::tidy(&mut template["metadata"]);
-    if let Some(fields) = template["metadata"].as_object_mut() {
+    if let Some(fields) = template.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         fields.retain(|key, value| !(key == "creationTimestamp" && value.is_null()));
     }
     pod::default_spec(&mut template["spec"], false);

@@ -56,7 +56,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         }
     }
     if size > MOST {
-        let field = if resource.plural == "secrets" { "data" } else { "" };
+        let field = if resource.plural == "secrets" { "data" } else { "[]" };
         causes.push(Cause::too_long(field, MOST));
     }
     if resource.plural == "secrets" {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{drop_empty, fill};
-use crate::{clock, kinds::Resource, schema, status::Cause};
+use crate::{clock, kinds::Resource, schema, status::Cause, webhook};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -51,8 +51,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         }
         ("", "serviceaccounts") => drop_empty(value, &["secrets", "imagePullSecrets"]),
         ("", "endpoints") => {
-            for subset in value["subsets"].as_array_mut().into_iter().flatten() {
-                for port in subset["ports"].as_array_mut().into_iter().flatten() {
+            for subset in value.pointer_mut("/subsets").and_then(Value::as_array_mut).into_iter().flatten() {
+                for port in subset.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
                     fill(port, "protocol", "TCP");
                 }
             }
@@ -64,10 +64,10 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
                     value[list] = if list == "endpoints" { json!([]) } else { Value::Null };
                 }
             }
-            for endpoint in value["endpoints"].as_array_mut().into_iter().flatten() {
+            for endpoint in value.pointer_mut("/endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
                 fill(endpoint, "conditions", json!({}));
             }
-            for port in value["ports"].as_array_mut().into_iter().flatten() {
+            for port in value.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
                 fill(port, "name", "");
                 fill(port, "protocol", "TCP");
             }
@@ -94,7 +94,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         (RBAC, _) => {
             drop_empty(&mut value["roleRef"], &["apiGroup"]);
             fill(&mut value["roleRef"], "apiGroup", RBAC);
-            for subject in value["subjects"].as_array_mut().into_iter().flatten() {
+            for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten() {
                 if subject["kind"] != "ServiceAccount" {
                     fill(subject, "apiGroup", RBAC);
                 }
@@ -117,8 +117,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
                 spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             }
             for direction in ["ingress", "egress"] {
-                for rule in spec[direction].as_array_mut().into_iter().flatten() {
-                    for port in rule["ports"].as_array_mut().into_iter().flatten() {
+                for rule in spec.get_mut(direction).and_then(Value::as_array_mut).into_iter().flatten() {
+                    for port in rule.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
                         fill(port, "protocol", "TCP");
                     }
                 }
@@ -127,7 +127,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         ("networking.k8s.io", _) => fill(value, "spec", json!({})),
         ("policy", _) => fill(value, "spec", json!({})),
         ("coordination.k8s.io", _) => fill(value, "spec", json!({})),
-        ("admissionregistration.k8s.io", plural) => webhooks(value, plural.starts_with("mutating")),
+        ("admissionregistration.k8s.io", _) => webhook::config::default(value),
         ("apiextensions.k8s.io", _) => schema::default_crd(value),
         ("", "replicationcontrollers") => {
             fill(value, "spec", json!({}));
@@ -162,7 +162,7 @@ fn node_status(status: &mut Value) {
     if capacity.is_object() {
         fill(status, "allocatable", capacity);
     }
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+    for condition in status.pointer_mut("/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
         for time in ["lastHeartbeatTime", "lastTransitionTime"] {
             if condition.get(time).is_none() {
                 condition[time] = Value::Null;
@@ -193,25 +193,6 @@ fn behaviour(spec: &mut Value) {
         }
         fill(rules, "selectPolicy", "Max");
         fill(rules, "policies", policies);
-    }
-}
-
-fn webhooks(value: &mut Value, mutating: bool) {
-    for hook in value["webhooks"].as_array_mut().into_iter().flatten() {
-        fill(hook, "failurePolicy", "Fail");
-        fill(hook, "matchPolicy", "Equivalent");
-        fill(hook, "namespaceSelector", json!({}));
-        fill(hook, "objectSelector", json!({}));
-        fill(hook, "timeoutSeconds", 10);
-        if mutating {
-            fill(hook, "reinvocationPolicy", "Never");
-        }
-        if hook["clientConfig"]["service"].is_object() {
-            fill(&mut hook["clientConfig"]["service"], "port", 443);
-        }
-        for rule in hook["rules"].as_array_mut().into_iter().flatten() {
-            fill(rule, "scope", "*");
-        }
     }
 }
 
@@ -255,15 +236,8 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             };
         }
         ("apiextensions.k8s.io", _) => {
-            let stored: Vec<Value> = value["spec"]["versions"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|v| v["storage"] == true)
-                .map(|v| v["name"].clone())
-                .collect();
-            value["status"] = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""},
-                "storedVersions": stored});
+            value["status"] = json!({});
+            schema::default_crd(value);
         }
         _ => {}
     }
@@ -284,7 +258,18 @@ pub(super) fn prepare_update(resource: &Resource, value: &mut Value, live: &Valu
             // only `finalize` changes the finalizers of the spec
             value["spec"]["finalizers"] = live["spec"]["finalizers"].clone();
         }
-        ("autoscaling", "horizontalpodautoscalers") | ("", "nodes") => {}
+        ("apiextensions.k8s.io", _) => {
+            // a new storage version is remembered at once: objects may be stored in it from now on
+            for version in value["spec"]["versions"].as_array().cloned().unwrap_or_default() {
+                let stored = value.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut);
+                if version["storage"] == true
+                    && let Some(stored) = stored
+                    && !stored.contains(&version["name"])
+                {
+                    stored.push(version["name"].clone());
+                }
+            }
+        }
         _ => {}
     }
 }
@@ -370,88 +355,9 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             }
         }
         ("apiextensions.k8s.io", _) => causes.extend(schema::validate_crd(value, live)),
-        ("admissionregistration.k8s.io", _) => causes.extend(validate_webhooks(value)),
+        ("admissionregistration.k8s.io", _) => causes.extend(webhook::config::validate(value)),
         ("", "events") => {}
         _ => {}
-    }
-    causes
-}
-
-fn validate_webhooks(value: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for (index, hook) in value["webhooks"].as_array().into_iter().flatten().enumerate() {
-        let path = format!("webhooks[{index}]");
-        let name = hook["name"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            causes.push(Cause::required(format!("{path}.name"), ""));
-        } else {
-            for problem in super::names::problems(super::names::NameRule::Subdomain, name) {
-                causes.push(Cause::invalid(format!("{path}.name"), &hook["name"], problem));
-            }
-            if name.split('.').count() < 3 {
-                causes.push(Cause::invalid(
-                    format!("{path}.name"),
-                    &hook["name"],
-                    "should be a domain with at least three segments separated by dots",
-                ));
-            }
-        }
-        if names.contains(&name) {
-            causes.push(Cause::duplicate(format!("{path}.name"), &hook["name"]));
-        }
-        names.push(name);
-        for (at, rule) in hook["rules"].as_array().into_iter().flatten().enumerate() {
-            let path = format!("{path}.rules[{at}]");
-            for key in ["operations", "apiGroups", "apiVersions", "resources"] {
-                if rule[key].as_array().is_none_or(Vec::is_empty) {
-                    causes.push(Cause::required(format!("{path}.{key}"), ""));
-                }
-            }
-            for (at, operation) in rule["operations"].as_array().into_iter().flatten().enumerate() {
-                let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-                if operation.as_str().is_none_or(|o| !known.contains(&o)) {
-                    causes.push(Cause::unsupported(format!("{path}.operations[{at}]"), operation, &known));
-                }
-            }
-        }
-        for (key, known) in [("failurePolicy", ["Fail", "Ignore"]), ("matchPolicy", ["Equivalent", "Exact"])] {
-            if hook[key].as_str().is_some_and(|v| !known.contains(&v)) {
-                causes.push(Cause::unsupported(format!("{path}.{key}"), &hook[key], &known));
-            }
-        }
-        if hook["sideEffects"].is_null() {
-            causes.push(Cause::required(
-                format!("{path}.sideEffects"),
-                "must specify one of None, NoneOnDryRun",
-            ));
-        } else if !matches!(hook["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")) {
-            causes.push(Cause::unsupported(
-                format!("{path}.sideEffects"),
-                &hook["sideEffects"],
-                &["None", "NoneOnDryRun"],
-            ));
-        }
-        if let Some(seconds) = hook["timeoutSeconds"].as_i64().filter(|s| !(1..=30).contains(s)) {
-            causes.push(Cause::invalid(
-                format!("{path}.timeoutSeconds"),
-                &Value::from(seconds),
-                "the timeout value must be between 1 and 30 seconds",
-            ));
-        }
-        let config = &hook["clientConfig"];
-        if config["url"].is_null() == config["service"].is_null() {
-            causes.push(Cause::required(
-                format!("{path}.clientConfig"),
-                "exactly one of url or service is required",
-            ));
-        }
-        if hook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
-            causes.push(Cause::required(
-                format!("{path}.admissionReviewVersions"),
-                "must specify one of v1, v1beta1",
-            ));
-        }
     }
     causes
 }

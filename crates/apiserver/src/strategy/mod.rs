@@ -63,7 +63,7 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value) {
     }
     if let Some(managed) = value["metadata"].get("managedFields")
         && managed.as_array().is_none_or(Vec::is_empty)
-        && let Some(metadata) = value["metadata"].as_object_mut()
+        && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
     {
         metadata.remove("managedFields");
     }
@@ -90,6 +90,12 @@ pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value:
     }
     if subresource == "finalize" {
         keep(value, live, "status");
+        return;
+    }
+    if subresource == "ephemeralcontainers" {
+        let added = value["spec"].get("ephemeralContainers").cloned();
+        *value = live.clone();
+        put(&mut value["spec"], "ephemeralContainers", added);
         return;
     }
     if subresource != "status" {
@@ -143,7 +149,7 @@ pub(crate) fn bump_generation(resource: &Resource, subresource: Option<&str>, va
         }
     } else if keeps_generation(resource) {
         match subresource {
-            Some("status") => false,
+            Some("status" | "binding") => false,
             _ if has_spec(resource) => value["spec"] != live["spec"],
             _ => differs(value, live, true),
         }
@@ -195,7 +201,17 @@ fn has_spec(resource: &Resource) -> bool {
 /// Everything wrong with an object of a built-in kind, and with the metadata of any object.
 pub(crate) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = metadata::validate(resource, value, live);
-    if resource.custom().is_some() {
+    if let Some(custom) = resource.custom() {
+        if let Some(paths) = &custom.scale {
+            let pointer = format!("/{}", paths.spec_replicas.replace('.', "/"));
+            if let Some(replicas) = value.pointer(&pointer).and_then(Value::as_i64).filter(|r| *r < 0) {
+                causes.push(Cause::invalid(
+                    format!(".{}", paths.spec_replicas),
+                    &Value::from(replicas),
+                    "should be a non-negative integer",
+                ));
+            }
+        }
         return causes;
     }
     causes.extend(match (resource.group.as_str(), resource.plural.as_str()) {
@@ -216,6 +232,9 @@ pub(crate) fn validate_subresource(
     value: &Value,
     live: &Value,
 ) -> Vec<Cause> {
+    if resource.custom().is_some() && subresource == "scale" {
+        return validate(resource, value, Some(live));
+    }
     let mut causes = metadata::validate(resource, value, Some(live));
     if resource.custom().is_none() && subresource == "status" {
         causes.extend(apps::validate_status(resource, value));

@@ -23,7 +23,7 @@ pub(super) fn default(value: &mut Value) {
         }
     }
     for containers in ["containers", "initContainers"] {
-        for container in spec[containers].as_array_mut().into_iter().flatten() {
+        for container in spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten() {
             requests_from_limits(container);
         }
     }
@@ -61,23 +61,23 @@ pub(super) fn default_spec(spec: &mut Value, pod: bool) {
         }
     }
     for containers in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in spec[containers].as_array_mut().into_iter().flatten() {
+        for container in spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten() {
             default_container(container);
         }
     }
-    for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
+    for volume in spec.pointer_mut("/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
         default_volume(volume);
     }
     let host_network = spec["hostNetwork"] == true;
     if host_network {
-        for container in spec["containers"].as_array_mut().into_iter().flatten() {
-            for port in container["ports"].as_array_mut().into_iter().flatten() {
+        for container in spec.pointer_mut("/containers").and_then(Value::as_array_mut).into_iter().flatten() {
+            for port in container.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
                 let number = port["containerPort"].clone();
                 fill(port, "hostPort", number);
             }
         }
     }
-    for constraint in spec["topologySpreadConstraints"].as_array_mut().into_iter().flatten() {
+    for constraint in spec.pointer_mut("/topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten() {
         drop_empty(constraint, &["matchLabelKeys"]);
     }
     drop_empty(
@@ -117,11 +117,11 @@ fn default_container(container: &mut Value) {
     fill(container, "terminationMessagePolicy", "File");
     let policy = pull_policy(container["image"].as_str().unwrap_or_default());
     fill(container, "imagePullPolicy", policy);
-    for port in container["ports"].as_array_mut().into_iter().flatten() {
+    for port in container.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         fill(port, "protocol", "TCP");
         drop_empty(port, &["name", "hostPort", "hostIP"]);
     }
-    for variable in container["env"].as_array_mut().into_iter().flatten() {
+    for variable in container.pointer_mut("/env").and_then(Value::as_array_mut).into_iter().flatten() {
         if variable["valueFrom"]["fieldRef"].is_object() {
             fill(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
         }
@@ -141,7 +141,7 @@ fn default_container(container: &mut Value) {
             fill(&mut container["lifecycle"][hook]["httpGet"], "path", "/");
         }
     }
-    for mount in container["volumeMounts"].as_array_mut().into_iter().flatten() {
+    for mount in container.pointer_mut("/volumeMounts").and_then(Value::as_array_mut).into_iter().flatten() {
         drop_empty(mount, &["readOnly", "subPath", "subPathExpr"]);
         if mount["readOnly"] == true {
             // only written when the kubelet supports it; the reference does
@@ -219,7 +219,7 @@ fn default_volume(volume: &mut Value) {
             fill(&mut volume[source], "defaultMode", MODE);
         }
     }
-    for item in volume["downwardAPI"]["items"].as_array_mut().into_iter().flatten() {
+    for item in volume.pointer_mut("/downwardAPI/items").and_then(Value::as_array_mut).into_iter().flatten() {
         if item["fieldRef"].is_object() {
             fill(&mut item["fieldRef"], "apiVersion", "v1");
         }
@@ -227,11 +227,11 @@ fn default_volume(volume: &mut Value) {
             fill(&mut item["resourceFieldRef"], "divisor", "0");
         }
     }
-    for source in volume["projected"]["sources"].as_array_mut().into_iter().flatten() {
+    for source in volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut).into_iter().flatten() {
         if source["serviceAccountToken"].is_object() {
             fill(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
         }
-        for item in source["downwardAPI"]["items"].as_array_mut().into_iter().flatten() {
+        for item in source.pointer_mut("/downwardAPI/items").and_then(Value::as_array_mut).into_iter().flatten() {
             if item["fieldRef"].is_object() {
                 fill(&mut item["fieldRef"], "apiVersion", "v1");
             }
@@ -259,7 +259,7 @@ pub(super) fn prepare_create(value: &mut Value) {
             (t["key"] == key || t["key"].as_str().unwrap_or_default().is_empty())
                 && (t["effect"] == "NoExecute" || t["effect"].is_null())
         });
-        if !tolerated && let Some(tolerations) = spec["tolerations"].as_array_mut() {
+        if !tolerated && let Some(tolerations) = spec.pointer_mut("/tolerations").and_then(Value::as_array_mut) {
             tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
@@ -306,7 +306,7 @@ pub(super) fn prepare_status(value: &mut Value, live: &Value) {
     if class.is_string() && value["status"].is_object() {
         value["status"]["qosClass"] = class;
     }
-    for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten() {
+    for condition in value.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
         for time in ["lastProbeTime", "lastTransitionTime"] {
             if condition.get(time).is_none() {
                 condition[time] = Value::Null;
@@ -343,7 +343,7 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
         for list in ["containers", "initContainers"] {
-            for container in spec[list].as_array_mut().into_iter().flatten() {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
                 container["image"] = Value::Null;
             }
         }

@@ -26,7 +26,7 @@ pub(super) fn default(value: &mut Value) {
     if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"].is_null() {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
     }
-    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+    for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         fill(port, "protocol", "TCP");
         drop_empty(port, &["name", "nodePort"]);
         let number = port["port"].clone();
@@ -70,7 +70,7 @@ pub(super) fn prepare_update(value: &mut Value, live: &Value) {
     let has_ports = |object: &Value| object["spec"]["type"].as_str().is_some_and(|t| types.contains(&t));
     if has_ports(value) && has_ports(live) {
         let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        for port in value["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        for port in value.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
             if port["nodePort"].is_null()
                 && let Some(same) = old
                     .iter()
@@ -176,7 +176,7 @@ pub(crate) fn allocate(
     fill(spec, "ipFamilies", json!(["IPv4"]));
     fill(spec, "ipFamilyPolicy", "SingleStack");
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) && spec["allocateLoadBalancerNodePorts"] != false {
-        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
             match port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
                 None => {
                     let free = all

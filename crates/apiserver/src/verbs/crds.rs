@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::update::edit_stored;
 use crate::{
@@ -105,15 +105,7 @@ pub(crate) fn mark_deleted(crd: &mut Value) {
     }
     crd["metadata"]["finalizers"] = Value::Array(finalizers);
     crd["metadata"]["deletionTimestamp"] = Value::from(clock::now());
-    set_terminating(crd, "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon");
-}
-
-fn set_terminating(crd: &mut Value, reason: &str, message: &str) {
-    let mut conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.retain(|c| c["type"] != "Terminating");
-    conditions.push(json!({"type": "Terminating", "status": "True", "lastTransitionTime": clock::now(),
-        "reason": reason, "message": message}));
-    crd["status"]["conditions"] = Value::Array(conditions);
+    schema::terminating(crd, false, &clock::now());
 }
 
 fn serve(state: &State, name: &str, crd: &Value) {
@@ -139,12 +131,21 @@ fn empty(state: &State, name: &str) {
     let Some(stored) = state.store.get(TABLE, &key) else { return };
     let resources = custom::resources(&stored.value);
     let Some(first) = resources.first() else { return };
+    if state.store.count(&first.table) > 0
+        && let Some(crds) = state.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    {
+        // an error means that the definition is gone
+        let _ = edit_stored(state, &crds, &stored, |crd| {
+            schema::terminating(crd, true, &clock::now());
+        });
+    }
     let mut left = HashSet::new();
     for (key, object) in state.store.list(&first.table, None).objects {
         let gone = edit_stored(state, first, &object, |value| {
             if value["metadata"]["deletionTimestamp"].is_null() {
                 value["metadata"]["deletionTimestamp"] = Value::from(clock::now());
                 value["metadata"]["deletionGracePeriodSeconds"] = Value::from(0);
+                crate::strategy::bump_for_deletion(first, value);
             }
         });
         let held = object.value["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
@@ -186,7 +187,7 @@ fn finish(state: &State, key: &Key) {
         let mut finalizers = crd["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.retain(|f| f != CLEANUP);
         if finalizers.is_empty() {
-            if let Some(metadata) = crd["metadata"].as_object_mut() {
+            if let Some(metadata) = crd.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.remove("finalizers");
             }
         } else {

@@ -57,13 +57,12 @@ pub(crate) async fn object(
 async fn attempt(
     call: &mut Call<'_>,
     resource: &Resource,
-    mut value: Value,
+    value: Value,
     dry_run: bool,
     track: bool,
 ) -> Result<Shown, ApiError> {
-    stamp(resource, &mut value);
     let namespace = call.path.namespace.clone().unwrap_or_default();
-    check_namespace_exists(call, &namespace)?;
+    check_namespace_exists(call, &namespace, value["metadata"]["name"].as_str().unwrap_or_default())?;
     let user = call.request.user.info();
     let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
     let options = admit::options(options, &call.request.query, dry_run);
@@ -81,6 +80,8 @@ async fn attempt(
         dry_run,
     };
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    // webhooks that change the object see it without uid and times, as in the reference
+    stamp(resource, &mut value);
     strategy::prepare_create(resource, &mut value);
     let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
     if track {
@@ -123,7 +124,7 @@ async fn attempt(
         return Ok(Shown::new(value));
     }
     let stored = form::to_storage(call.state, resource, value).await?;
-    check_namespace_exists(call, &namespace)?;
+    check_namespace_exists(call, &namespace, &name)?;
     match call.state.store.create(&resource.table, key.clone(), stored) {
         Ok(stored) => {
             services.keep();
@@ -151,7 +152,7 @@ pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), 
             value["metadata"]["namespace"] = Value::from(namespace.as_str());
         }
         None => {
-            if let Some(metadata) = value["metadata"].as_object_mut() {
+            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.remove("namespace");
             }
         }
@@ -160,7 +161,7 @@ pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), 
 }
 
 /// New objects need a namespace that exists and is not on its way out.
-fn check_namespace_exists(call: &Call<'_>, namespace: &str) -> Result<(), ApiError> {
+fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Result<(), ApiError> {
     if namespace.is_empty() {
         return Ok(());
     }
@@ -178,7 +179,6 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str) -> Result<(), ApiErr
     if found.value["metadata"]["deletionTimestamp"].is_null() {
         return Ok(());
     }
-    let name = call.path.name.as_deref().unwrap_or_default();
     let mut error = ApiError::forbidden(
         call.resource.about(name),
         format!("unable to create new content in namespace {namespace} because it is being terminated"),
@@ -199,7 +199,7 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str) -> Result<(), ApiErr
 
 /// What the server itself says in the metadata of a new object.
 fn stamp(resource: &Resource, value: &mut Value) {
-    let Some(metadata) = value["metadata"].as_object_mut() else {
+    let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) else {
         return;
     };
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {

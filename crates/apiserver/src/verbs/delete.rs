@@ -109,7 +109,8 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
             } else {
                 Some(key.namespace.clone())
             },
-            name: key.name.clone(),
+            // none when a collection is deleted
+            name: call.path.name.clone().unwrap_or_default(),
             old: Some(&live),
             options: &review_options,
             user: &user,
@@ -126,11 +127,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
                 .store
                 .update(&resource.table, key.clone(), stored.revision, value.clone())
                 .map(Some),
-            Plan::Remove(value) => call
-                .state
-                .store
-                .delete_as(&resource.table, key.clone(), stored.revision, value.clone())
-                .map(Some),
+            Plan::Remove(value) => remove(call, key, &stored, value).map(Some),
         };
         match result {
             Ok(written) => {
@@ -162,6 +159,17 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
     ))
 }
 
+/// Removes an object; a last change of it is written first, so that watches see both.
+fn remove(call: &Call<'_>, key: &Key, stored: &Arc<Stored>, last: &Value) -> Result<Arc<Stored>, WriteError> {
+    let table = &call.resource.table;
+    let store = &call.state.store;
+    let mut revision = stored.revision;
+    if *last != stored.value {
+        revision = store.update(table, key.clone(), revision, last.clone())?.revision;
+    }
+    store.delete(table, key.clone(), revision)
+}
+
 enum Plan {
     /// The object stays, marked.
     Keep(Value),
@@ -188,10 +196,8 @@ async fn finish(
         Plan::Remove(mut value) => {
             if strategy::shows_deleted(resource) {
                 value["metadata"]["resourceVersion"] = match &written {
-                    Some(written) if resource.plural != "pods" => {
-                        written.value["metadata"]["resourceVersion"].clone()
-                    }
-                    _ => stored.value["metadata"]["resourceVersion"].clone(),
+                    Some(written) => written.value["metadata"]["resourceVersion"].clone(),
+                    None => stored.value["metadata"]["resourceVersion"].clone(),
                 };
                 return Ok(Done::Shown(Shown::new(value)));
             }
@@ -224,7 +230,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
         finalizers.push(FOREGROUND.to_owned());
     }
     if finalizers.is_empty() {
-        if let Some(metadata) = value["metadata"].as_object_mut() {
+        if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
             metadata.remove("finalizers");
         }
     } else {
@@ -274,7 +280,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
     mark(&mut value, grace);
     if namespace {
         value["status"]["phase"] = Value::from("Terminating");
-        if let Some(metadata) = value["metadata"].as_object_mut() {
+        if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
             metadata.remove("deletionGracePeriodSeconds");
         }
     }

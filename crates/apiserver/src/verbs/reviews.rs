@@ -6,7 +6,8 @@ use super::{Call, incoming};
 use crate::{
     answer::Answer,
     respond,
-    status::{ApiError, Cause},
+    clock,
+    status::{About, ApiError, Cause},
 };
 
 /// `POST …/<reviews>`.
@@ -16,10 +17,20 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         value["metadata"] = json!({});
     }
     let user = &call.request.user;
-    let allowed = json!({"allowed": true, "reason": "the embedded server lets everybody in who holds its token"});
-    let refuse = |causes: &[Cause]| Err(ApiError::invalid(call.resource.about_kind(""), causes));
+    let refuse = |causes: &[Cause]| {
+        // the reference does not name the kind here
+        Err(ApiError::invalid(
+            About {
+                group: &call.resource.group,
+                kind: "",
+                name: "",
+            },
+            causes,
+        ))
+    };
     match call.resource.plural.as_str() {
         "selfsubjectreviews" => {
+            value["metadata"]["creationTimestamp"] = Value::from(clock::now());
             value["status"] = json!({"userInfo": user.info()});
         }
         "selfsubjectaccessreviews" | "localsubjectaccessreviews" | "subjectaccessreviews" => {
@@ -51,7 +62,13 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
             if !causes.is_empty() {
                 return refuse(&causes);
             }
-            value["status"] = allowed;
+            // nobody but the bearer of the token has any rights: others are unknown here
+            let asked = spec["user"].as_str();
+            let masters = spec["groups"]
+                .as_array()
+                .is_some_and(|groups| groups.iter().any(|g| g == "system:masters"));
+            let allowed = call.resource.plural == "selfsubjectaccessreviews" || asked == Some(&user.name) || masters;
+            value["status"] = json!({"allowed": allowed});
         }
         "selfsubjectrulesreviews" => {
             if value["spec"]["namespace"].as_str().is_none_or(str::is_empty) {

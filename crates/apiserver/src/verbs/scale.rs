@@ -84,7 +84,7 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) -> Result<Answer, ApiError> {
     let name = call.path.name.clone().unwrap_or_default();
     let replicas = &scale["spec"]["replicas"];
-    if let Some(replicas) = replicas.as_i64().filter(|r| *r < 0) {
+    if let Some(replicas) = replicas.as_i64().filter(|r| *r < 0 && call.resource.custom().is_none()) {
         let about = About {
             group: "autoscaling",
             kind: "Scale",

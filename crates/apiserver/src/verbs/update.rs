@@ -175,13 +175,9 @@ async fn attempt(
         None => strategy::prepare_update(&resource, &mut value, &live),
     }
     let user = call.request.user.info();
-    let options_kind = if matches!(how, Change::Patch(_)) {
-        "PatchOptions"
-    } else {
-        "UpdateOptions"
-    };
+    // also for patches, as in the reference
     let options = admit::options(
-        json!({"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}),
+        json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}),
         &call.request.query,
         dry_run,
     );
@@ -246,10 +242,9 @@ async fn attempt(
         other => Failed::Refused(ApiError::internal(other.to_string())),
     };
     if is_finished(&value) {
-        let target = form::to_storage(call.state, &resource, value.clone()).await?;
         call.state
             .store
-            .delete_as(&resource.table, key.clone(), stored.revision, target)
+            .delete(&resource.table, key.clone(), stored.revision)
             .map_err(raced)?;
         services.keep();
         strategy::after_write(call.state, &resource, Some(&stored.value), None);
@@ -288,7 +283,7 @@ async fn create_instead(
                 );
                 return Err(Failed::Refused(ApiError::conflict(call.resource.about(name), why)));
             }
-            if let Some(metadata) = value["metadata"].as_object_mut() {
+            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.remove("resourceVersion");
             }
             Ok((201, create::object(call, value, dry_run, false).await?))
@@ -296,7 +291,7 @@ async fn create_instead(
         Change::Replace(value) if strategy::creates_on_update(&call.resource) => {
             let mut value = value.clone();
             check_identity(call, how, &mut value)?;
-            if let Some(metadata) = value["metadata"].as_object_mut() {
+            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.remove("resourceVersion");
             }
             Ok((201, create::object(call, value, dry_run, true).await?))
@@ -331,25 +326,15 @@ fn patched(
         }
     };
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
-    let refuse = |why: &str| {
-        ApiError::invalid(
-            About {
-                group: "",
-                kind: "",
-                name: "",
-            },
-            &[Cause::invalid("patch", &Value::from(patch_shown.as_str()), why)],
-        )
-    };
     if let Some(why) = mistyped {
-        return Err(refuse(&why));
+        return Err(refuse_patch(&patch_shown, &why));
     }
     if !problems.is_empty() {
         match validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => call.warnings.extend(problems),
             FieldValidation::Strict => {
-                return Err(refuse(&format!("strict decoding error: {}", problems.join(", "))));
+                return Err(refuse_patch(&patch_shown, &format!("strict decoding error: {}", problems.join(", "))));
             }
         }
     }
@@ -359,11 +344,9 @@ fn patched(
 
 /// The object must be the one that the path names.
 fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<(), ApiError> {
-    let resource = &call.resource;
     let expected = call.path.name.as_deref().unwrap_or_default();
     if matches!(how, Change::Patch(_)) {
-        let identified = incoming::identify(resource, std::mem::take(value), &call.request.body);
-        *value = identified.map_err(|error| patching::unidentified(resource, &call.request.body, error))?;
+        identify_patched(call, value)?;
     }
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
@@ -379,6 +362,51 @@ fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<()
     create::check_namespace(call, value)
 }
 
+/// A patch may not make another kind of an object. Another version of a built-in kind is read as this one.
+fn identify_patched(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    if resource.custom().is_none() {
+        let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        if !kind.is_empty() && kind != resource.kind {
+            let package = resource.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
+            let version = &resource.version;
+            return Err(refuse_patch(
+                &String::from_utf8_lossy(&call.request.body),
+                &format!(
+                    "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+                    resource.kind
+                ),
+            ));
+        }
+        let version = value["apiVersion"].as_str().unwrap_or_default();
+        if !version.is_empty() && call.state.registry.find_kind(version, &resource.kind).is_none() {
+            return Err(refuse_patch(
+                &String::from_utf8_lossy(&call.request.body),
+                &format!(
+                    "no kind \"{}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                    resource.kind
+                ),
+            ));
+        }
+        value["kind"] = Value::from(resource.kind.as_str());
+        value["apiVersion"] = Value::from(resource.api_version());
+        return Ok(());
+    }
+    *value = incoming::identify(resource, std::mem::take(value), &call.request.body)?;
+    Ok(())
+}
+
+fn refuse_patch(shown: &str, why: &str) -> ApiError {
+    ApiError::invalid(
+        About {
+            group: "",
+            kind: "",
+            name: "",
+        },
+        &[Cause::invalid("patch", &Value::from(shown), why)],
+    )
+}
+
 /// The revision and uid that the object names must be the stored ones; whether it names a revision.
 fn check_revision(call: &Call<'_>, how: &Change, value: &Value, live: &Value) -> Result<bool, ApiError> {
     let resource = &call.resource;
@@ -387,7 +415,7 @@ fn check_revision(call: &Call<'_>, how: &Change, value: &Value, live: &Value) ->
     let unconditional = given.is_empty() || given == "0";
     if given.is_empty() && resource.custom().is_some() && matches!(how, Change::Replace(_)) {
         return Err(ApiError::invalid(
-            resource.about_kind(name),
+            resource.about(name),
             &[Cause {
                 reason: "FieldValueInvalid",
                 message: "Invalid value: 0: must be specified for an update".to_owned(),
@@ -402,7 +430,7 @@ fn check_revision(call: &Call<'_>, how: &Change, value: &Value, live: &Value) ->
     }
     let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
     let stored_uid = live["metadata"]["uid"].as_str().unwrap_or_default();
-    if !uid.is_empty() && uid != stored_uid {
+    if !uid.is_empty() && uid != stored_uid && matches!(how, Change::Replace(_)) {
         return Err(ApiError::conflict(
             resource.about(name),
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"),
@@ -420,7 +448,7 @@ fn check_revision(call: &Call<'_>, how: &Change, value: &Value, live: &Value) ->
 
 /// What clients cannot change.
 fn carry_over(value: &mut Value, live: &Value) {
-    let Some(metadata) = value["metadata"].as_object_mut() else {
+    let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) else {
         return;
     };
     for key in [
@@ -432,6 +460,11 @@ fn carry_over(value: &mut Value, live: &Value) {
         "resourceVersion",
         "generateName",
     ] {
+        // a uid or time of deletion that differs stays, to be refused as immutable
+        let given = metadata.get(key).is_some_and(|v| v.as_str().is_some_and(|t| !t.is_empty()));
+        if given && matches!(key, "uid" | "deletionTimestamp") {
+            continue;
+        }
         match live["metadata"].get(key) {
             Some(kept) => metadata.insert(key.to_owned(), kept.clone()),
             None => metadata.remove(key),
@@ -469,7 +502,7 @@ pub(crate) fn edit_stored(
             return Ok(stored);
         }
         let written = if is_finished(&value) {
-            state.store.delete_as(&resource.table, key.clone(), stored.revision, value)
+            state.store.delete(&resource.table, key.clone(), stored.revision)
         } else {
             state.store.update(&resource.table, key.clone(), stored.revision, value)
         };

@@ -40,5 +40,18 @@ pub(super) fn to_core(event: &Value) -> Value {
     let back: Vec<(&str, &str)> = FIELDS.iter().map(|(core, new)| (*new, *core)).collect();
     let mut core = json!({"kind": "Event", "apiVersion": "v1"});
     rename(event, &mut core, &back);
+    for (key, empty) in [
+        ("source", json!({})),
+        ("firstTimestamp", Value::Null),
+        ("lastTimestamp", Value::Null),
+        ("eventTime", Value::Null),
+        ("reportingComponent", json!("")),
+        ("reportingInstance", json!("")),
+        ("involvedObject", json!({})),
+    ] {
+        if core.get(key).is_none() {
+            core[key] = empty;
+        }
+    }
     core
 }

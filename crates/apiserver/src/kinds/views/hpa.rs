@@ -22,7 +22,7 @@ pub(super) fn from_v2(stored: &Value) -> Value {
         }
     }
     let behavior = stored["spec"]["behavior"].clone();
-    if let Some(spec) = hpa["spec"].as_object_mut() {
+    if let Some(spec) = hpa.pointer_mut("/spec").and_then(Value::as_object_mut) {
         spec.remove("metrics");
         spec.remove("behavior");
         if let Some(utilisation) = utilisation {
@@ -68,7 +68,7 @@ pub(super) fn to_v2(hpa: &Value) -> Value {
         );
     }
     let behavior = kept(hpa, BEHAVIOR);
-    if let Some(spec) = stored["spec"].as_object_mut() {
+    if let Some(spec) = stored.pointer_mut("/spec").and_then(Value::as_object_mut) {
         spec.remove("targetCPUUtilizationPercentage");
         if !metrics.is_empty() {
             spec.insert("metrics".to_owned(), Value::Array(metrics));
@@ -77,11 +77,11 @@ pub(super) fn to_v2(hpa: &Value) -> Value {
             spec.insert("behavior".to_owned(), behavior);
         }
     }
-    if let Some(annotations) = stored["metadata"]["annotations"].as_object_mut() {
+    if let Some(annotations) = stored.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(METRICS);
         annotations.remove(BEHAVIOR);
         if annotations.is_empty()
-            && let Some(metadata) = stored["metadata"].as_object_mut()
+            && let Some(metadata) = stored.pointer_mut("/metadata").and_then(Value::as_object_mut)
         {
             metadata.remove("annotations");
         }

@@ -39,9 +39,7 @@ pub(crate) fn to_hub(resource: &Resource, value: Value) -> Value {
 /// Copies fields under other names, those that are there.
 fn rename(from: &Value, to: &mut Value, names: &[(&str, &str)]) {
     for (old, new) in names {
-        if let Some(value) = from.get(*old)
-            && !value.is_null()
-        {
+        if let Some(value) = from.get(*old) {
             to[*new] = value.clone();
         }
     }

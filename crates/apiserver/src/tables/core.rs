@@ -1,0 +1,338 @@
+//! Kinds of core/v1 but for pods.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, Column, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector, since, text, wide};
+
+pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
+    let (columns, cells): (&[Column], fn(&Value, Timestamp) -> Vec<Value>) = match (group, plural) {
+        ("", "services") => (SERVICE, service),
+        ("" | "events.k8s.io", "events") => (EVENT, event),
+        ("", "namespaces") => (const { &[NAME, text("Status"), AGE] }, |o, now| {
+            vec![name(o), or(&o["status"]["phase"], ""), age(o, now)]
+        }),
+        ("", "configmaps") => (const { &[NAME, text("Data"), AGE] }, |o, now| {
+            vec![name(o), Value::from(count(&o["data"]) + count(&o["binaryData"])), age(o, now)]
+        }),
+        ("", "secrets") => (const { &[NAME, text("Type"), text("Data"), AGE] }, |o, now| {
+            vec![name(o), o["type"].clone(), Value::from(count(&o["data"])), age(o, now)]
+        }),
+        ("", "serviceaccounts") => (const { &[NAME, text("Secrets"), AGE] }, |o, now| {
+            vec![name(o), Value::from(list(&o["secrets"]).count()), age(o, now)]
+        }),
+        ("", "nodes") => (NODE, node),
+        ("", "endpoints") => (const { &[NAME, text("Endpoints"), AGE] }, |o, now| {
+            vec![name(o), Value::from(endpoints(o)), age(o, now)]
+        }),
+        ("", "persistentvolumeclaims") => (CLAIM, claim),
+        ("", "persistentvolumes") => (VOLUME, volume),
+        ("", "replicationcontrollers") => (
+            const { &[
+                NAME,
+                text("Desired"),
+                text("Current"),
+                text("Ready"),
+                AGE,
+                wide("Containers"),
+                wide("Images"),
+                wide("Selector"),
+            ] },
+            |o, now| {
+                let spec = &o["spec"]["template"]["spec"];
+                vec![
+                    name(o),
+                    Value::from(number(&o["spec"]["replicas"])),
+                    Value::from(number(&o["status"]["replicas"])),
+                    Value::from(number(&o["status"]["readyReplicas"])),
+                    age(o, now),
+                    containers(spec, "name"),
+                    containers(spec, "image"),
+                    labels(&o["spec"]["selector"]),
+                ]
+            },
+        ),
+        _ => return None,
+    };
+    Some(Printer { columns, cells })
+}
+
+fn count(map: &Value) -> usize {
+    map.as_object().map_or(0, serde_json::Map::len)
+}
+
+const SERVICE: &[Column] = &[
+    NAME,
+    text("Type"),
+    text("Cluster-IP"),
+    text("External-IP"),
+    text("Port(s)"),
+    AGE,
+    wide("Selector"),
+];
+
+fn service(service: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = &service["spec"];
+    let ports: Vec<String> = list(&spec["ports"])
+        .map(|port| {
+            let protocol = port["protocol"].as_str().unwrap_or("TCP");
+            match port["nodePort"].as_i64().filter(|p| *p > 0) {
+                Some(node) => format!("{}:{node}/{protocol}", number(&port["port"])),
+                None => format!("{}/{protocol}", number(&port["port"])),
+            }
+        })
+        .collect();
+    let ports = if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") };
+    let mut external: Vec<&str> = list(&spec["externalIPs"]).filter_map(Value::as_str).collect();
+    let balancer: Vec<&str> = list(&service["status"]["loadBalancer"]["ingress"])
+        .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
+        .collect();
+    let shown = match spec["type"].as_str() {
+        Some("ExternalName") => spec["externalName"].as_str().unwrap_or("<none>").to_owned(),
+        Some("LoadBalancer") => {
+            external.extend(balancer);
+            if external.is_empty() { "<pending>".to_owned() } else { external.join(",") }
+        }
+        _ if external.is_empty() => "<none>".to_owned(),
+        _ => external.join(","),
+    };
+    vec![
+        name(service),
+        or(&spec["type"], ""),
+        or(&spec["clusterIP"], "<none>"),
+        Value::from(shown),
+        Value::from(ports),
+        age(service, now),
+        labels(&spec["selector"]),
+    ]
+}
+
+const EVENT: &[Column] = &[
+    text("Last Seen"),
+    text("Type"),
+    text("Reason"),
+    text("Object"),
+    wide("Subobject"),
+    wide("Source"),
+    text("Message"),
+    wide("First Seen"),
+    wide("Count"),
+    Column("Name", "string", "name", true),
+];
+
+fn event(event: &Value, now: Timestamp) -> Vec<Value> {
+    let pick = |first: &str, second: &str| {
+        let time = &event[first];
+        if time.is_string() { time.clone() } else { event[second].clone() }
+    };
+    let first = since(&pick("firstTimestamp", "eventTime"), now);
+    let last = if event["series"]["lastObservedTime"].is_string() {
+        since(&event["series"]["lastObservedTime"], now)
+    } else if event["lastTimestamp"].is_string() {
+        since(&event["lastTimestamp"], now)
+    } else {
+        first.clone()
+    };
+    let object = &event["involvedObject"];
+    let target = format!(
+        "{}/{}",
+        object["kind"].as_str().unwrap_or_default().to_lowercase(),
+        object["name"].as_str().unwrap_or_default()
+    );
+    let component = event["source"]["component"]
+        .as_str()
+        .filter(|c| !c.is_empty())
+        .or(event["reportingComponent"].as_str())
+        .unwrap_or_default();
+    let source = match event["source"]["host"].as_str().filter(|h| !h.is_empty()) {
+        Some(host) => format!("{component}, {host}"),
+        None => component.to_owned(),
+    };
+    let count = event["series"]["count"]
+        .as_i64()
+        .or(event["count"].as_i64())
+        .unwrap_or(1);
+    vec![
+        Value::from(last),
+        or(&event["type"], ""),
+        or(&event["reason"], ""),
+        Value::from(target),
+        or(&object["fieldPath"], ""),
+        Value::from(source),
+        Value::from(event["message"].as_str().unwrap_or_default().trim().to_owned()),
+        Value::from(first),
+        Value::from(count),
+        name(event),
+    ]
+}
+
+const NODE: &[Column] = &[
+    NAME,
+    text("Status"),
+    text("Roles"),
+    AGE,
+    text("Version"),
+    wide("Internal-IP"),
+    wide("External-IP"),
+    wide("OS-Image"),
+    wide("Kernel-Version"),
+    wide("Container-Runtime"),
+];
+
+fn node(node: &Value, now: Timestamp) -> Vec<Value> {
+    let ready = list(&node["status"]["conditions"]).find(|c| c["type"] == "Ready");
+    let mut status = match ready.and_then(|c| c["status"].as_str()) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    }
+    .to_owned();
+    if node["spec"]["unschedulable"] == true {
+        status.push_str(",SchedulingDisabled");
+    }
+    let roles: Vec<&str> = node["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, _)| key.strip_prefix("node-role.kubernetes.io/"))
+        .filter(|role| !role.is_empty())
+        .collect();
+    let address = |kind: &str| {
+        list(&node["status"]["addresses"])
+            .find(|a| a["type"] == kind)
+            .map_or(Value::from("<none>"), |a| a["address"].clone())
+    };
+    let info = &node["status"]["nodeInfo"];
+    vec![
+        name(node),
+        Value::from(status),
+        Value::from(if roles.is_empty() { "<none>".to_owned() } else { roles.join(",") }),
+        age(node, now),
+        or(&info["kubeletVersion"], ""),
+        address("InternalIP"),
+        address("ExternalIP"),
+        or(&info["osImage"], "<unknown>"),
+        or(&info["kernelVersion"], "<unknown>"),
+        or(&info["containerRuntimeVersion"], "<unknown>"),
+    ]
+}
+
+fn endpoints(object: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in list(&object["subsets"]) {
+        for address in list(&subset["addresses"]) {
+            let ip = address["ip"].as_str().unwrap_or_default();
+            let ports: Vec<i64> = list(&subset["ports"]).map(|p| number(&p["port"])).collect();
+            if ports.is_empty() {
+                all.push(ip.to_owned());
+            }
+            all.extend(ports.iter().map(|port| format!("{ip}:{port}")));
+        }
+    }
+    shortened(all)
+}
+
+/// The first three, and how many more.
+pub(super) fn shortened(all: Vec<String>) -> String {
+    match all.len() {
+        0 => "<none>".to_owned(),
+        1..=3 => all.join(","),
+        more => format!("{} + {} more...", all[..3].join(","), more - 3),
+    }
+}
+
+const CLAIM: &[Column] = &[
+    NAME,
+    text("Status"),
+    text("Volume"),
+    text("Capacity"),
+    text("Access Modes"),
+    text("StorageClass"),
+    text("VolumeAttributesClass"),
+    AGE,
+    wide("VolumeMode"),
+];
+
+fn claim(claim: &Value, now: Timestamp) -> Vec<Value> {
+    let bound = claim["spec"]["volumeName"].as_str().is_some_and(|v| !v.is_empty());
+    let status = if claim["metadata"]["deletionTimestamp"].is_string() {
+        Value::from("Terminating")
+    } else {
+        or(&claim["status"]["phase"], "")
+    };
+    vec![
+        name(claim),
+        status,
+        or(&claim["spec"]["volumeName"], ""),
+        if bound { or(&claim["status"]["capacity"]["storage"], "") } else { Value::from("") },
+        if bound { Value::from(modes(&claim["status"]["accessModes"])) } else { Value::from("") },
+        or(&claim["spec"]["storageClassName"], ""),
+        or(&claim["spec"]["volumeAttributesClassName"], "<unset>"),
+        age(claim, now),
+        or(&claim["spec"]["volumeMode"], "<unset>"),
+    ]
+}
+
+const VOLUME: &[Column] = &[
+    NAME,
+    text("Capacity"),
+    text("Access Modes"),
+    text("Reclaim Policy"),
+    text("Status"),
+    text("Claim"),
+    text("StorageClass"),
+    text("VolumeAttributesClass"),
+    text("Reason"),
+    AGE,
+    wide("VolumeMode"),
+];
+
+fn volume(volume: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = &volume["spec"];
+    let claim = match spec["claimRef"]["name"].as_str() {
+        Some(name) => format!("{}/{name}", spec["claimRef"]["namespace"].as_str().unwrap_or_default()),
+        None => String::new(),
+    };
+    vec![
+        name(volume),
+        or(&spec["capacity"]["storage"], ""),
+        Value::from(modes(&spec["accessModes"])),
+        or(&spec["persistentVolumeReclaimPolicy"], ""),
+        or(&volume["status"]["phase"], ""),
+        Value::from(claim),
+        or(&spec["storageClassName"], ""),
+        or(&spec["volumeAttributesClassName"], "<unset>"),
+        or(&volume["status"]["reason"], ""),
+        age(volume, now),
+        or(&spec["volumeMode"], "<unset>"),
+    ]
+}
+
+fn modes(modes: &Value) -> String {
+    let short: Vec<&str> = list(modes)
+        .filter_map(Value::as_str)
+        .map(|mode| match mode {
+            "ReadWriteOnce" => "RWO",
+            "ReadOnlyMany" => "ROX",
+            "ReadWriteMany" => "RWX",
+            "ReadWriteOncePod" => "RWOP",
+            other => other,
+        })
+        .collect();
+    short.join(",")
+}
+
+/// A selector's or duration's helpers are shared with the other tables.
+pub(super) fn lasted(start: &Value, end: &Value, now: Timestamp) -> String {
+    let parse = |value: &Value| value.as_str().and_then(|t| t.parse::<Timestamp>().ok());
+    match (parse(start), parse(end)) {
+        (None, _) => String::new(),
+        (Some(start), None) => duration::short(now.as_second() - start.as_second()),
+        (Some(start), Some(end)) => duration::short(end.as_second() - start.as_second()),
+    }
+}
+
+/// The selector column of workloads.
+pub(super) fn selects(object: &Value) -> Value {
+    selector(&object["spec"]["selector"])
+}

@@ -1,0 +1,188 @@
+//! The remaining kinds.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, Column, NAME, Printer, age, core::shortened, list, name, number, or, selector, text, wide};
+
+const CREATED: Column = Column("Created At", "date", "", false);
+
+pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
+    let (columns, cells): (&[Column], fn(&Value, Timestamp) -> Vec<Value>) = match (group, plural) {
+        ("coordination.k8s.io", "leases") => (const { &[NAME, text("Holder"), AGE] }, |o, now| {
+            vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
+        }),
+        ("discovery.k8s.io", "endpointslices") => (
+            const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] },
+            slice,
+        ),
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => (const { &[NAME, CREATED] }, |o, _| {
+            vec![name(o), o["metadata"]["creationTimestamp"].clone()]
+        }),
+        ("rbac.authorization.k8s.io", _) => (
+            const { &[
+                NAME,
+                text("Role"),
+                AGE,
+                wide("Users"),
+                wide("Groups"),
+                wide("ServiceAccounts"),
+            ] },
+            binding,
+        ),
+        ("apiextensions.k8s.io", _) => (const { &[NAME, CREATED] }, |o, _| {
+            vec![name(o), o["metadata"]["creationTimestamp"].clone()]
+        }),
+        ("admissionregistration.k8s.io", _) => (const { &[NAME, text("Webhooks"), AGE] }, |o, now| {
+            vec![name(o), Value::from(list(&o["webhooks"]).count()), age(o, now)]
+        }),
+        ("networking.k8s.io", "ingresses") => (
+            const { &[
+                NAME,
+                text("Class"),
+                text("Hosts"),
+                text("Address"),
+                text("Ports"),
+                AGE,
+            ] },
+            ingress,
+        ),
+        ("networking.k8s.io", "ingressclasses") => (
+            const { &[NAME, text("Controller"), text("Parameters"), AGE] },
+            |o, now| {
+                let parameters = &o["spec"]["parameters"];
+                let shown = match parameters["kind"].as_str() {
+                    Some(kind) => format!("{kind}/{}", parameters["name"].as_str().unwrap_or_default()),
+                    None => "<none>".to_owned(),
+                };
+                vec![name(o), or(&o["spec"]["controller"], ""), Value::from(shown), age(o, now)]
+            },
+        ),
+        ("networking.k8s.io", "networkpolicies") => (const { &[NAME, text("Pod-Selector"), AGE] }, |o, now| {
+            vec![name(o), selector(&o["spec"]["podSelector"]), age(o, now)]
+        }),
+        ("policy", "poddisruptionbudgets") => (
+            const { &[
+                NAME,
+                text("Min Available"),
+                text("Max Unavailable"),
+                text("Allowed Disruptions"),
+                AGE,
+            ] },
+            |o, now| {
+                vec![
+                    name(o),
+                    or(&o["spec"]["minAvailable"], "N/A"),
+                    or(&o["spec"]["maxUnavailable"], "N/A"),
+                    Value::from(number(&o["status"]["disruptionsAllowed"])),
+                    age(o, now),
+                ]
+            },
+        ),
+        ("storage.k8s.io", "storageclasses") => (
+            const { &[
+                NAME,
+                text("Provisioner"),
+                text("ReclaimPolicy"),
+                text("VolumeBindingMode"),
+                text("AllowVolumeExpansion"),
+                AGE,
+            ] },
+            |o, now| {
+                vec![
+                    name(o),
+                    or(&o["provisioner"], ""),
+                    or(&o["reclaimPolicy"], "Delete"),
+                    or(&o["volumeBindingMode"], "Immediate"),
+                    Value::from(o["allowVolumeExpansion"] == true),
+                    age(o, now),
+                ]
+            },
+        ),
+        ("scheduling.k8s.io", "priorityclasses") => (
+            const { &[NAME, text("Value"), text("Global-Default"), AGE, text("PreemptionPolicy")] },
+            |o, now| {
+                vec![
+                    name(o),
+                    Value::from(number(&o["value"])),
+                    Value::from(o["globalDefault"] == true),
+                    age(o, now),
+                    or(&o["preemptionPolicy"], ""),
+                ]
+            },
+        ),
+        _ => return None,
+    };
+    Some(Printer { columns, cells })
+}
+
+fn slice(slice: &Value, now: Timestamp) -> Vec<Value> {
+    let ports: Vec<String> = list(&slice["ports"])
+        .map(|port| port["port"].as_i64().map_or("*".to_owned(), |p| p.to_string()))
+        .collect();
+    let addresses: Vec<String> = list(&slice["endpoints"])
+        .flat_map(|endpoint| list(&endpoint["addresses"]))
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    let unset = |all: Vec<String>| {
+        let text = shortened(all);
+        Value::from(if text == "<none>" { "<unset>".to_owned() } else { text })
+    };
+    vec![
+        name(slice),
+        or(&slice["addressType"], ""),
+        unset(ports),
+        unset(addresses),
+        age(slice, now),
+    ]
+}
+
+fn binding(binding: &Value, now: Timestamp) -> Vec<Value> {
+    let of = |kind: &str| {
+        let all: Vec<String> = list(&binding["subjects"])
+            .filter(|s| s["kind"] == kind)
+            .map(|s| {
+                let name = s["name"].as_str().unwrap_or_default();
+                match s["namespace"].as_str() {
+                    Some(namespace) if kind == "ServiceAccount" => format!("{namespace}/{name}"),
+                    _ => name.to_owned(),
+                }
+            })
+            .collect();
+        Value::from(all.join(", "))
+    };
+    let role = &binding["roleRef"];
+    vec![
+        name(binding),
+        Value::from(format!(
+            "{}/{}",
+            role["kind"].as_str().unwrap_or_default(),
+            role["name"].as_str().unwrap_or_default()
+        )),
+        age(binding, now),
+        of("User"),
+        of("Group"),
+        of("ServiceAccount"),
+    ]
+}
+
+fn ingress(ingress: &Value, now: Timestamp) -> Vec<Value> {
+    let hosts: Vec<String> = list(&ingress["spec"]["rules"])
+        .filter_map(|r| r["host"].as_str())
+        .map(str::to_owned)
+        .collect();
+    let addresses: Vec<&str> = list(&ingress["status"]["loadBalancer"]["ingress"])
+        .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
+        .collect();
+    let secure = list(&ingress["spec"]["tls"]).next().is_some();
+    let hosts = shortened(hosts);
+    vec![
+        name(ingress),
+        or(&ingress["spec"]["ingressClassName"], "<none>"),
+        Value::from(if hosts == "<none>" { "*".to_owned() } else { hosts }),
+        Value::from(addresses.join(",")),
+        Value::from(if secure { "80, 443" } else { "80" }),
+        age(ingress, now),
+    ]
+}
