@@ -24,8 +24,27 @@ type Cel = kube_cel::cel::Value;
 
 /// Words that are no identifiers in CEL; fields of these names are written `__word__`.
 const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-    "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// An expression that parsed.
@@ -144,11 +163,7 @@ impl Rule {
                 Some(Program::compile(&self.message_expression)?)
             };
             let uses_old = program.uses("oldSelf");
-            Ok(Compiled {
-                program,
-                message,
-                uses_old,
-            })
+            Ok(Compiled { program, message, uses_old })
         })
     }
 
@@ -216,7 +231,14 @@ impl Judgement {
         }
     }
 
-    fn rules(&mut self, library: &Context<'_>, value: &Value, old: Option<&Value>, schema: &Node, path: &str) {
+    fn rules(
+        &mut self,
+        library: &Context<'_>,
+        value: &Value,
+        old: Option<&Value>,
+        schema: &Node,
+        path: &str,
+    ) {
         let mut scope = library.new_inner_scope();
         scope.add_variable_from_value("self", convert(library, value, Some(schema)));
         let converted_old = old.map(|old| convert(library, old, Some(schema)));
@@ -271,7 +293,9 @@ fn worded(error: &ExecutionError) -> String {
         ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
         ExecutionError::Overflow(..) => "integer overflow".to_owned(),
         ExecutionError::IndexOutOfBounds(Cel::Int(index)) => format!("index out of bounds: {index}"),
-        ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}' (in container '')"),
+        ExecutionError::UndeclaredReference(name) => {
+            format!("undeclared reference to '{name}' (in container '')")
+        }
         ExecutionError::FunctionError { message, .. } => message.clone(),
         other => other.to_string(),
     }
@@ -307,7 +331,9 @@ fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
 fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
     let Some(schema) = schema else { return plain(value) };
     match value {
-        Value::Number(number) if schema.type_name() == "number" => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) if schema.type_name() == "number" => {
+            Cel::Float(number.as_f64().unwrap_or(f64::NAN))
+        }
         Value::Number(number) if schema.type_name() == "integer" => {
             // `1.0` is a valid integer on the wire.
             number.as_i64().or_else(|| number.as_f64().and_then(whole)).map_or_else(|| plain(value), Cel::Int)
@@ -315,8 +341,12 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
         Value::String(_) => {
             let format = schema.bounds.as_ref().and_then(|b| b.format.as_deref());
             let function = match format {
-                Some("date-time" | "datetime") => TIMESTAMP.get_or_init(|| Program::compile("timestamp(self)").ok()),
-                Some("date") => TIMESTAMP_OF_DATE.get_or_init(|| Program::compile("timestamp(self + 'T00:00:00Z')").ok()),
+                Some("date-time" | "datetime") => {
+                    TIMESTAMP.get_or_init(|| Program::compile("timestamp(self)").ok())
+                }
+                Some("date") => {
+                    TIMESTAMP_OF_DATE.get_or_init(|| Program::compile("timestamp(self + 'T00:00:00Z')").ok())
+                }
                 Some("duration") => DURATION.get_or_init(|| Program::compile("duration(self)").ok()),
                 Some("byte") => BYTES.get_or_init(|| Program::compile("base64.decode(self)").ok()),
                 _ => return plain(value),
@@ -333,7 +363,8 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
             Cel::List(Arc::new(items.iter().map(|item| convert(library, item, child)).collect()))
         }
         Value::Object(map) => object(map.iter().map(|(name, value)| {
-            let key = if schema.properties.contains_key(name.as_str()) { escaped(name) } else { name.clone() };
+            let key =
+                if schema.properties.contains_key(name.as_str()) { escaped(name) } else { name.clone() };
             (key, convert(library, value, schema.field(name)))
         })),
         _ => plain(value),

@@ -22,7 +22,19 @@ const SCHEMA_BUDGET: u64 = 100_000_000;
 
 /// Names that stand for types.
 const TYPE_NAMES: [&str; 14] = [
-    "bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint", "optional", "sets", "math",
+    "bool",
+    "bytes",
+    "double",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "type",
+    "uint",
+    "optional",
+    "sets",
+    "math",
     "strings",
 ];
 
@@ -38,7 +50,8 @@ pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<()
 
 /// Checks an expression over untyped variables.
 pub(crate) fn check_names(program: &Program, source: &str, variables: &[&str]) -> Result<(), String> {
-    let mut scope: Vec<(String, Option<&Node>)> = variables.iter().map(|name| ((*name).to_owned(), None)).collect();
+    let mut scope: Vec<(String, Option<&Node>)> =
+        variables.iter().map(|name| ((*name).to_owned(), None)).collect();
     walk(&program.expression, &mut scope, source).map(|_| ())
 }
 
@@ -51,7 +64,10 @@ fn walk<'s>(
     match &expression.expr {
         Expr::Ident(name) => match scope.iter().rev().find(|(known, _)| known == name) {
             Some((_, schema)) => Ok(*schema),
-            None if internal(name) || TYPE_NAMES.contains(&name.as_str()) || SPACES.contains(&name.as_str()) => {
+            None if internal(name)
+                || TYPE_NAMES.contains(&name.as_str())
+                || SPACES.contains(&name.as_str()) =>
+            {
                 Ok(None)
             }
             None => Err(at(source, name, &format!("undeclared reference to '{name}' (in container '')"))),
@@ -183,10 +199,7 @@ fn steps(expression: &IdedExpr, scope: &mut Vec<(String, Option<&Node>)>) -> u64
             let range = range_of(&loop_.iter_range, scope);
             let times = range.map_or(1, |list| {
                 let items = list.items.as_deref();
-                list.bounds
-                    .as_ref()
-                    .and_then(|b| b.max_items)
-                    .unwrap_or_else(|| items.map_or(1, most_items))
+                list.bounds.as_ref().and_then(|b| b.max_items).unwrap_or_else(|| items.map_or(1, most_items))
             });
             let depth = scope.len();
             scope.push((loop_.iter_var.clone(), range.and_then(|list| list.items.as_deref())));
@@ -194,13 +207,9 @@ fn steps(expression: &IdedExpr, scope: &mut Vec<(String, Option<&Node>)>) -> u64
             scope.truncate(depth);
             times.saturating_mul(body).max(1)
         }
-        Expr::Call(call) => call
-            .args
-            .iter()
-            .chain(call.target.as_deref())
-            .map(|part| steps(part, scope))
-            .max()
-            .unwrap_or(1),
+        Expr::Call(call) => {
+            call.args.iter().chain(call.target.as_deref()).map(|part| steps(part, scope)).max().unwrap_or(1)
+        }
         Expr::Select(select) => steps(&select.operand, scope),
         Expr::List(list) => list.elements.iter().map(|part| steps(part, scope)).max().unwrap_or(1),
         _ => 1,

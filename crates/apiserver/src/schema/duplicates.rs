@@ -15,10 +15,7 @@ const MOST: usize = 100;
 pub fn duplicate_fields(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let walk = Walk {
-        path: &mut String::new(),
-        found: &mut found,
-    };
+    let walk = Walk { path: &mut String::new(), found: &mut found };
     // A syntax error is the decoder's to report.
     let _ = walk.deserialize(&mut deserializer);
     found
@@ -57,10 +54,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
             if !seen.insert(key) && self.found.len() < MOST && !self.found.contains(self.path) {
                 self.found.push(self.path.clone());
             }
-            map.next_value_seed(Walk {
-                path: self.path,
-                found: self.found,
-            })?;
+            map.next_value_seed(Walk { path: self.path, found: self.found })?;
             self.path.truncate(length);
         }
         Ok(())
@@ -72,10 +66,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         loop {
             // Writing to a string cannot fail.
             let _ = write!(self.path, "[{index}]");
-            let walk = Walk {
-                path: self.path,
-                found: self.found,
-            };
+            let walk = Walk { path: self.path, found: self.found };
             if items.next_element_seed(walk)?.is_none() {
                 break;
             }

@@ -37,7 +37,8 @@ pub(crate) fn prune_metadata(metadata: &mut Value, path: &str) -> Vec<String> {
     let mut dropped = Vec::new();
     if let Value::Object(map) = metadata {
         retain(map, path, &FIELDS.map(|(name, _)| name), &mut dropped);
-        for (list, known) in [("ownerReferences", &OWNER_FIELDS[..]), ("managedFields", &MANAGED_FIELDS[..])] {
+        for (list, known) in [("ownerReferences", &OWNER_FIELDS[..]), ("managedFields", &MANAGED_FIELDS[..])]
+        {
             let Some(Value::Array(items)) = map.get_mut(list) else { continue };
             for (index, item) in items.iter_mut().enumerate() {
                 if let Value::Object(item) = item {
@@ -63,8 +64,9 @@ fn retain(map: &mut Map<String, Value>, path: &str, known: &[&str], dropped: &mu
 /// What the reference's decoder says about a `metadata` that cannot be read, if it cannot.
 pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
     let Value::Object(map) = metadata else {
-        return (!metadata.is_null())
-            .then(|| format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_type(metadata)));
+        return (!metadata.is_null()).then(|| {
+            format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_type(metadata))
+        });
     };
     let text = |field: &str, value: &Value, expected: &str| {
         format!(
@@ -210,7 +212,9 @@ fn resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(join(&path, "labels"), value, why));
         }
     }
-    for key in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
+    for key in
+        metadata.get("annotations").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key)
+    {
         if let Err(why) = super::names::qualified(&key.to_lowercase()) {
             causes.push(Cause::invalid(join(&path, "annotations"), &Value::from(key.as_str()), why));
         }

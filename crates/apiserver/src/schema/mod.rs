@@ -30,9 +30,9 @@ use serde_json::Value;
 pub use builtin::{mistyped_builtin_field, prune_builtin, unknown_builtin_fields};
 pub(crate) use cel::Program;
 pub(crate) use cel_types::check_names as check_expression;
-pub(crate) use names::subdomain;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use duplicates::duplicate_fields;
+pub(crate) use names::subdomain;
 pub use openapi::{openapi_bytes, openapi_document, openapi_index};
 
 use crate::status::Cause;
@@ -87,11 +87,7 @@ impl StructuralSchema {
         {
             return Self { inner };
         }
-        let inner = Arc::new(Inner {
-            source: schema.clone(),
-            preserve,
-            node: OnceLock::new(),
-        });
+        let inner = Arc::new(Inner { source: schema.clone(), preserve, node: OnceLock::new() });
         known.retain(|_, inner| inner.strong_count() > 0);
         known.insert(key, Arc::downgrade(&inner));
         Self { inner }
@@ -163,10 +159,7 @@ impl StructuralSchema {
             lists::check(new, node, "", &mut causes);
         }
         if !node.below.rules {
-            return Verdict {
-                causes,
-                warnings: Vec::new(),
-            };
+            return Verdict { causes, warnings: Vec::new() };
         }
         if causes.iter().any(blocks_rules) {
             causes.push(Cause::invalid(
@@ -174,17 +167,11 @@ impl StructuralSchema {
                 &Value::Null,
                 "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
             ));
-            return Verdict {
-                causes,
-                warnings: Vec::new(),
-            };
+            return Verdict { causes, warnings: Vec::new() };
         }
         let judgement = cel::check(new, old, node);
         causes.extend(judgement.causes);
-        Verdict {
-            causes,
-            warnings: judgement.warnings,
-        }
+        Verdict { causes, warnings: judgement.warnings }
     }
 }
 

@@ -16,7 +16,13 @@ pub(crate) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
     dropped
 }
 
-fn node(value: &mut Value, schema: Option<&Node>, root: bool, path: &mut Vec<String>, dropped: &mut Vec<String>) {
+fn node(
+    value: &mut Value,
+    schema: Option<&Node>,
+    root: bool,
+    path: &mut Vec<String>,
+    dropped: &mut Vec<String>,
+) {
     let Some(schema) = schema else {
         return unknown(value, path, dropped);
     };

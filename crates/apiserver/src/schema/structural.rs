@@ -108,10 +108,7 @@ pub(crate) struct Logic {
 
 impl Pattern {
     fn new(source: &str) -> Self {
-        Self {
-            source: source.into(),
-            compiled: OnceLock::new(),
-        }
+        Self { source: source.into(), compiled: OnceLock::new() }
     }
 
     /// Whether the pattern matches somewhere in `text`. A pattern that does not compile matches everything: the
@@ -134,10 +131,7 @@ impl Node {
 
     fn at(schema: &Value, depth: usize) -> Self {
         let Some(map) = schema.as_object().filter(|_| depth < DEEPEST) else {
-            return Self {
-                preserve: depth >= DEEPEST,
-                ..Self::default()
-            };
+            return Self { preserve: depth >= DEEPEST, ..Self::default() };
         };
         let mut node = Self::default();
         let mut bounds = Bounds::default();
@@ -170,12 +164,17 @@ impl Node {
             }
             combined |= matches!(key.as_str(), "allOf" | "anyOf" | "oneOf" | "not");
             match key.as_str() {
-                "type" => node.types = value.as_str().filter(|t| !t.is_empty()).map(Into::into).into_iter().collect(),
+                "type" => {
+                    node.types =
+                        value.as_str().filter(|t| !t.is_empty()).map(Into::into).into_iter().collect()
+                }
                 "nullable" => node.nullable = value == true,
                 "x-kubernetes-int-or-string" => node.int_or_string = value == true,
                 "x-kubernetes-preserve-unknown-fields" => node.preserve = value == true,
                 "x-kubernetes-embedded-resource" => node.embedded = value == true,
-                "x-kubernetes-list-type" => node.list = list_type(value, map.get("x-kubernetes-list-map-keys")),
+                "x-kubernetes-list-type" => {
+                    node.list = list_type(value, map.get("x-kubernetes-list-map-keys"))
+                }
                 "required" => node.required = names(value),
                 "default" => node.default = Some(value.clone()),
                 "x-kubernetes-validations" => {
@@ -255,22 +254,11 @@ impl Node {
 }
 
 fn branches(value: &Value, depth: usize) -> Vec<Node> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|schema| Node::at(schema, depth + 1))
-        .collect()
+    value.as_array().into_iter().flatten().map(|schema| Node::at(schema, depth + 1)).collect()
 }
 
 fn names(value: &Value) -> Vec<Box<str>> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(Into::into)
-        .collect()
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
 }
 
 fn list_type(value: &Value, keys: Option<&Value>) -> ListType {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    StructuralSchema, default_crd, mistyped_builtin_field, prune_builtin, unknown_builtin_fields, validate_crd,
+    StructuralSchema, default_crd, mistyped_builtin_field, prune_builtin, unknown_builtin_fields,
+    validate_crd,
 };
 
 /// A file of the recordings; none, loudly, where they are not available.
@@ -150,16 +151,36 @@ fn json() -> impl Strategy<Value = Value> {
 /// Something like a schema: keywords that are known, with values that may or may not make sense.
 fn schema() -> impl Strategy<Value = Value> {
     let keyword = prop_oneof![
-        Just("type"), Just("default"), Just("enum"), Just("required"), Just("nullable"), Just("minimum"),
-        Just("maxLength"), Just("pattern"), Just("format"), Just("multipleOf"), Just("maxItems"),
-        Just("x-kubernetes-preserve-unknown-fields"), Just("x-kubernetes-embedded-resource"),
-        Just("x-kubernetes-int-or-string"), Just("x-kubernetes-list-map-keys"), Just("minProperties"),
+        Just("type"),
+        Just("default"),
+        Just("enum"),
+        Just("required"),
+        Just("nullable"),
+        Just("minimum"),
+        Just("maxLength"),
+        Just("pattern"),
+        Just("format"),
+        Just("multipleOf"),
+        Just("maxItems"),
+        Just("x-kubernetes-preserve-unknown-fields"),
+        Just("x-kubernetes-embedded-resource"),
+        Just("x-kubernetes-int-or-string"),
+        Just("x-kubernetes-list-map-keys"),
+        Just("minProperties"),
     ];
     let value = prop_oneof![
         json(),
-        Just(json!("object")), Just(json!("array")), Just(json!("string")), Just(json!("integer")),
-        Just(json!("date-time")), Just(json!("duration")), Just(json!("cidr")), Just(json!("[")), Just(json!(true)),
-        Just(json!(["a", "b"])), Just(json!(0)),
+        Just(json!("object")),
+        Just(json!("array")),
+        Just(json!("string")),
+        Just(json!("integer")),
+        Just(json!("date-time")),
+        Just(json!("duration")),
+        Just(json!("cidr")),
+        Just(json!("[")),
+        Just(json!(true)),
+        Just(json!(["a", "b"])),
+        Just(json!(0)),
     ];
     let leaf = prop::collection::hash_map(keyword.prop_map(str::to_owned), value, 0..5)
         .prop_map(|map| Value::Object(map.into_iter().collect()));
@@ -264,7 +285,12 @@ fn a_large_definition_compiles_and_validates_quickly() {
     let judging = started.elapsed();
     let leaf: serde_json::Map<_, _> = (0..40)
         .map(|i| {
-            let value = match i % 4 { 0 => json!("abc"), 1 => json!(1), 2 => json!([{"name": "a"}, {"name": "b"}]), _ => json!({"k": "v"}) };
+            let value = match i % 4 {
+                0 => json!("abc"),
+                1 => json!(1),
+                2 => json!([{"name": "a"}, {"name": "b"}]),
+                _ => json!({"k": "v"}),
+            };
             (format!("f{i}"), value)
         })
         .collect();
@@ -280,7 +306,9 @@ fn a_large_definition_compiles_and_validates_quickly() {
     let each = rest.elapsed() / 10;
     #[expect(clippy::print_stderr, reason = "the numbers are the point of the test")]
     {
-        eprintln!("schema of {size} bytes: compiled in {compiling:?}, judged in {judging:?}, an object validated first in {first:?}, then in {each:?}");
+        eprintln!(
+            "schema of {size} bytes: compiled in {compiling:?}, judged in {judging:?}, an object validated first in {first:?}, then in {each:?}"
+        );
     }
     // Generous, for unoptimised builds on busy machines: it is there to catch work that grows with the square.
     assert!(compiling.as_millis() < 3000 && each.as_millis() < 500, "{compiling:?} {each:?}");

@@ -27,11 +27,7 @@ pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &st
 
 /// `path.name`, or `name` at the root.
 pub(crate) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
-    }
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// JSON type of a value; integral floats are numbers.
@@ -76,11 +72,7 @@ fn too_many(path: &str, count: usize, most: u64) -> Cause {
 
 /// A bound as Go prints a float.
 fn number(value: f64) -> String {
-    if value.abs() < 1e21 {
-        format!("{value}")
-    } else {
-        format!("{value:e}").replace('e', "e+")
-    }
+    if value.abs() < 1e21 { format!("{value}") } else { format!("{value:e}").replace('e', "e+") }
 }
 
 // === impl Found ===

@@ -229,17 +229,16 @@ async fn convert(
         return Ok(object);
     }
     let converted = form::convert_custom(state, resource, vec![object], api_version).await?;
-    converted
-        .into_iter()
-        .next()
-        .ok_or_else(|| ApiError::internal("a conversion lost its object"))
+    converted.into_iter().next().ok_or_else(|| ApiError::internal("a conversion lost its object"))
 }
 
 /// The `response` of a review, checked for form.
 fn read(answer: &Value, uid: &str) -> Result<Map<String, Value>, String> {
     let text = |field: &str| answer[field].as_str().unwrap_or_default();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
-    if kind != "AdmissionReview" || !["admission.k8s.io/v1", "admission.k8s.io/v1beta1"].contains(&api_version) {
+    if kind != "AdmissionReview"
+        || !["admission.k8s.io/v1", "admission.k8s.io/v1beta1"].contains(&api_version)
+    {
         return Err(format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\""
         ));
@@ -269,15 +268,12 @@ fn decide(hook: &Hook, response: &Map<String, Value>, api_version: String) -> Re
     let patch = match response.get("patch").and_then(Value::as_str).filter(|patch| !patch.is_empty()) {
         None => None,
         Some(encoded) => {
-            let bytes = BASE64_STANDARD.decode(encoded).map_err(|error| ApiError::internal(error.to_string()))?;
+            let bytes =
+                BASE64_STANDARD.decode(encoded).map_err(|error| ApiError::internal(error.to_string()))?;
             Some(serde_json::from_slice(&bytes).map_err(|error| ApiError::internal(error.to_string()))?)
         }
     };
-    Ok(Answer {
-        patch,
-        warnings,
-        api_version,
-    })
+    Ok(Answer { patch, warnings, api_version })
 }
 
 /// A denial, from the `status` that a webhook gave for it.

@@ -26,7 +26,8 @@ pub(crate) fn default(config: &mut Value) {
         if mutating {
             put("reinvocationPolicy", "Never".into());
         }
-        if let Some(Value::Object(service)) = hook.get_mut("clientConfig").and_then(|c| c.get_mut("service")) {
+        if let Some(Value::Object(service)) = hook.get_mut("clientConfig").and_then(|c| c.get_mut("service"))
+        {
             service.entry("port").or_insert_with(|| 443.into());
         }
         for rule in hook.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -90,10 +91,7 @@ fn webhook(hook: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
                 causes.push(Cause::unsupported(format!("{at}.{key}"), value, known));
             }
             None if key == "sideEffects" => {
-                causes.push(Cause::required(
-                    format!("{at}.{key}"),
-                    "must specify one of None, NoneOnDryRun",
-                ));
+                causes.push(Cause::required(format!("{at}.{key}"), "must specify one of None, NoneOnDryRun"));
             }
             _ => {}
         }
@@ -111,7 +109,9 @@ fn webhook(hook: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
 }
 
 fn rule(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
-    for (key, what) in [("apiGroups", "API groups"), ("apiVersions", "API versions"), ("operations", "operations")] {
+    for (key, what) in
+        [("apiGroups", "API groups"), ("apiVersions", "API versions"), ("operations", "operations")]
+    {
         let values = list(&rule[key]);
         let field = format!("{at}.{key}");
         if values.is_empty() {

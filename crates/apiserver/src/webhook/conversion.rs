@@ -79,7 +79,8 @@ pub(crate) async fn convert(
 
 /// Checks that the identity of an object was kept, and puts back all metadata but labels and annotations.
 fn restore(new: &mut Value, old: &Value) -> Result<(), String> {
-    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text =
+        |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     for (field, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let (before, after) = (text(old, field), text(new, field));
         if before != after {

@@ -5,13 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{Review, config::selects};
-use crate::{
-    kinds::Resource,
-    schema::Program,
-    server::State,
-    status::ApiError,
-    store::Key,
-};
+use crate::{kinds::Resource, schema::Program, server::State, status::ApiError, store::Key};
 
 /// Name of the store's table of one kind of configuration.
 const TABLES: [&str; 2] = [
@@ -72,11 +66,8 @@ struct Read {
 /// The webhooks of one kind, in the order in which they are asked: by the name of their configuration.
 pub(super) fn current(state: &State, kind: Kind) -> Arc<Vec<Hook>> {
     let snapshot = state.store.list(TABLES[kind as usize], None);
-    let from: Vec<(String, u64)> = snapshot
-        .objects
-        .iter()
-        .map(|(key, stored)| (key.name.clone(), stored.revision))
-        .collect();
+    let from: Vec<(String, u64)> =
+        snapshot.objects.iter().map(|(key, stored)| (key.name.clone(), stored.revision)).collect();
     let mut hooks = state.outgoing.hooks.lock();
     let read = &mut hooks.lists[kind as usize];
     if read.from != from {
@@ -94,13 +85,7 @@ pub(super) fn current(state: &State, kind: Kind) -> Arc<Vec<Hook>> {
 }
 
 fn texts(value: &Value) -> Vec<String> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 // === impl Hook ===
@@ -117,12 +102,22 @@ impl Hook {
             rules: hook["rules"].as_array().into_iter().flatten().map(Rule::read).collect(),
             namespaces: hook["namespaceSelector"].clone(),
             objects: hook["objectSelector"].clone(),
-            conditions: hook["matchConditions"].as_array().into_iter().flatten().map(Condition::read).collect(),
+            conditions: hook["matchConditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(Condition::read)
+                .collect(),
         }
     }
 
     /// The version of the resource that the webhook wants to see the object in; none if it is not asked.
-    pub(super) fn wants(&self, state: &State, review: &Review<'_>, object: Option<&Value>) -> Option<Arc<Resource>> {
+    pub(super) fn wants(
+        &self,
+        state: &State,
+        review: &Review<'_>,
+        object: Option<&Value>,
+    ) -> Option<Arc<Resource>> {
         let resource = self.resource(state, review)?;
         (self.namespace_selected(state, review, object) && self.object_selected(object, review.old))
             .then_some(resource)
@@ -165,10 +160,7 @@ impl Hook {
         if self.objects.as_object().is_none_or(Map::is_empty) {
             return true;
         }
-        [object, old]
-            .into_iter()
-            .flatten()
-            .any(|object| selects(&self.objects, &labels(Some(object))))
+        [object, old].into_iter().flatten().any(|object| selects(&self.objects, &labels(Some(object))))
     }
 
     /// Whether all match conditions hold for the review's `request`. An error counts only if no condition is false.
@@ -186,7 +178,9 @@ impl Hook {
             match verdict {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
-                Err(why) => error = Some(format!("expression '{}' resulted in error: {why}", condition.source)),
+                Err(why) => {
+                    error = Some(format!("expression '{}' resulted in error: {why}", condition.source))
+                }
             }
         }
         match error {
@@ -198,10 +192,7 @@ impl Hook {
 }
 
 fn labels(object: Option<&Value>) -> Map<String, Value> {
-    object
-        .and_then(|object| object["metadata"]["labels"].as_object())
-        .cloned()
-        .unwrap_or_default()
+    object.and_then(|object| object["metadata"]["labels"].as_object()).cloned().unwrap_or_default()
 }
 
 // === impl Condition ===
@@ -209,10 +200,7 @@ fn labels(object: Option<&Value>) -> Map<String, Value> {
 impl Condition {
     fn read(condition: &Value) -> Self {
         let source = condition["expression"].as_str().unwrap_or_default().to_owned();
-        Self {
-            program: Program::compile(&source),
-            source,
-        }
+        Self { program: Program::compile(&source), source }
     }
 }
 
@@ -230,7 +218,8 @@ impl Rule {
     }
 
     fn matches(&self, review: &Review<'_>, resource: &Resource) -> bool {
-        let any = |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
+        let any =
+            |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
         let in_namespace = review.namespace.is_some_and(|name| !name.is_empty()) && resource.namespaced;
         any(&self.operations, review.operation)
             && any(&self.groups, &resource.group)
@@ -241,7 +230,8 @@ impl Rule {
                 _ => true,
             }
             && self.resources.iter().any(|pattern| {
-                let (main, sub) = pattern.split_once('/').map_or((pattern.as_str(), None), |(m, s)| (m, Some(s)));
+                let (main, sub) =
+                    pattern.split_once('/').map_or((pattern.as_str(), None), |(m, s)| (m, Some(s)));
                 (main == "*" || main == resource.plural)
                     && match (sub, review.subresource) {
                         (None, None) | (Some("*"), _) => true,

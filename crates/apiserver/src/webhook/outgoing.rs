@@ -13,10 +13,7 @@ use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 
 use super::{hooks::Hooks, trust};
-use crate::{
-    server::State,
-    store::Key,
-};
+use crate::{server::State, store::Key};
 
 /// Largest answer that is read.
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
@@ -50,10 +47,8 @@ impl Outgoing {
     ) -> Result<Value, String> {
         let (mut url, service) = destination(state, config)?;
         url.set_query(Some(&format!("timeout={}s", timeout.as_secs())));
-        let client = self.client(Target {
-            ca: config["caBundle"].as_str().unwrap_or_default().to_owned(),
-            service,
-        })?;
+        let client =
+            self.client(Target { ca: config["caBundle"].as_str().unwrap_or_default().to_owned(), service })?;
         let failed = |error: &reqwest::Error| format!("Post \"{url}\": {}", cause(error, &url));
         let mut answer = client
             .post(url.clone())
@@ -73,7 +68,8 @@ impl Outgoing {
         if !status.is_success() {
             return Err(refusal(status, &String::from_utf8_lossy(&bytes)));
         }
-        serde_json::from_slice(&bytes).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     }
 
     fn client(&self, target: Target) -> Result<Client, String> {

@@ -2,11 +2,12 @@
 
 use k8s_openapi::{
     api::{
-        admissionregistration::v1 as admissionregistration, apps::v1 as apps, authentication::v1 as authentication,
-        authorization::v1 as authorization, autoscaling::v1 as autoscaling, autoscaling::v2 as autoscaling_v2,
-        batch::v1 as batch, coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-        events::v1 as events, networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac,
-        resource::v1 as resource, scheduling::v1 as scheduling, storage::v1 as storage,
+        admissionregistration::v1 as admissionregistration, apps::v1 as apps,
+        authentication::v1 as authentication, authorization::v1 as authorization,
+        autoscaling::v1 as autoscaling, autoscaling::v2 as autoscaling_v2, batch::v1 as batch,
+        coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
+        networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac, resource::v1 as resource,
+        scheduling::v1 as scheduling, storage::v1 as storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions,
     kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration,
@@ -26,10 +27,7 @@ pub(crate) struct Definitions {
 fn of<T: JsonSchema>() -> Definitions {
     let mut generator = SchemaGenerator::default();
     let _ = generator.subschema_for::<T>();
-    Definitions {
-        root: T::schema_name().into_owned(),
-        all: generator.take_definitions(true),
-    }
+    Definitions { root: T::schema_name().into_owned(), all: generator.take_definitions(true) }
 }
 
 macro_rules! kinds {

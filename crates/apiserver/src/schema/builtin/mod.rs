@@ -30,7 +30,9 @@ pub fn unknown_builtin_fields(resource: &Resource, object: &Value) -> Vec<String
 /// absence there (in maps of strings: the empty string). The dotted paths of the unknown fields.
 pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    if let (Some(kind), Value::Object(map)) = (root(&resource.group, &resource.version, &resource.kind), object) {
+    if let (Some(kind), Value::Object(map)) =
+        (root(&resource.group, &resource.version, &resource.kind), object)
+    {
         prune(map, &kind, &mut String::new(), &mut dropped);
     }
     dropped
@@ -166,7 +168,8 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
         (Shape::Time, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05Z07:00", false),
         (Shape::MicroTime, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05.000000Z07:00", true),
         (Shape::Quantity, Value::String(text)) => (!QUANTITY.is_match(text)).then(|| {
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned()
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                .to_owned()
         }),
         _ => other(),
     }

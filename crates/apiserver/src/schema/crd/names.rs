@@ -15,9 +15,13 @@ pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> 
     let spec = &crd["spec"];
     let own = &crd["metadata"]["name"];
     let mut taken = Taken::default();
-    for other in others.iter().filter(|o| o["spec"]["group"] == spec["group"] && o["metadata"]["name"] != *own) {
+    for other in
+        others.iter().filter(|o| o["spec"]["group"] == spec["group"] && o["metadata"]["name"] != *own)
+    {
         let names = &other["status"]["acceptedNames"];
-        taken.resources.extend(texts(&names["plural"]).chain(texts(&names["singular"])).chain(texts(&names["shortNames"])));
+        taken.resources.extend(
+            texts(&names["plural"]).chain(texts(&names["singular"])).chain(texts(&names["shortNames"])),
+        );
         taken.kinds.extend(texts(&names["kind"]).chain(texts(&names["listKind"])));
     }
 

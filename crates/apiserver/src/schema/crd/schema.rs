@@ -4,7 +4,9 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::super::{
-    StructuralSchema, cel::Program, cel_types, default, lists, prune,
+    StructuralSchema,
+    cel::Program,
+    cel_types, default, lists, prune,
     structural::{Additional, Node},
     validate,
 };
@@ -14,10 +16,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 
 /// Appends everything wrong with the `openAPIV3Schema` at `path`.
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut walk = Walk {
-        causes,
-        costs: cel_types::Costs::default(),
-    };
+    let mut walk = Walk { causes, costs: cel_types::Costs::default() };
     let compiled = StructuralSchema::of(schema, false);
     walk.node(schema, compiled.node(), path, Place::Root, 1);
     if let Some(detail) = walk.costs.total() {
@@ -201,7 +200,11 @@ impl Walk<'_> {
         for (index, key) in keys.iter().enumerate() {
             let Some(property) = items["properties"].get(key) else {
                 let detail = "entries must all be names of item properties";
-                self.causes.push(Cause::invalid(format!("{keys_field}[{index}]"), &Value::from(*key), detail));
+                self.causes.push(Cause::invalid(
+                    format!("{keys_field}[{index}]"),
+                    &Value::from(*key),
+                    detail,
+                ));
                 continue;
             };
             let required =
@@ -223,7 +226,8 @@ impl Walk<'_> {
         // As a plain value: pruning spares apiVersion, kind and metadata only at the root of a resource.
         if !node.embedded
             && (pruned.is_object() || pruned.is_array())
-            && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty() {
+            && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty()
+        {
             self.causes.push(Cause::invalid(&field, value, "must not have unknown fields"));
             return;
         }
@@ -302,9 +306,11 @@ impl Walk<'_> {
                 self.node(schema, child, &format!("{path}.properties[{name}]"), inner, times);
             }
         }
-        let bound =
-            |key: &str, child: &Node| map.get(key).and_then(Value::as_u64).unwrap_or_else(|| cel_types::most_items(child));
-        if let (Some(schema), Additional::Schema(child)) = (map.get("additionalProperties"), &node.additional) {
+        let bound = |key: &str, child: &Node| {
+            map.get(key).and_then(Value::as_u64).unwrap_or_else(|| cel_types::most_items(child))
+        };
+        if let (Some(schema), Additional::Schema(child)) = (map.get("additionalProperties"), &node.additional)
+        {
             let times = times.saturating_mul(bound("maxProperties", child));
             self.node(schema, child, &format!("{path}.additionalProperties"), inner, times);
         }
@@ -315,7 +321,8 @@ impl Walk<'_> {
         }
         let Some(logic) = &node.logic else { return };
         let int_or_string = node.int_or_string;
-        for (key, branches) in [("allOf", &logic.all_of), ("anyOf", &logic.any_of), ("oneOf", &logic.one_of)] {
+        for (key, branches) in [("allOf", &logic.all_of), ("anyOf", &logic.any_of), ("oneOf", &logic.one_of)]
+        {
             // The one junctor that may name types: the two of an int-or-string.
             if int_or_string && key != "oneOf" {
                 continue;
@@ -340,9 +347,9 @@ fn only_names(metadata: &Value) -> bool {
     metadata.as_object().is_some_and(|map| {
         map.iter().all(|(key, value)| match key.as_str() {
             "type" | "description" => true,
-            "properties" => {
-                value.as_object().is_some_and(|p| p.keys().all(|name| name == "name" || name == "generateName"))
-            }
+            "properties" => value
+                .as_object()
+                .is_some_and(|p| p.keys().all(|name| name == "name" || name == "generateName")),
             _ => false,
         })
     })

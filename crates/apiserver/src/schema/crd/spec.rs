@@ -33,7 +33,9 @@ pub fn validate_crd(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
         names_of(&spec["names"], &mut causes);
     }
     conversion(&spec["conversion"], &mut causes);
-    if spec["preserveUnknownFields"] == true && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true) {
+    if spec["preserveUnknownFields"] == true
+        && old.is_none_or(|old| old["spec"]["preserveUnknownFields"] != true)
+    {
         causes.push(Cause::invalid(
             "spec.preserveUnknownFields",
             &Value::Bool(true),
@@ -56,8 +58,9 @@ fn list(value: &Value) -> &[Value] {
 }
 
 fn immutable(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
-    let established =
-        list(&old["status"]["conditions"]).iter().any(|c| c["type"] == "Established" && c["status"] == "True");
+    let established = list(&old["status"]["conditions"])
+        .iter()
+        .any(|c| c["type"] == "Established" && c["status"] == "True");
     let mut fields = vec!["/spec/group", "/spec/names/plural"];
     if established {
         fields.extend(["/spec/scope", "/spec/names/kind"]);
@@ -103,7 +106,11 @@ fn group(group: &str, causes: &mut Vec<Cause>) {
     } else if let Err(why) = names::subdomain(group) {
         causes.push(Cause::invalid("spec.group", &Value::from(group), why));
     } else if !group.contains('.') {
-        causes.push(Cause::invalid("spec.group", &Value::from(group), "should be a domain with at least one dot"));
+        causes.push(Cause::invalid(
+            "spec.group",
+            &Value::from(group),
+            "should be a domain with at least one dot",
+        ));
     }
 }
 
@@ -212,7 +219,8 @@ fn names_of(spec: &Value, causes: &mut Vec<Cause>) {
         let kind = field == "kind" || field == "listKind";
         let checked = if kind { name.to_lowercase() } else { name.to_owned() };
         if let Err(why) = names::label_1035(&checked) {
-            let why = if kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
+            let why =
+                if kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
             causes.push(Cause::invalid(path, &spec[field], why));
         }
     }

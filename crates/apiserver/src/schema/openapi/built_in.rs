@@ -4,7 +4,10 @@ use longboat_patch::table::{field_markers, type_def, type_markers};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{super::builtin::kinds::{DEFINITIONS, definitions}, kind_of};
+use super::{
+    super::builtin::kinds::{DEFINITIONS, definitions},
+    kind_of,
+};
 use crate::kinds::Resource;
 
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -18,10 +21,8 @@ pub(super) fn add(resource: &Resource, schemas: &mut Map<String, Value>) -> Opti
     let found = definitions(&resource.group, &resource.version, &resource.kind)?;
     add_all(found.all, schemas);
     if let Some(Value::Object(schema)) = schemas.get_mut(&found.root) {
-        schema.insert(
-            "x-kubernetes-group-version-kind".to_owned(),
-            json!([kind_of(resource, &resource.kind)]),
-        );
+        schema
+            .insert("x-kubernetes-group-version-kind".to_owned(), json!([kind_of(resource, &resource.kind)]));
     }
     Some(found.root)
 }
@@ -59,7 +60,9 @@ fn add_all(definitions: Map<String, Value>, schemas: &mut Map<String, Value>) {
 fn refer(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            if let Some(name) = map.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix(DEFINITIONS)) {
+            if let Some(name) =
+                map.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix(DEFINITIONS))
+            {
                 let reference = super::reference(name);
                 map.remove("$ref");
                 if map.is_empty() {
@@ -99,7 +102,9 @@ fn mark(name: &str, schema: &mut Value) {
                 put("x-kubernetes-map-type", kind.into());
             }
         }
-        let Some(strategy) = table.and_then(|table| table.field(field)).map(|field| field.patch) else { continue };
+        let Some(strategy) = table.and_then(|table| table.field(field)).map(|field| field.patch) else {
+            continue;
+        };
         let how = match (strategy.merge, strategy.retain_keys) {
             (true, true) => "merge,retainKeys",
             (true, false) => "merge",

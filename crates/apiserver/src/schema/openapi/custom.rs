@@ -59,7 +59,10 @@ fn head(schema: &mut Value, embedded: bool) {
         }
         schema["properties"][field] = value;
     };
-    put("apiVersion", json!({"type": "string", "description": "The versioned schema that this object follows."}));
+    put(
+        "apiVersion",
+        json!({"type": "string", "description": "The versioned schema that this object follows."}),
+    );
     put("kind", json!({"type": "string", "description": "The type of the object, in CamelCase."}));
     put(
         "metadata",

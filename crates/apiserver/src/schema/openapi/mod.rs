@@ -63,11 +63,7 @@ pub fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)>
 }
 
 fn path_of(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        format!("api/{version}")
-    } else {
-        format!("apis/{group}/{version}")
-    }
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
 fn served(registry: &Registry, path: &str) -> Option<(String, String, Vec<Arc<Resource>>)> {

@@ -79,7 +79,8 @@ struct Operations<'a> {
 
 impl Operations<'_> {
     fn list(&self, suffix: &str) -> Value {
-        let mut operation = self.operation("list", "list", suffix, "list objects of kind", &format!("{}List", self.name));
+        let mut operation =
+            self.operation("list", "list", suffix, "list objects of kind", &format!("{}List", self.name));
         operation["parameters"] = json!([
             query("allowWatchBookmarks", "boolean"),
             query("continue", "string"),
@@ -105,7 +106,8 @@ impl Operations<'_> {
     }
 
     fn read(&self, subresource: &str) -> Value {
-        let mut operation = self.operation("get", "read", &capital(subresource), "read the specified", self.name);
+        let mut operation =
+            self.operation("get", "read", &capital(subresource), "read the specified", self.name);
         if !self.built_in() {
             operation["parameters"] = json!([query("resourceVersion", "string")]);
         }
@@ -113,7 +115,8 @@ impl Operations<'_> {
     }
 
     fn replace(&self, subresource: &str) -> Value {
-        let mut operation = self.operation("put", "replace", &capital(subresource), "replace the specified", self.name);
+        let mut operation =
+            self.operation("put", "replace", &capital(subresource), "replace the specified", self.name);
         operation["parameters"] = Self::writing();
         operation["requestBody"] = self.body();
         operation["responses"]["201"] = answer("Created", self.name, self.built_in());
@@ -121,8 +124,13 @@ impl Operations<'_> {
     }
 
     fn patch(&self, subresource: &str) -> Value {
-        let mut operation =
-            self.operation("patch", "patch", &capital(subresource), "partially update the specified", self.name);
+        let mut operation = self.operation(
+            "patch",
+            "patch",
+            &capital(subresource),
+            "partially update the specified",
+            self.name,
+        );
         let mut parameters = Self::writing();
         if let Value::Array(parameters) = &mut parameters {
             parameters.push(query("force", "boolean"));
@@ -157,7 +165,8 @@ impl Operations<'_> {
             operation["responses"]["202"] = answer("Accepted", STATUS, self.built_in());
         }
         operation["parameters"] = Value::Array(parameters);
-        let media: &[&str] = if self.built_in() { &["*/*"] } else { &["application/json", "application/yaml"] };
+        let media: &[&str] =
+            if self.built_in() { &["*/*"] } else { &["application/json", "application/yaml"] };
         operation["requestBody"] = json!({"content": content(media, DELETE_OPTIONS)});
         operation
     }
@@ -181,12 +190,17 @@ impl Operations<'_> {
     }
 
     fn body(&self) -> Value {
-        let media: &[&str] = if self.built_in() { &["*/*"] } else { &["application/json", "application/yaml"] };
+        let media: &[&str] =
+            if self.built_in() { &["*/*"] } else { &["application/json", "application/yaml"] };
         json!({"content": content(media, self.name), "required": true})
     }
 
     fn writing() -> Value {
-        json!([query("dryRun", "string"), query("fieldManager", "string"), query("fieldValidation", "string")])
+        json!([
+            query("dryRun", "string"),
+            query("fieldManager", "string"),
+            query("fieldValidation", "string")
+        ])
     }
 
     fn shared(&self, named: bool) -> Value {
