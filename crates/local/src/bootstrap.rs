@@ -1,11 +1,7 @@
 //! What a world holds before the first manifest: CRDs, the system namespace, platform settings, the default gateway
 //! and the presets.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use kube::Client;
 use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use longboat_compose::{
     PresetNames,
@@ -43,17 +39,9 @@ pub enum BootstrapError {
 
 /// Installs everything, or brings a kept state up to date. `port` is where the gateway listens.
 pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapError> {
-    let parameters = PatchParams::apply(apply::MANAGER).force();
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let wanted = longboat_api::crd::own().into_iter().chain(longboat_api::crd::foreign());
-    for crd in wanted.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
-        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let object = format!("CustomResourceDefinition {name}");
-        crds.patch(&name, &parameters, &Patch::Apply(crd)).await.map_err(|source| ApplyError::Refused {
-            origin: None,
-            object,
-            source: Box::new(source),
-        })?;
+    let crds = longboat_api::crd::own().into_iter().chain(longboat_api::crd::foreign());
+    for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
+        apply::one(client, None, crd).await?;
     }
     let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
         if document.object["kind"] == "Gateway" {

@@ -4,11 +4,12 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use kube::Client;
-use longboat_apiserver::ApiServer;
+use longboat_apiserver::{ApiServer, Loops};
 use longboat_gateway::Gateway;
 use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
@@ -98,13 +99,14 @@ impl Local {
         let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
         let api_address = local_address(&api_listener, "API server", options.api_port)?;
 
+        let controller = longboat_controller::Args::default();
         let token = format!("{:032x}", rand::random::<u128>());
         let server = ApiServer::new(longboat_apiserver::Options {
             state: options.state.is_some().then(|| state.path().join("objects")),
             token: Some(token.clone()),
             ..longboat_apiserver::Options::default()
         })?;
-        server.add_admission(std::sync::Arc::new(OwnKinds));
+        server.add_admission(Arc::new(OwnKinds));
         let authority = CertificateAuthority::new("longboat local")?;
         let pair = authority.issue(&LeafRequest {
             common_name: "kube-apiserver".into(),
@@ -124,7 +126,8 @@ impl Local {
                 tracing::error!(%error, "The API server stopped serving.");
             }
         });
-        longboat_apiserver::spawn_loops(&server, &mut tasks, &shutdown);
+        let (api, stop) = (server.clone(), shutdown.clone());
+        tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
         let client = server.client(apply::DEFAULT_NAMESPACE);
         bootstrap::install(&client, gateway_address.port()).await?;
 
@@ -142,8 +145,7 @@ impl Local {
             .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         let (controller_client, stop) = (client.clone(), shutdown.clone());
         tasks.spawn(async move {
-            let args = longboat_controller::Args::default();
-            if let Err(error) = longboat_controller::run(args, controller_client, stop).await {
+            if let Err(error) = longboat_controller::run(controller, controller_client, stop).await {
                 tracing::error!(%error, "The controller stopped.");
             }
         });

@@ -5,6 +5,7 @@ mod up;
 
 use std::{future::Future, process::ExitCode};
 
+use anyhow::Context;
 use longboat_telemetry::logging::{self, LogOptions};
 use tokio_util::sync::CancellationToken;
 
@@ -22,9 +23,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
-        Command::Controller(args) => {
-            serve(|shutdown| async { Ok(longboat_controller::serve(args, shutdown).await?) })
-        }
+        Command::Controller(args) => serve(|shutdown| controller(args, shutdown)),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(args, shutdown).await?) }),
         Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
         Command::Apiserver(args) => {
@@ -43,8 +42,17 @@ where
     report(runtime().and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
 }
 
+async fn controller(args: longboat_controller::Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let client =
+        kube::Client::try_default().await.context("no cluster to work on: set KUBECONFIG or run in one")?;
+    Ok(longboat_controller::run(args, client, shutdown).await?)
+}
+
+/// Reading a pod template nests deeply, and debug builds have large frames. Pages that are not touched cost nothing.
+const STACK: usize = 8 << 20;
+
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build()?)
 }
 
 fn report(result: anyhow::Result<()>) -> ExitCode {

@@ -63,7 +63,7 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
         };
         let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
-        let (text, mark) = match ready {
+        let (text, news) = match ready {
             Some(_) if is_ready(service) => ("Ready".into(), Mark::Good),
             Some(condition) if condition.status != ConditionStatus::True => {
                 (describe(condition), mark(condition))
@@ -71,7 +71,7 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
             // Either nothing was said yet, or it was said of an earlier generation.
             _ => ("waiting for the controller".into(), Mark::Waiting),
         };
-        lines.push(Line { subject: subject.clone(), text, mark, depth: 0 });
+        lines.push(Line { subject: subject.clone(), text, mark: news, depth: 0 });
         let mut listed: Vec<_> =
             conditions.iter().filter(|condition| condition.type_ != types::READY).collect();
         listed.sort_by_key(|condition| {
