@@ -112,6 +112,33 @@ pub fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     managed::update(&options, &kinds, live, new);
 }
 
+/// Takes the times in `managedFields` from `live` where nothing else about the objects differs, so that a write that
+/// changes nothing stays none.
+pub(crate) fn keep_times(live: &Value, new: &mut Value) {
+    let entries =
+        |object: &Value| object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let (before, after) = (entries(live), entries(new));
+    if before == after || before.len() != after.len() {
+        return;
+    }
+    let same = before.iter().zip(&after).all(|(before, after)| {
+        ["manager", "operation", "apiVersion", "subresource", "fieldsV1"]
+            .iter()
+            .all(|key| before.get(key) == after.get(key))
+    });
+    if same && without_entries(live) == without_entries(new) {
+        new["metadata"]["managedFields"] = Value::Array(before);
+    }
+}
+
+fn without_entries(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
 /// What is wrong with a field manager.
 pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
     if manager.len() > LONGEST_MANAGER {

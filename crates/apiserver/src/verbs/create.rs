@@ -79,11 +79,7 @@ async fn attempt(
         user: &user,
         dry_run,
     };
-    let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
-    // webhooks that change the object see it without uid and times, as in the reference
-    stamp(resource, &mut value);
-    strategy::prepare_create(resource, &mut value);
-    let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
+    let mut value = value;
     if track {
         let write = patching::Write {
             registry: &call.state.registry,
@@ -93,8 +89,14 @@ async fn attempt(
             force: false,
             now: Timestamp::now(),
         };
+        // what webhooks and the server itself add belongs to nobody
         patching::track(&write, None, &mut value);
     }
+    let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    // webhooks that change the object see it without uid and times, as in the reference
+    stamp(resource, &mut value);
+    strategy::prepare_create(resource, &mut value);
+    let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
     let mut causes = strategy::validate(resource, &value, None);
     if let Some(custom) = resource.custom() {
         let verdict = custom.schema.judge(&value, None);

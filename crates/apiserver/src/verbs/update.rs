@@ -10,7 +10,7 @@ use crate::{
     admit::{self, Review},
     answer::Answer,
     form::{self, Shown},
-    kinds::Resource,
+    kinds::{Resource, registry::split_api_version},
     patching::{self, PatchKind},
     request::query::FieldValidation,
     respond,
@@ -174,6 +174,15 @@ async fn attempt(
         Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
         None => strategy::prepare_update(&resource, &mut value, &live),
     }
+    let owned_by_apply = match how {
+        Change::Patch(kind) => *kind == PatchKind::Apply,
+        Change::Edit(_, input) => input["applied"] == true,
+        Change::Replace(_) => false,
+    };
+    if !owned_by_apply {
+        // what webhooks change on the way belongs to nobody
+        patching::track(&write, Some(&live), &mut value);
+    }
     let user = call.request.user.info();
     // also for patches, as in the reference
     let options = admit::options(
@@ -192,25 +201,14 @@ async fn attempt(
         user: &user,
         dry_run,
     };
-    let before_admission = value.clone();
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
-    let admission_changed = value != before_admission;
     match subresource {
         Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
         None => strategy::prepare_update(&resource, &mut value, &live),
     }
     let services = strategy::service::allocate(call.state, &resource, &mut value, Some(&live))?;
     strategy::bump_generation(&resource, subresource, &mut value, &live);
-    let owned_by_apply = match how {
-        Change::Patch(kind) => *kind == PatchKind::Apply,
-        Change::Edit(_, input) => input["applied"] == true,
-        Change::Replace(_) => false,
-    };
-    if !owned_by_apply {
-        patching::track(&write, Some(&live), &mut value);
-    } else if admission_changed {
-        patching::track(&write, Some(&before_admission), &mut value);
-    }
+    patching::keep_times(&live, &mut value);
     let mut causes = match subresource {
         Some(subresource) => strategy::validate_subresource(&resource, subresource, &value, &live),
         None => strategy::validate(&resource, &value, Some(&live)),
@@ -379,7 +377,8 @@ fn identify_patched(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> 
             ));
         }
         let version = value["apiVersion"].as_str().unwrap_or_default();
-        if !version.is_empty() && call.state.registry.find_kind(version, &resource.kind).is_none() {
+        let (group, _) = split_api_version(version);
+        if !version.is_empty() && group != resource.group {
             return Err(refuse_patch(
                 &String::from_utf8_lossy(&call.request.body),
                 &format!(
