@@ -405,20 +405,28 @@ impl<'a> State<'a> {
     ) -> Step<Value<'a>> {
         let mut value = receiver;
         let end = path.len() - 1;
+        // What comes out of a map of interfaces is one, whatever is inside.
+        let mut interface = false;
         for (i, name) in path.iter().enumerate() {
             let has_args = i == end && (args.len() > 1 || last.is_some());
             self.at_expr(expr);
             self.tick()?;
-            value = self.field(value, name, has_args)?;
+            let next_interface = matches!(value, Value::Typed(Ty::Map(_, Ty::Any), _));
+            value = self.field(value, name, has_args, interface)?;
+            interface = next_interface;
         }
         Ok(value)
     }
 
-    fn field(&mut self, receiver: Value<'a>, name: &str, has_args: bool) -> Step<Value<'a>> {
+    fn field(&mut self, receiver: Value<'a>, name: &str, has_args: bool, interface: bool) -> Step<Value<'a>> {
         if matches!(receiver, Value::Invalid) {
-            return self.error(format!("nil data; no entry for key {}", quote(name)));
+            return if interface {
+                self.error(format!("nil pointer evaluating {}.{name}", Ty::Any))
+            } else {
+                self.error(format!("nil data; no entry for key {}", quote(name)))
+            };
         }
-        let type_name = receiver.type_name();
+        let type_name = if interface { Ty::Any.to_string() } else { receiver.type_name() };
         let (value, nil) = receiver.indirect();
         if has_args
             && let Value::Typed(Ty::Struct(s), _) = value

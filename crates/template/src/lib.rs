@@ -101,3 +101,6 @@ impl Template {
         self.defines.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,7 +138,8 @@ impl<'a> Value<'a> {
             None | Some(Json::Null) => Value::Invalid,
             Some(Json::Bool(b)) => Value::Bool(*b),
             Some(Json::String(s)) => Value::Str(Cow::Borrowed(s)),
-            // A JSON number in an interface{} is a float64 in Go.
+            // Kubernetes decodes whole numbers to int64.
+            Some(Json::Number(n)) if n.is_i64() => Value::Typed(Ty::Int("int64"), json),
             Some(Json::Number(n)) => Value::Float(n.as_f64().unwrap_or_default()),
             Some(Json::Array(_)) => Value::Typed(Ty::Slice("", &ANY), json),
             Some(Json::Object(_)) => Value::Typed(Ty::Map("", &ANY), json),
