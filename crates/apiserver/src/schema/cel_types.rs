@@ -39,7 +39,7 @@ const TYPE_NAMES: [&str; 14] = [
 ];
 
 /// Name spaces of functions.
-const SPACES: [&str; 7] = ["base64", "cel", "format", "google", "lists", "net", "regex"];
+const SPACES: [&str; 8] = ["base64", "cel", "format", "google", "jsonpatch", "lists", "net", "regex"];
 
 /// Checks a rule on values of `schema`; the error is worded as cel-go words it.
 pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<(), String> {

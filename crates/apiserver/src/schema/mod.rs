@@ -47,7 +47,7 @@ pub struct StructuralSchema {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The schema as written, for OpenAPI documents.
+    /// The schema as written, for OpenAPI documents and for field ownership.
     source: Value,
     /// `spec.preserveUnknownFields` of the definition.
     preserve: bool,
@@ -101,7 +101,7 @@ impl StructuralSchema {
         })
     }
 
-    /// The `openAPIV3Schema` as written.
+    /// The `openAPIV3Schema` as written; null if there is none.
     pub fn source(&self) -> &Value {
         &self.inner.source
     }

@@ -13,7 +13,6 @@ macro_rules! regexes {
 
 regexes! {
     LABEL_1035 = "^[a-z]([-a-z0-9]*[a-z0-9])?$";
-    LABEL_1123 = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
     SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
     NAME_PART = "^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 }
@@ -29,17 +28,6 @@ pub(crate) fn label_1035(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err("a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')".to_owned())
-}
-
-/// A DNS-1123 label.
-pub(crate) fn label_1123(name: &str) -> Result<(), String> {
-    if name.len() > 63 {
-        return Err("must be no more than 63 characters".to_owned());
-    }
-    if LABEL_1123.is_match(name) {
-        return Ok(());
-    }
-    Err("a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')".to_owned())
 }
 
 /// A DNS-1123 subdomain.

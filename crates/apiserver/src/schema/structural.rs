@@ -166,14 +166,14 @@ impl Node {
             match key.as_str() {
                 "type" => {
                     node.types =
-                        value.as_str().filter(|t| !t.is_empty()).map(Into::into).into_iter().collect()
+                        value.as_str().filter(|t| !t.is_empty()).map(Into::into).into_iter().collect();
                 }
                 "nullable" => node.nullable = value == true,
                 "x-kubernetes-int-or-string" => node.int_or_string = value == true,
                 "x-kubernetes-preserve-unknown-fields" => node.preserve = value == true,
                 "x-kubernetes-embedded-resource" => node.embedded = value == true,
                 "x-kubernetes-list-type" => {
-                    node.list = list_type(value, map.get("x-kubernetes-list-map-keys"))
+                    node.list = list_type(value, map.get("x-kubernetes-list-map-keys"));
                 }
                 "required" => node.required = names(value),
                 "default" => node.default = Some(value.clone()),

@@ -128,7 +128,8 @@ impl Hook {
         if matches(review.resource) {
             return Some(Arc::new(review.resource.clone()));
         }
-        if self.exact {
+        // Other versions of a resource have the same plural name, so most webhooks can be left out cheaply.
+        if self.exact || !self.rules.iter().any(|rule| rule.names(review)) {
             return None;
         }
         state
@@ -179,7 +180,7 @@ impl Hook {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(why) => {
-                    error = Some(format!("expression '{}' resulted in error: {why}", condition.source))
+                    error = Some(format!("expression '{}' resulted in error: {why}", condition.source));
                 }
             }
         }
@@ -229,15 +230,19 @@ impl Rule {
                 "Cluster" => !in_namespace,
                 _ => true,
             }
-            && self.resources.iter().any(|pattern| {
-                let (main, sub) =
-                    pattern.split_once('/').map_or((pattern.as_str(), None), |(m, s)| (m, Some(s)));
-                (main == "*" || main == resource.plural)
-                    && match (sub, review.subresource) {
-                        (None, None) | (Some("*"), _) => true,
-                        (Some(sub), Some(wanted)) => sub == wanted,
-                        (None, Some(_)) | (Some(_), None) => false,
-                    }
-            })
+            && self.names(review)
+    }
+
+    /// Whether a pattern of the rule fits the resource's name and the subresource.
+    fn names(&self, review: &Review<'_>) -> bool {
+        self.resources.iter().any(|pattern| {
+            let (main, sub) = pattern.split_once('/').map_or((pattern.as_str(), None), |(m, s)| (m, Some(s)));
+            (main == "*" || main == review.resource.plural)
+                && match (sub, review.subresource) {
+                    (None, None) | (Some("*"), _) => true,
+                    (Some(sub), Some(wanted)) => sub == wanted,
+                    (None, Some(_)) | (Some(_), None) => false,
+                }
+        })
     }
 }
