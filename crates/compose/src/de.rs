@@ -58,7 +58,7 @@ impl<'de, R: Render> Deserializer<'de> for Node<'_, 'de, R> {
         match self.tree {
             Tree::Leaf(json) => Json { json, render: self.render }.deserialize_any(visitor),
             Tree::Object(entries) => {
-                visitor.visit_map(Entries { entries: entries.iter(), value: None, render: self.render })
+                visitor.visit_map(Entries { rest: entries.iter(), value: None, render: self.render })
             }
             Tree::List(items) => visitor.visit_seq(Items { items: items.iter(), render: self.render }),
         }
@@ -102,7 +102,7 @@ impl<'de, R: Render> Deserializer<'de> for Node<'_, 'de, R> {
 }
 
 struct Entries<'t, 'a, R> {
-    entries: std::slice::Iter<'t, (&'a str, Tree<'a>)>,
+    rest: std::slice::Iter<'t, (&'a str, Tree<'a>)>,
     value: Option<&'t Tree<'a>>,
     render: &'t R,
 }
@@ -111,7 +111,7 @@ impl<'de, R: Render> MapAccess<'de> for Entries<'_, 'de, R> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, tree)) = self.entries.next() else { return Ok(None) };
+        let Some((key, tree)) = self.rest.next() else { return Ok(None) };
         self.value = Some(tree);
         seed.deserialize(de::value::BorrowedStrDeserializer::new(key)).map(Some)
     }

@@ -39,7 +39,7 @@ pub(crate) const TEMPLATE_NAME: &str = "config";
 
 /// Renders a string's template; `None` if the result is not the inside of one JSON string.
 pub(crate) fn render(template: &Template, data: &Data<'_>) -> Option<String> {
-    let text = template.execute(data.clone(), Limits::default()).ok()?;
+    let text = template.execute(data, Limits::default()).ok()?;
     unescape(text)
 }
 

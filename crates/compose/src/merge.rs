@@ -14,9 +14,9 @@ pub(crate) enum Tree<'a> {
     /// A whole borrowed subtree.
     Leaf(&'a Value),
     /// An object, by key in ascending order.
-    Object(Vec<(&'a str, Tree<'a>)>),
+    Object(Vec<(&'a str, Self)>),
     /// A list.
-    List(Vec<Tree<'a>>),
+    List(Vec<Self>),
 }
 
 impl<'a> Tree<'a> {
@@ -118,8 +118,8 @@ pub(crate) fn merge<'a>(ty: Ty, base: Tree<'a>, patch: &'a Value) -> Result<Tree
     let Value::Object(patch) = patch else { return Ok(Tree::Leaf(patch)) };
     // `zeroJSON` has an empty model.uri, so the difference to it never carries one (contract 02 §3.1).
     let model = patch.get("model").and_then(Value::as_object);
-    let bare = model.is_some_and(|m| m.get("uri").is_some_and(|uri| uri == ""));
-    if !bare {
+    let unnamed = model.is_some_and(|m| m.get("uri").is_some_and(|uri| uri == ""));
+    if !unnamed {
         return object(shape(ty), base, patch.iter().map(|(k, v)| (k.as_str(), v)));
     }
     let rest = patch.iter().filter(|(k, _)| *k != "model").map(|(k, v)| (k.as_str(), v));

@@ -19,7 +19,7 @@ pub(crate) fn whole(config: &Value, data: &Value) -> Result<Value, ComposeError>
     let template = Template::parse(TEMPLATE_NAME, &text, FUNCTIONS)
         .map_err(|e| ComposeError::TemplateSyntax(e.to_string()))?;
     let data = Data::typed(schema::TEMPLATE_DATA, Some(data));
-    let rendered = template.execute(data, Limits::default()).map_err(|e| match e {
+    let rendered = template.execute(&data, Limits::default()).map_err(|e| match e {
         TemplateError::Parse(message) => ComposeError::TemplateSyntax(message),
         TemplateError::Execute(message) => ComposeError::TemplateExecution(message),
     })?;

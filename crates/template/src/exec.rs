@@ -24,7 +24,11 @@ enum Stop {
 type Step<T> = Result<T, Stop>;
 
 /// Renders `template` over `data`; `Err` is Go's whole message.
-pub(crate) fn execute<'a>(template: &'a Template, data: Value<'a>, limits: Limits) -> Result<String, String> {
+pub(crate) fn execute<'a>(
+    template: &'a Template,
+    data: &Value<'a>,
+    limits: Limits,
+) -> Result<String, String> {
     let mut state = State {
         template,
         out: String::with_capacity(template.text.len()),
@@ -35,7 +39,7 @@ pub(crate) fn execute<'a>(template: &'a Template, data: Value<'a>, limits: Limit
         steps: 0,
         limits,
     };
-    match state.list(&data, &template.root) {
+    match state.list(data, &template.root) {
         Ok(()) | Err(Stop::Break | Stop::Continue) => Ok(state.out),
         Err(Stop::Error(message)) => Err(message),
     }
@@ -207,7 +211,7 @@ impl<'a> State<'a> {
                 for (i, json) in value.elements().iter().enumerate() {
                     any = true;
                     let index = Value::Int(i64::try_from(i).unwrap_or(i64::MAX));
-                    if !self.iteration(branch, mark, index, Value::typed(ty, Some(json)))? {
+                    if !self.iteration(branch, mark, index, &Value::typed(ty, Some(json)))? {
                         return Ok(());
                     }
                 }
@@ -216,7 +220,7 @@ impl<'a> State<'a> {
                 let ty = value.element_type();
                 for (key, json) in value.entries() {
                     any = true;
-                    if !self.iteration(branch, mark, Value::Str(key.into()), Value::typed(ty, Some(json)))? {
+                    if !self.iteration(branch, mark, Value::Str(key.into()), &Value::typed(ty, Some(json)))? {
                         return Ok(());
                     }
                 }
@@ -228,7 +232,7 @@ impl<'a> State<'a> {
                 }
                 for i in 0..value.as_int() {
                     any = true;
-                    if !self.iteration(branch, mark, Value::Int(i), Value::Int(i))? {
+                    if !self.iteration(branch, mark, Value::Int(i), &Value::Int(i))? {
                         return Ok(());
                     }
                 }
@@ -251,7 +255,7 @@ impl<'a> State<'a> {
         branch: &'a Branch,
         mark: usize,
         index: Value<'a>,
-        element: Value<'a>,
+        element: &Value<'a>,
     ) -> Step<bool> {
         self.tick()?;
         let decl = &branch.pipe.decl;
@@ -273,7 +277,7 @@ impl<'a> State<'a> {
                 slot.1 = index;
             }
         }
-        let done = self.list(&element, &branch.body);
+        let done = self.list(element, &branch.body);
         self.vars.truncate(mark);
         match done {
             Ok(()) | Err(Stop::Continue) => Ok(true),
@@ -313,9 +317,9 @@ impl<'a> State<'a> {
         match first {
             Expr::Field(_, path) => {
                 self.at_expr(first);
-                return self.field_chain(first, dot.clone(), path, &command.args, last);
+                return self.field_chain(first, dot.clone(), path, &command.args, last.as_ref());
             }
-            Expr::Chain { .. } => return self.chain(dot, first, &command.args, last),
+            Expr::Chain { .. } => return self.chain(dot, first, &command.args, last.as_ref()),
             Expr::Ident(_, name) => {
                 self.at_expr(first);
                 return self.call(dot, name, Quoted::Command(command), &command.args, last);
@@ -324,7 +328,7 @@ impl<'a> State<'a> {
                 self.not_a_function(&command.args, last.as_ref())?;
                 return self.pipeline(dot, pipe);
             }
-            Expr::Variable(..) => return self.variable(first, &command.args, last),
+            Expr::Variable(..) => return self.variable(first, &command.args, last.as_ref()),
             _ => {}
         }
         self.at_expr(first);
@@ -365,7 +369,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    fn variable(&mut self, expr: &'a Expr, args: &'a [Expr], last: Option<Value<'a>>) -> Step<Value<'a>> {
+    fn variable(&mut self, expr: &'a Expr, args: &'a [Expr], last: Option<&Value<'a>>) -> Step<Value<'a>> {
         let Expr::Variable(_, path) = expr else { return Ok(Value::Invalid) };
         self.at_expr(expr);
         let Some(value) = self.vars.iter().rev().find(|(n, _)| *n == &*path[0]).map(|(_, v)| v.clone())
@@ -373,7 +377,7 @@ impl<'a> State<'a> {
             return self.error(format!("undefined variable: {}", path[0]));
         };
         if path.len() == 1 {
-            self.not_a_function(args, last.as_ref())?;
+            self.not_a_function(args, last)?;
             return Ok(value);
         }
         self.field_chain(expr, value, &path[1..], args, last)
@@ -384,7 +388,7 @@ impl<'a> State<'a> {
         dot: &Value<'a>,
         expr: &'a Expr,
         args: &'a [Expr],
-        last: Option<Value<'a>>,
+        last: Option<&Value<'a>>,
     ) -> Step<Value<'a>> {
         let Expr::Chain { node, fields, .. } = expr else { return Ok(Value::Invalid) };
         self.at_expr(expr);
@@ -401,7 +405,7 @@ impl<'a> State<'a> {
         receiver: Value<'a>,
         path: &'a [Box<str>],
         args: &'a [Expr],
-        last: Option<Value<'a>>,
+        last: Option<&Value<'a>>,
     ) -> Step<Value<'a>> {
         let mut value = receiver;
         let end = path.len() - 1;

@@ -144,6 +144,7 @@ fn exponent(text: &str) -> String {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the flags of a verb, any of which can be set")]
 struct Spec {
     plus: bool,
     minus: bool,

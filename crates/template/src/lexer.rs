@@ -129,7 +129,7 @@ impl<'s> Lexer<'s> {
             return Token { kind: Kind::Eof, pos: self.pos, line: self.line, val: "".into() };
         }
         loop {
-            let token = if self.inside { self.action() } else { self.text() };
+            let token = if self.inside { Some(self.action()) } else { self.text() };
             if let Some(token) = token {
                 self.done = matches!(token.kind, Kind::Error | Kind::Eof);
                 return token;
@@ -295,25 +295,25 @@ impl<'s> Lexer<'s> {
         token
     }
 
-    fn action(&mut self) -> Option<Token<'s>> {
+    fn action(&mut self) -> Token<'s> {
         if self.at_right_delim().0 {
-            return Some(if self.paren_depth == 0 {
+            return if self.paren_depth == 0 {
                 self.right_delim()
             } else {
                 self.error("unclosed left paren")
-            });
+            };
         }
         let Some(c) = self.peek() else {
-            return Some(self.error("unclosed action"));
+            return self.error("unclosed action");
         };
         if is_space(Some(c)) {
-            return Some(self.space());
+            return self.space();
         }
         if c == '_' || c.is_alphanumeric() && !c.is_ascii_digit() {
-            return Some(self.identifier());
+            return self.identifier();
         }
         self.bump();
-        Some(match c {
+        match c {
             '=' => self.emit(Kind::Assign),
             ':' => {
                 if self.bump() == Some('=') {
@@ -352,7 +352,7 @@ impl<'s> Lexer<'s> {
                 let message = format!("unrecognized character in action: {}", code_point(Some(c)));
                 self.error(message)
             }
-        })
+        }
     }
 
     fn space(&mut self) -> Token<'s> {

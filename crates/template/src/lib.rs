@@ -87,7 +87,7 @@ impl Template {
     /// # Errors
     ///
     /// [`TemplateError::Execute`] with the text `template: NAME:LINE:COLUMN: executing … at <…>: …`.
-    pub fn execute<'a>(&'a self, data: Value<'a>, limits: Limits) -> Result<String, TemplateError> {
+    pub fn execute<'a>(&'a self, data: &Value<'a>, limits: Limits) -> Result<String, TemplateError> {
         exec::execute(self, data, limits).map_err(TemplateError::Execute)
     }
 

@@ -80,7 +80,7 @@ pub(crate) enum Expr {
     Ident(Pos, Box<str>),
     Chain {
         pos: Pos,
-        node: Box<Expr>,
+        node: Box<Self>,
         fields: Vec<Box<str>>,
     },
     Pipe(Pipe),

@@ -56,11 +56,11 @@ pub enum Ty {
     /// A struct.
     Struct(&'static Struct),
     /// A pointer.
-    Ptr(&'static Ty),
+    Ptr(&'static Self),
     /// A slice.
-    Slice(&'static str, &'static Ty),
+    Slice(&'static str, &'static Self),
     /// A map with string keys.
-    Map(&'static str, &'static Ty),
+    Map(&'static str, &'static Self),
     /// `resource.Quantity`, a string or number in JSON.
     Quantity,
     /// `intstr.IntOrString`.
@@ -78,12 +78,16 @@ pub enum Ty {
 impl fmt::Display for Ty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bool(name) | Self::Str(name) | Self::Int(name) | Self::Float(name) => f.write_str(name),
             Self::Struct(s) => f.write_str(s.name),
             Self::Ptr(inner) => write!(f, "*{inner}"),
             Self::Slice("", inner) => write!(f, "[]{inner}"),
             Self::Map("", inner) => write!(f, "map[string]{inner}"),
-            Self::Slice(name, _) | Self::Map(name, _) => f.write_str(name),
+            Self::Bool(name)
+            | Self::Str(name)
+            | Self::Int(name)
+            | Self::Float(name)
+            | Self::Slice(name, _)
+            | Self::Map(name, _) => f.write_str(name),
             Self::Quantity => f.write_str("resource.Quantity"),
             Self::IntOrString => f.write_str("intstr.IntOrString"),
             Self::Time => f.write_str("v1.Time"),
@@ -366,15 +370,12 @@ fn percent_decoded(text: &str) -> String {
             .then(|| text.get(i + 1..i + 3))
             .flatten()
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escape {
-            Some(byte) => {
-                out.push(byte);
-                i += 3;
-            }
-            None => {
-                out.push(bytes[i]);
-                i += 1;
-            }
+        if let Some(byte) = escape {
+            out.push(byte);
+            i += 3;
+        } else {
+            out.push(bytes[i]);
+            i += 1;
         }
     }
     String::from_utf8_lossy(&out).into_owned()

@@ -12,7 +12,7 @@ use crate::{
 fn untyped(text: &str, data: &Json) -> String {
     match Template::parse("t", text, &[]) {
         Err(e) => e.to_string(),
-        Ok(template) => template.execute(Value::any(data), Limits::default()).unwrap_or_else(|e| {
+        Ok(template) => template.execute(&Value::any(data), Limits::default()).unwrap_or_else(|e| {
             let message = e.to_string();
             message.split_once(">: ").map_or(message.clone(), |(_, m)| m.to_owned())
         }),
@@ -158,7 +158,7 @@ fn pointers_behave_as_they_do_in_go() {
     ] {
         let template = Template::parse("t", text, &[]).unwrap();
         let got = template
-            .execute(Value::typed(Ty::Struct(&OUTER), Some(data)), Limits::default())
+            .execute(&Value::typed(Ty::Struct(&OUTER), Some(data)), Limits::default())
             .unwrap_or_else(|e| e.to_string().split_once(">: ").unwrap().1.to_owned());
         assert_eq!(got, wanted, "{text}");
     }
@@ -167,7 +167,7 @@ fn pointers_behave_as_they_do_in_go() {
 #[test]
 fn errors_name_the_place_in_bytes_and_quote_the_node() {
     let template = Template::parse("config", "ü\n  {{ .a.b.c }}", &[]).unwrap();
-    let error = template.execute(Value::any(&json!({"a": {}})), Limits::default()).unwrap_err();
+    let error = template.execute(&Value::any(&json!({"a": {}})), Limits::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "template: config:2:7: executing \"config\" at <.a.b.c>: map has no entry for key \"b\""

@@ -109,7 +109,7 @@ impl Decoder {
         let Value::Number(number) = &json else { return Err(self.mismatch(found(&json), ty)) };
         let fits = match (number.as_i64(), name) {
             (None, _) => false,
-            (Some(value), "int64" | "int") => i64::try_from(value).is_ok(),
+            (Some(_), "int64" | "int") => true,
             (Some(value), "uint16") => u16::try_from(value).is_ok(),
             (Some(value), "int16") => i16::try_from(value).is_ok(),
             (Some(value), "int8") => i8::try_from(value).is_ok(),

@@ -18,7 +18,7 @@ fn configs() -> ConfigSet {
         .collect()
 }
 
-fn run(spec: Value, configs: &ConfigSet, composer: &Composer) -> Option<Effective> {
+fn run(spec: &Value, configs: &ConfigSet, composer: &Composer) -> Option<Effective> {
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
     composer
         .compose(&Inputs {
@@ -87,16 +87,16 @@ proptest! {
     fn composing_is_deterministic_and_does_not_depend_on_what_was_composed_before(a in spec(), b in spec()) {
         let configs = configs();
         let warm = Composer::default();
-        run(b, &configs, &warm);
-        let first = run(a.clone(), &configs, &warm).map(|e| (e.spec, e.applied));
-        let second = run(a, &configs, &Composer::default()).map(|e| (e.spec, e.applied));
+        run(&b, &configs, &warm);
+        let first = run(&a, &configs, &warm).map(|e| (e.spec, e.applied));
+        let second = run(&a, &configs, &Composer::default()).map(|e| (e.spec, e.applied));
         prop_assert_eq!(first, second);
     }
 
     #[test]
     fn every_leaf_has_an_origin_and_rendering_by_leaf_is_rendering_the_whole(spec in spec()) {
         let configs = configs();
-        let Some(effective) = run(spec.clone(), &configs, &Composer::default()) else { return Ok(()) };
+        let Some(effective) = run(&spec, &configs, &Composer::default()) else { return Ok(()) };
         let provenance = effective.provenance();
         let mut leaves = 0;
         count(&serde_json::to_value(&effective.spec).unwrap(), &mut leaves);

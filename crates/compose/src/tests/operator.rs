@@ -58,7 +58,7 @@ fn merged_generally(layers: Vec<Value>) -> Result<Value, String> {
 }
 
 fn layers(folder: &Path) -> Vec<Value> {
-    (1..)
+    (1..=9)
         .map(|i| folder.join(format!("layer-{i}.yaml")))
         .take_while(|file| file.exists())
         .map(|file| yaml(&file))

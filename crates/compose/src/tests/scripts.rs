@@ -13,7 +13,11 @@ use super::recordings::{config_set, golden, platform, recorded_presets, remark, 
 use crate::{Inputs, NoConfigMaps, PresetNames, compose, presets};
 
 /// The container `main` of each pod spec that a service composes to, with its place.
-fn commands(presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig], spec: &Value, tls: bool) -> Vec<(String, Vec<String>)> {
+fn commands(
+    presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig],
+    spec: &Value,
+    tls: bool,
+) -> Vec<(String, Vec<String>)> {
     let mut settings = platform(&golden().unwrap(), None).unwrap();
     settings.ingress.enable_tls = tls;
     let service = service(json!({ "metadata": { "name": "chat", "namespace": "team" }, "spec": spec }));
@@ -33,9 +37,8 @@ fn commands(presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig], spec:
         .filter_map(|place| {
             let containers = spec.pointer(place)?["containers"].as_array()?;
             let main = containers.iter().find(|c| c["name"] == "main")?;
-            let strings = |key: &str| -> Vec<String> {
-                serde_json::from_value(main[key].clone()).unwrap_or_default()
-            };
+            let strings =
+                |key: &str| -> Vec<String> { serde_json::from_value(main[key].clone()).unwrap_or_default() };
             Some((place.to_owned(), [strings("command"), strings("args")].concat()))
         })
         .collect()
