@@ -79,7 +79,7 @@ fn itself(request: &Request, code: u16, shown: &Shown, encoding: Encoding) -> An
 pub(crate) fn list(request: &Request, resource: &Resource, listing: &Listing) -> Result<Answer, ApiError> {
     let form = request.accept.object(pretty(request))?;
     let mut metadata = json!({"resourceVersion": listing.revision.to_string()});
-    if resource.custom().is_some() {
+    if resource.custom().is_some() && form.shape == Shape::Itself {
         metadata["continue"] = Value::from("");
     }
     if let Some(token) = &listing.continues {
@@ -166,7 +166,10 @@ pub(crate) fn include_object(request: &Request) -> Result<tables::Include, ApiEr
         None | Some("" | "Metadata") => Ok(tables::Include::Metadata),
         Some("None") => Ok(tables::Include::Nothing),
         Some("Object") => Ok(tables::Include::Object),
-        Some(other) => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', \
+             'Object', 'None', or empty"
+        ))),
     }
 }
 

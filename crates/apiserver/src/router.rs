@@ -62,10 +62,22 @@ async fn route(state: &Arc<State>, request: &Request, warnings: &mut Vec<String>
         },
         ["api", version] => group_version(state, request, "", version),
         ["apis", group, version] => group_version(state, request, group, version),
-        ["api", ..] => resource(state, request, "", &parts[1..], warnings).await,
+        ["api", version, "watch", ..] => {
+            // the old way to ask for a watch
+            let mut rest = vec![(*version).to_owned()];
+            rest.extend_from_slice(&parts[3..]);
+            resource(state, request, "", &rest, true, warnings).await
+        }
+        ["apis", group, version, "watch", ..] => {
+            let mut rest = vec![(*version).to_owned()];
+            rest.extend_from_slice(&parts[4..]);
+            let group = (*group).to_owned();
+            resource(state, request, &group, &rest, true, warnings).await
+        }
+        ["api", ..] => resource(state, request, "", &parts[1..], false, warnings).await,
         ["apis", group, ..] => {
             let group = (*group).to_owned();
-            resource(state, request, &group, &parts[2..], warnings).await
+            resource(state, request, &group, &parts[2..], false, warnings).await
         }
         _ => Ok(answer::no_such_page()),
     }
@@ -207,6 +219,7 @@ async fn resource(
     request: &Request,
     group: &str,
     parts: &[String],
+    watches: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Answer, ApiError> {
     let known = discovery::group(&state.registry, group).is_some();
@@ -254,7 +267,15 @@ async fn resource(
             .into_iter()
             .collect(),
     };
-    let result = if custom.is_some() {
+    if call.resource.group.is_empty() && call.resource.plural == "endpoints" {
+        call.warnings
+            .push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned());
+    }
+    let result = if watches && request.method == Method::GET && call.path.name.is_none() {
+        watch::open(&call)
+    } else if watches {
+        Err(ApiError::no_such_resource())
+    } else if custom.is_some() {
         custom_verb(&mut call).await
     } else {
         verb(&mut call).await

@@ -3,6 +3,7 @@
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     addresses::Addresses,
@@ -47,6 +48,21 @@ pub(crate) struct State {
     pub(crate) pods: RwLock<Option<Arc<dyn PodAccess>>>,
     pub(crate) admission: RwLock<Vec<Arc<dyn Admission>>>,
     pub(crate) outgoing: Outgoing,
+    pub(crate) sessions: Sessions,
+}
+
+/// Connections that changed their protocol and live on by themselves.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    pub(crate) tasks: TaskTracker,
+    /// Ends them all; at the latest when the server is dropped.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
 }
 
 /// An API server. Clones share one state.
@@ -71,6 +87,7 @@ impl ApiServer {
             pods: RwLock::default(),
             admission: RwLock::default(),
             outgoing: Outgoing::default(),
+            sessions: Sessions::default(),
             options,
         });
         crate::bootstrap::fill(&state);

@@ -63,7 +63,7 @@ where
         headers: parts.headers,
         body,
         user,
-        upgrade,
+        upgrade: upgrade.into(),
     };
     router::handle(state, request).await
 }

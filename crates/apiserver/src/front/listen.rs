@@ -93,6 +93,9 @@ impl ApiServer {
         // watches would go on for ever: a moment is enough for everything else
         let _ = tokio::time::timeout(Duration::from_millis(500), graceful.shutdown()).await;
         connections.shutdown().await;
+        self.state.sessions.closing.cancel();
+        self.state.sessions.tasks.close();
+        self.state.sessions.tasks.wait().await;
         Ok(())
     }
 }

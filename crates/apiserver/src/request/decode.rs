@@ -44,8 +44,19 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
             value,
             duplicates: strict.err().map(|error| duplicate_key(&error.to_string())).into_iter().collect(),
         }),
-        Err(error) => Err(format!("yaml: {error}")),
+        Err(error) => Err(yaml_text(&error.to_string())),
     }
+}
+
+/// `error: line 2 column 6: …` (and a picture of the place) as `yaml: line 2: …`.
+fn yaml_text(error: &str) -> String {
+    let first = error.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let placed = first.split_once(": ").and_then(|(place, why)| {
+        let line = place.strip_prefix("line ")?.split(' ').next()?;
+        Some(format!("yaml: line {line}: {why}"))
+    });
+    placed.unwrap_or_else(|| format!("yaml: {first}"))
 }
 
 /// A duplicate key in the words of Go's YAML decoder.

@@ -8,6 +8,7 @@ pub(crate) mod query;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::{accept::Accept, query::Query};
@@ -47,7 +48,7 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     pub(crate) user: User,
     /// Present when the transport can change protocol (port-forward).
-    pub(crate) upgrade: Option<OnUpgrade>,
+    pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
 }
 
 // === impl Request ===

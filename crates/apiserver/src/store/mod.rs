@@ -152,6 +152,11 @@ impl Stored {
         }
     }
 
+    /// The same object under another revision.
+    pub fn at(&self, revision: u64) -> Self {
+        Self::new(self.value.clone(), revision)
+    }
+
     /// Whether the object was seen to have all defaults of the schema with this stamp.
     pub fn has_defaults_of(&self, stamp: u64) -> bool {
         self.defaulted.load(Ordering::Relaxed) == stamp

@@ -13,10 +13,22 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
     if !value["spec"].is_object() {
         value["spec"] = json!({});
     }
-    let labels = value["spec"]["template"]["metadata"]["labels"].clone();
-    if resource.plural != "statefulsets" && labels.is_object() && value["metadata"]["labels"].is_null() {
-        // only old API versions copied them; kept out on purpose
-        drop_empty(&mut value["metadata"], &[]);
+    for condition in value
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let times: &[&str] = if resource.plural == "deployments" {
+            &["lastUpdateTime", "lastTransitionTime"]
+        } else {
+            &["lastTransitionTime"]
+        };
+        for time in times {
+            if condition.get(*time).is_none() {
+                condition[*time] = Value::Null;
+            }
+        }
     }
     let spec = &mut value["spec"];
     default_template(&mut spec["template"]);

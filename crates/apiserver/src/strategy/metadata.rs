@@ -1,6 +1,6 @@
 //! Metadata of all kinds.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{drop_empty, name_rule, names};
 use crate::{kinds::Resource, status::Cause};
@@ -104,49 +104,82 @@ pub(super) fn annotations(annotations: &Value, path: &str, causes: &mut Vec<Caus
 }
 
 fn owners(owners: &Value, causes: &mut Vec<Cause>) {
+    let path = "metadata.ownerReferences";
     let mut controllers = Vec::new();
-    for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
-        let path = "metadata.ownerReferences";
+    for owner in owners.as_array().into_iter().flatten() {
         let text = |key: &str| owner[key].as_str().unwrap_or_default();
-        let _ = index;
-        if text("apiVersion").is_empty() {
+        let version = text("apiVersion");
+        if version.is_empty() || version.matches('/').count() > 1 || version.ends_with('/') {
             causes.push(Cause::invalid(
                 format!("{path}.apiVersion"),
-                &Value::from(""),
+                &Value::from(version),
                 "version must not be empty",
             ));
         }
-        for (key, problem) in [
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ] {
+        for key in ["kind", "name", "uid"] {
             if text(key).is_empty() {
-                causes.push(Cause::invalid(format!("{path}.{key}"), &Value::from(""), problem));
+                causes.push(Cause::invalid(format!("{path}.{key}"), &Value::from(""), "must not be empty"));
             }
         }
-        if text("apiVersion") == "v1" && text("kind") == "Event" {
-            causes.push(Cause::invalid(
-                path,
-                &json!(""),
-                "/v1, Kind=Event is disallowed from being an owner",
-            ));
+        if version == "v1" && text("kind") == "Event" {
+            causes.push(Cause {
+                reason: "FieldValueInvalid",
+                message: format!(
+                    "Invalid value: {}: /v1, Kind=Event is disallowed from being an owner",
+                    shown_owner(owner)
+                ),
+                field: path.to_owned(),
+            });
         }
         if owner["controller"] == true {
-            controllers.push(owner);
+            controllers.push(format!("{}/{}", text("kind"), text("name")));
         }
     }
-    if controllers.len() > 1 {
-        let names: Vec<&str> = controllers.iter().filter_map(|c| c["name"].as_str()).collect();
-        causes.push(Cause::invalid(
-            "metadata.ownerReferences",
-            owners,
-            format!(
-                "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-                names[0], names[1]
+    if let [first, second, ..] = controllers.as_slice() {
+        let all: Vec<String> = owners.as_array().into_iter().flatten().map(shown_owner).collect();
+        causes.push(Cause {
+            reason: "FieldValueInvalid",
+            message: format!(
+                "Invalid value: [{}]: Only one reference can have Controller set to true. Found \"true\" in references \
+                 for {first} and {second}",
+                all.join(",")
             ),
-        ));
+            field: path.to_owned(),
+        });
     }
+}
+
+/// An owner reference with its fields in the order of the type.
+fn shown_owner(owner: &Value) -> String {
+    let fields: Vec<String> = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]
+        .iter()
+        .filter_map(|key| Some(format!("\"{key}\":{}", owner.get(*key)?)))
+        .collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// Drops owner references whose uid comes before; a warning if there were any.
+pub(super) fn dedupe_owners(metadata: &mut Value) -> Option<String> {
+    let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
+    let mut seen: Vec<Value> = Vec::new();
+    let mut twice: Vec<String> = Vec::new();
+    owners.retain(|owner| {
+        let uid = owner["uid"].clone();
+        let new = !seen.contains(&uid);
+        if new {
+            seen.push(uid);
+        } else {
+            twice.push(uid.as_str().unwrap_or_default().to_owned());
+        }
+        new
+    });
+    (!twice.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        )
+    })
 }
 
 fn finalizers(finalizers: &Value, causes: &mut Vec<Cause>) {

@@ -15,6 +15,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
                 value["metadata"]["labels"]["kubernetes.io/metadata.name"] = Value::from(name);
             }
             fill(value, "spec", json!({}));
+            drop_empty(&mut value["spec"], &["finalizers"]);
         }
         ("", "events") => {
             fill(value, "source", json!({}));
@@ -224,6 +225,7 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             value["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": clock::now()});
             protect(value, "kubernetes.io/pv-protection");
         }
+        ("", "resourcequotas") => value["status"] = json!({}),
         ("policy", "poddisruptionbudgets") => {
             value["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
         }
@@ -356,16 +358,51 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         }
         ("apiextensions.k8s.io", _) => causes.extend(schema::validate_crd(value, live)),
         ("admissionregistration.k8s.io", _) => causes.extend(webhook::config::validate(value)),
-        ("", "events") => {}
+        ("" | "events.k8s.io", "events") => causes.extend(validate_event(resource, value)),
         _ => {}
     }
     causes
 }
 
-/// Deprecations.
-pub(super) fn warnings(resource: &Resource, _value: &Value) -> Vec<String> {
-    if resource.group.is_empty() && resource.plural == "endpoints" && resource.custom().is_none() {
-        return vec!["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()];
+fn validate_event(resource: &Resource, value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let own = value["metadata"]["namespace"].as_str().unwrap_or_default();
+    let (field, object) = if resource.group.is_empty() {
+        ("involvedObject.namespace", &value["involvedObject"])
+    } else {
+        ("regarding.namespace", &value["regarding"])
+    };
+    let other = object["namespace"].as_str().unwrap_or_default();
+    // events about cluster-scoped objects live in the default namespace
+    if other != own && !(other.is_empty() && own == "default") {
+        causes.push(Cause::invalid(field, &Value::from(other), "does not match event.namespace"));
     }
-    Vec::new()
+    if resource.group.is_empty() {
+        return causes;
+    }
+    if !value["eventTime"].is_string() {
+        causes.push(Cause::required("eventTime", ""));
+    } else {
+        if value["reportingController"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required("reportingController", ""));
+        }
+        if value["reportingInstance"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required("reportingInstance", ""));
+        }
+        if value["action"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required("action", ""));
+        }
+        if value["reason"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required("reason", ""));
+        }
+    }
+    let kind = value["type"].as_str().unwrap_or_default();
+    if kind != "Normal" && kind != "Warning" {
+        causes.push(Cause::invalid(
+            "type",
+            &Value::from(kind),
+            format!("has invalid value: {kind}"),
+        ));
+    }
+    causes
 }

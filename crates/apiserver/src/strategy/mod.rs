@@ -265,9 +265,15 @@ pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
                 &format!("{path}.metadata"),
             ));
         }
-        _ => warnings.extend(misc::warnings(resource, value)),
+        ("", "services") if resource.custom().is_none() => warnings.extend(service::warnings(value)),
+        _ => {}
     }
     warnings
+}
+
+/// Drops owners that are named twice; the warning to send.
+pub(crate) fn dedupe_owners(value: &mut Value) -> Option<String> {
+    metadata::dedupe_owners(value.get_mut("metadata")?)
 }
 
 /// The rule for names of a kind.

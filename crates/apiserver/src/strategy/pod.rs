@@ -590,6 +590,17 @@ pub(super) fn warnings(spec: &Value, path: &str, _metadata: &Value, _metadata_pa
                     }
                 }
             }
+            let mut ports: Vec<(&Value, &Value)> = Vec::new();
+            for (at, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+                let id = (&port["containerPort"], &port["protocol"]);
+                if let Some(first) = ports.iter().position(|p| *p == id) {
+                    warnings.push(format!(
+                        "{path}.{list}[{index}].ports[{at}]: duplicate port definition with \
+                         {path}.{list}[{index}].ports[{first}]"
+                    ));
+                }
+                ports.push(id);
+            }
             let mut names: Vec<&str> = Vec::new();
             for (at, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
                 let name = variable["name"].as_str().unwrap_or_default();

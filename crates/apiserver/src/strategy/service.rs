@@ -245,6 +245,15 @@ pub(crate) fn restore(state: &State) {
     }
 }
 
+/// Fields that have no effect.
+pub(super) fn warnings(value: &Value) -> Vec<String> {
+    let external = value["spec"]["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty());
+    if value["spec"]["type"] == "ExternalName" && external {
+        return vec!["spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned()];
+    }
+    Vec::new()
+}
+
 /// Everything wrong with a Service.
 pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();

@@ -71,7 +71,9 @@ pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> 
         .zip(cells)
         .map(|(item, cells)| row(resource, item, cells, include))
         .collect();
-    let rows = if rows.is_empty() && resource.custom().is_none() {
+    // kinds without a printer of their own write no rows as null
+    let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
+    let rows = if rows.is_empty() && plain {
         Value::Null
     } else {
         Value::Array(rows)

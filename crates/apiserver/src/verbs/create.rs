@@ -95,6 +95,7 @@ async fn attempt(
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
     // webhooks that change the object see it without uid and times, as in the reference
     stamp(resource, &mut value);
+    call.warnings.extend(strategy::dedupe_owners(&mut value));
     strategy::prepare_create(resource, &mut value);
     let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
     let mut causes = strategy::validate(resource, &value, None);

@@ -26,7 +26,7 @@ pub(crate) async fn delete(state: &Arc<State>, resource: &Arc<Resource>, stored:
         accept: Accept::parse(""),
         body: Bytes::new(),
         user: User::administrator(),
-        upgrade: None,
+        upgrade: None.into(),
     };
     let mut call = Call {
         state,

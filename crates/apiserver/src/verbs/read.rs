@@ -1,6 +1,9 @@
 //! GET: one object, or a list of them.
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use serde_json::{Value, json};
 
 use super::Call;
@@ -12,6 +15,15 @@ use crate::{
     status::{About, ApiError, Cause},
     store::{Key, Snapshot},
 };
+
+/// Reads continue tokens as leniently as the reference.
+const TOKENS: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// `GET …/<name>`.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -250,12 +262,12 @@ struct Token {
 impl Token {
     fn encode(&self) -> String {
         let text = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": [self.after.namespace, self.after.name]});
-        URL_SAFE_NO_PAD.encode(text.to_string())
+        TOKENS.encode(text.to_string())
     }
 
     fn decode(text: &str) -> Result<Self, ApiError> {
         let refuse = |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD
+        let bytes = TOKENS
             .decode(text.trim_end_matches('='))
             .map_err(|error| refuse(&error.to_string()))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {

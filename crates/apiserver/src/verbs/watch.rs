@@ -141,10 +141,12 @@ impl Event {
             (true, true) => "MODIFIED",
             (true, false) => "DELETED",
         };
-        Some(Self::Object {
-            kind,
-            object: change.after,
-        })
+        let object = match change.before {
+            // out of sight: watchers see the last state that they could see
+            Some(before) if kind == "DELETED" && !change.deleted => Arc::new(before.at(change.revision)),
+            _ => change.after,
+        };
+        Some(Self::Object { kind, object })
     }
 }
 
@@ -175,7 +177,11 @@ impl Watcher {
                 return None;
             }
             if !self.pending.is_empty() {
-                return Some(self.drain().await);
+                let chunk = self.drain().await;
+                if chunk.is_empty() {
+                    continue;
+                }
+                return Some(chunk);
             }
             let seen = *self.signal.borrow_and_update();
             if let Err(too_old) = self.advance() {
@@ -232,7 +238,8 @@ impl Watcher {
                     match form::show(&self.state, &self.resource, object).await {
                         Ok(shown) => self.write(kind, &shown, &mut out),
                         Err(error) => {
-                            out.extend_from_slice(&line("ERROR", &error.to_status()));
+                            // the reference ends the stream without a word when a conversion fails
+                            tracing::debug!(%error, "A watch ends: an object cannot be converted.");
                             self.ended = true;
                             break;
                         }

@@ -1,0 +1,206 @@
+//! One port-forwarding session: pairs of streams, each pair a connection to a port of the pod.
+
+use std::{collections::HashMap, io, sync::Arc};
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+};
+
+use super::spdy::{Frame, Outgoing, Reader, Writer};
+use crate::pod_access::{PodAccess, PodRef};
+
+/// Frames waiting to be written: enough to keep the socket busy, few enough to hold a slow client back.
+const OUTGOING: usize = 32;
+/// Frames waiting to be sent into the pod, per connection.
+const INCOMING: usize = 16;
+/// Bytes read from the pod at once.
+const CHUNK: usize = 32 * 1024;
+/// Connections of one session at once.
+const CONNECTIONS: usize = 1024;
+
+#[derive(Default)]
+struct Pair {
+    error: Option<u32>,
+    data: Option<u32>,
+}
+
+struct Connection {
+    input: Option<mpsc::Sender<Bytes>>,
+    abort: AbortHandle,
+}
+
+/// Serves a session until the client leaves.
+pub(super) async fn serve<R, W>(input: R, output: W, access: Arc<dyn PodAccess>, pod: PodRef) -> io::Result<()>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send,
+{
+    let (sender, mut receiver) = mpsc::channel(OUTGOING);
+    let writing = async {
+        let mut writer = Writer::new(output);
+        while let Some(frame) = receiver.recv().await {
+            writer.write(frame).await?;
+        }
+        writer.close().await
+    };
+    let reading = read(Reader::new(input), sender, access, pod);
+    // when the client is gone there is nobody to write to, and when writing fails nobody reads
+    tokio::select! {
+        result = reading => result,
+        result = writing => result,
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(
+    mut reader: Reader<R>,
+    sender: mpsc::Sender<Outgoing>,
+    access: Arc<dyn PodAccess>,
+    pod: PodRef,
+) -> io::Result<()> {
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    let mut pairs: HashMap<String, Pair> = HashMap::new();
+    let mut connections: HashMap<u32, Connection> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    while let Some(frame) = reader.next().await? {
+        while let Some(ended) = tasks.try_join_next() {
+            if let Ok(stream) = ended {
+                connections.remove(&stream);
+            }
+        }
+        match frame {
+            Frame::Open { stream, headers } => {
+                let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+                let port = header("port").and_then(|p| p.parse::<u16>().ok()).filter(|p| *p > 0);
+                let id = header("requestid").unwrap_or_default().to_owned();
+                let (Some(port), true) = (port, pairs.len() + connections.len() < CONNECTIONS) else {
+                    sender.send(Outgoing::Reset { stream }).await.map_err(gone)?;
+                    continue;
+                };
+                sender.send(Outgoing::Accept { stream }).await.map_err(gone)?;
+                let pair = pairs.entry(id.clone()).or_default();
+                match header("streamtype") {
+                    Some("error") => pair.error = Some(stream),
+                    Some("data") => pair.data = Some(stream),
+                    _ => {
+                        sender.send(Outgoing::Reset { stream }).await.map_err(gone)?;
+                        continue;
+                    }
+                }
+                if let Pair {
+                    error: Some(error),
+                    data: Some(data),
+                } = *pair
+                {
+                    pairs.remove(&id);
+                    let (input, received) = mpsc::channel(INCOMING);
+                    let connection = connect(Arc::clone(&access), pod.clone(), port, data, error, received, sender.clone());
+                    let abort = tasks.spawn(connection);
+                    connections.insert(
+                        data,
+                        Connection {
+                            input: Some(input),
+                            abort,
+                        },
+                    );
+                }
+            }
+            Frame::Data { stream, data, last } => {
+                // data of streams that ended, and the empty end of error streams, are nobody's
+                if let Some(connection) = connections.get_mut(&stream) {
+                    if let Some(input) = &connection.input
+                        && !data.is_empty()
+                        && input.send(data).await.is_err()
+                    {
+                        connection.input = None;
+                    }
+                    if last {
+                        connection.input = None;
+                    }
+                }
+            }
+            Frame::Reset { stream } => {
+                if let Some(connection) = connections.remove(&stream) {
+                    connection.abort.abort();
+                }
+            }
+            Frame::Ping(id) => sender.send(Outgoing::Pong(id)).await.map_err(gone)?,
+            Frame::GoAway => break,
+            Frame::Other => {}
+        }
+    }
+    tasks.shutdown().await;
+    Ok(())
+}
+
+/// Carries one connection; its data stream is returned when it is over.
+async fn connect(
+    access: Arc<dyn PodAccess>,
+    pod: PodRef,
+    port: u16,
+    data: u32,
+    error: u32,
+    mut input: mpsc::Receiver<Bytes>,
+    output: mpsc::Sender<Outgoing>,
+) -> u32 {
+    let mut problem = Bytes::new();
+    match access.connect(pod.clone(), port).await {
+        Err(refused) => {
+            problem = Bytes::from(format!(
+                "an error occurred forwarding {port} to pod {}: {refused}",
+                pod.name
+            ));
+        }
+        Ok(stream) => {
+            let (mut from_pod, mut to_pod) = tokio::io::split(stream);
+            let inward = async {
+                while let Some(bytes) = input.recv().await {
+                    if to_pod.write_all(&bytes).await.is_err() {
+                        return;
+                    }
+                }
+                // the client has nothing more to say, the pod may have; a failure means that it is gone
+                let _ = to_pod.shutdown().await;
+            };
+            let outward = async {
+                let mut buffer = vec![0; CHUNK];
+                loop {
+                    match from_pod.read(&mut buffer).await {
+                        Ok(0) | Err(_) => return,
+                        Ok(read) => {
+                            let frame = Outgoing::Data {
+                                stream: data,
+                                data: Bytes::copy_from_slice(&buffer[..read]),
+                                last: false,
+                            };
+                            if output.send(frame).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                }
+            };
+            tokio::pin!(inward, outward);
+            let mut sent = false;
+            loop {
+                tokio::select! {
+                    () = &mut outward => break,
+                    () = &mut inward, if !sent => sent = true,
+                }
+            }
+        }
+    }
+    for (stream, data) in [(data, Bytes::new()), (error, problem)] {
+        // an error means that the session is over
+        let _ = output
+            .send(Outgoing::Data {
+                stream,
+                data,
+                last: true,
+            })
+            .await;
+    }
+    data
+}

@@ -1,0 +1,55 @@
+//! A byte stream inside the binary messages of a WebSocket.
+
+use std::io;
+
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{Message, protocol::{Role, WebSocketConfig}},
+};
+
+/// Most bytes of a message: kubectl sends frames of at most 32 KiB.
+const LARGEST: usize = 1 << 20;
+
+/// Carries bytes between a WebSocket and `inner` until one of them ends.
+pub(super) async fn carry<S, T>(socket: S, inner: T) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite,
+{
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(LARGEST))
+        .max_frame_size(Some(LARGEST));
+    let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
+    let (mut outgoing, mut incoming) = socket.split();
+    let (mut from_inner, mut to_inner) = tokio::io::split(inner);
+    let inward = async {
+        while let Some(message) = incoming.next().await {
+            match message.map_err(io::Error::other)? {
+                Message::Binary(bytes) => to_inner.write_all(&bytes).await?,
+                Message::Close(_) => break,
+                // pings are answered by the library
+                _ => {}
+            }
+        }
+        to_inner.shutdown().await
+    };
+    let outward = async {
+        let mut buffer = vec![0; 32 * 1024];
+        loop {
+            let read = from_inner.read(&mut buffer).await?;
+            if read == 0 {
+                break;
+            }
+            let message = Message::Binary(Bytes::copy_from_slice(&buffer[..read]));
+            outgoing.send(message).await.map_err(io::Error::other)?;
+        }
+        outgoing.close().await.map_err(io::Error::other)
+    };
+    tokio::select! {
+        result = inward => result,
+        result = outward => result,
+    }
+}
