@@ -141,8 +141,8 @@ pub struct Args {
     #[arg(long, default_value = "", hide = true)]
     pub zap_time_encoding: String,
     /// The address to listen on [default: all].
-    #[arg(long, env = "LONGBOAT_POD_IP")]
-    pub bind_address: Option<IpAddr>,
+    #[arg(long, env = "LONGBOAT_POD_IP", default_value = "")]
+    pub bind_address: String,
     /// The namespace where --pool-namespace is not given.
     #[arg(long, env = "NAMESPACE", default_value = "default", hide = true)]
     pub own_namespace: String,
@@ -251,6 +251,17 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// The address to listen on, where one is given.
+    pub(crate) fn address(&self) -> Result<Option<IpAddr>, ArgsError> {
+        if self.bind_address.is_empty() {
+            return Ok(None);
+        }
+        self.bind_address.parse().map(Some).map_err(|_| ArgsError::Value {
+            flag: "bind-address",
+            message: format!("{:?} is not an IP address", self.bind_address),
+        })
     }
 
     /// The folder of the serving certificate.

@@ -38,6 +38,7 @@ pub(crate) struct Core {
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
+    leading: AtomicBool,
 }
 
 impl Core {
@@ -51,6 +52,7 @@ impl Core {
             started: Instant::now(),
             draining: AtomicBool::new(false),
             listening: AtomicBool::new(false),
+            leading: AtomicBool::new(true),
         }
     }
 
@@ -91,15 +93,22 @@ impl Core {
         self.listening.store(true, Ordering::Release);
     }
 
+    /// Whether we are the one of several pickers that requests should come to.
+    pub(crate) fn lead(&self, leading: bool) {
+        self.leading.store(leading, Ordering::Release);
+    }
+
     /// New requests should go elsewhere.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Whether requests should come here: the pool is known, the port is bound, and we are not on the way out.
+    /// Whether requests should come here: the pool is known, the port is bound, nobody else leads, and we are not on
+    /// the way out.
     pub(crate) fn is_serving(&self) -> bool {
         self.pool.is_synced()
             && self.listening.load(Ordering::Acquire)
+            && self.leading.load(Ordering::Acquire)
             && !self.draining.load(Ordering::Acquire)
     }
 }

@@ -90,14 +90,14 @@ impl ProcessorExchange for Exchange {
         let Incoming { event, metadata } = incoming;
         match event {
             Event::RequestHeaders { headers, end_of_stream } => {
-                self.request_headers(headers, end_of_stream, metadata, out)
+                self.request_headers(headers, end_of_stream, metadata, out);
             }
             Event::RequestBody { body, end_of_stream } => {
                 self.request_body(body, end_of_stream, metadata, out);
             }
             Event::RequestTrailers(_) => self.request_trailers(metadata, out),
             Event::ResponseHeaders { headers, end_of_stream } => {
-                self.response_headers(&headers, end_of_stream, out)
+                self.response_headers(&headers, end_of_stream, out);
             }
             Event::ResponseBody { body, end_of_stream } => self.response_body(body, end_of_stream, out),
             Event::ResponseTrailers(_) => self.response_trailers(out),

@@ -14,6 +14,7 @@ mod duration;
 mod error;
 mod exchange;
 mod health;
+mod lease;
 mod metrics;
 mod monitoring;
 mod pool;

@@ -75,22 +75,21 @@ impl Monitoring {
         match request.uri().path() {
             "/healthz" => plain(StatusCode::OK, "ok"),
             "/metrics" => match self.authorize(request).await {
+                Ok(()) => self.page(),
                 Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
-                Ok(()) => {
-                    let blocks = self.core.state.read().prefix_blocks();
-                    let page = self.core.metrics.page(&self.core.pool.members(), blocks);
-                    let mut response = Response::new(Full::from(page));
-                    response.headers_mut().insert(
-                        header::CONTENT_TYPE,
-                        header::HeaderValue::from_static(
-                            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                        ),
-                    );
-                    response
-                }
             },
             _ => plain(StatusCode::NOT_FOUND, "not found"),
         }
+    }
+
+    fn page(&self) -> Response<Full<Bytes>> {
+        let blocks = self.core.state.read().prefix_blocks();
+        let page = self.core.metrics.page(&self.core.pool.members(), blocks);
+        let mut response = Response::new(Full::from(page));
+        let kind =
+            header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
     }
 
     /// As controller-runtime does: the token must be somebody's who may `get` the path `/metrics`.

@@ -67,7 +67,7 @@ impl Scraper {
             }
             tokio::select! {
                 () = shutdown.cancelled() => break,
-                changed = changes.changed() => if changed.is_err() { break },
+                ended = changes.changed() => if ended.is_err() { break },
                 Some(_) = tasks.join_next() => {}
             }
         }
@@ -95,9 +95,10 @@ impl Scraper {
                     core.metrics.poll_failed();
                     if failures == 0 {
                         let endpoint = &member.endpoint.host_port;
-                        match failed {
-                            Ok(Err(error)) => tracing::debug!(endpoint, error, "Cannot read metrics."),
-                            _ => tracing::debug!(endpoint, "Metrics did not come in time."),
+                        if let Ok(Err(error)) = failed {
+                            tracing::debug!(endpoint, error, "Cannot read metrics.");
+                        } else {
+                            tracing::debug!(endpoint, "Metrics did not come in time.");
                         }
                     }
                     failures = (failures + 1).min(10);

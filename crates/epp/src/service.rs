@@ -29,6 +29,7 @@ use crate::{
     error::Error,
     exchange::Picker,
     health::HealthService,
+    lease::Candidate,
     monitoring::Monitoring,
     quantity,
     scrape::Scraper,
@@ -84,11 +85,6 @@ impl Server {
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
-        if args.ha_enable_leader_election {
-            tracing::warn!(
-                "Leader election is not implemented yet: every replica is ready, and each learns prefixes by itself."
-            );
-        }
         let scheduler = Scheduler::new(
             &config,
             Options { allow_experimental: args.allow_experimental_plugins, trace: false },
@@ -100,7 +96,7 @@ impl Server {
             max_body: args.max_request_body_size,
         };
         let core = Arc::new(Core::new(scheduler, settings, &args.pool_name));
-        let ip = args.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let grpc = listen(ip, args.grpc_port).await?;
         let health = listen(ip, args.grpc_health_port).await?;
         let metrics = listen(ip, args.metrics_port).await?;
@@ -124,7 +120,7 @@ impl Server {
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
         let mut tasks = JoinSet::new();
-        let local = args.bind_address.is_some_and(|ip| ip.is_loopback());
+        let local = args.address()?.is_some_and(|ip| ip.is_loopback());
         let window = if local || layer.discovery_file.is_some() {
             // Nobody has to be told first: our gateway notices at once.
             Duration::ZERO
@@ -145,6 +141,12 @@ impl Server {
                 tasks.spawn(file::follow(PathBuf::from(path), Arc::clone(&core), stop.clone()));
             }
             (None, Some(client)) => {
+                if args.ha_enable_leader_election {
+                    core.lead(false);
+                    let candidate =
+                        Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.pod_name);
+                    tasks.spawn(candidate.run(Arc::clone(&core), shutdown.child_token()));
+                }
                 tasks.spawn(kubernetes::follow(
                     client,
                     args.namespace().to_owned(),

@@ -12,6 +12,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use http::uri::{PathAndQuery, Scheme};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
@@ -59,10 +60,13 @@ impl Client {
     /// says (proxies do not verify a picker's certificate: `longboat_tls::insecure_client_config`, ALPN `h2`);
     /// without, it is plaintext HTTP/2 with prior knowledge. Does not connect yet.
     pub fn new(address: SocketAddr, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
-        let scheme = if tls.is_some() { "https" } else { "http" };
         let target: Arc<str> = address.to_string().into();
-        let origin = http::Uri::try_from(format!("{scheme}://{target}"))
-            .expect("a socket address is a valid authority");
+        let mut origin = http::uri::Parts::default();
+        origin.scheme = Some(if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP });
+        origin.authority = target.parse().ok();
+        origin.path_and_query = Some(PathAndQuery::from_static("/"));
+        // All three parts are there, so this is a URI; the default would only be a request without authority.
+        let origin = http::Uri::from_parts(origin).unwrap_or_default();
         Self {
             inner: Arc::new(Inner {
                 address,
@@ -88,7 +92,7 @@ impl Client {
                 grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
                 grpc.streaming(
                     tonic::Request::new(ReceiverStream::new(queue)),
-                    http::uri::PathAndQuery::from_static(PATH),
+                    PathAndQuery::from_static(PATH),
                     ProstCodec::<ProcessingRequest, ProcessingResponse>::default(),
                 )
                 .await
@@ -97,7 +101,9 @@ impl Client {
         // The first poll hands the request to the connection, which then drives it. The response's headers are not
         // waited for: grpc-go sends them with its first message only.
         let state = match futures::poll!(opening.as_mut()) {
-            Poll::Ready(opened) => State::Open(opened.map_err(|status| self.inner.status(status))?),
+            Poll::Ready(opened) => {
+                State::Open(opened.map_err(|status| self.inner.status(status)).map(Box::new)?)
+            }
             Poll::Pending => State::Opening(opening),
         };
         Ok(Exchange {
@@ -258,7 +264,7 @@ pub struct Receiver {
 
 enum State {
     Opening(BoxFuture<'static, Result<Streaming<ProcessingResponse>, tonic::Status>>),
-    Open(Streaming<ProcessingResponse>),
+    Open(Box<Streaming<ProcessingResponse>>),
     Ended,
 }
 
@@ -269,7 +275,7 @@ impl Receiver {
         loop {
             match &mut self.state {
                 State::Opening(opening) => match opening.await {
-                    Ok(stream) => self.state = State::Open(stream),
+                    Ok(stream) => self.state = State::Open(Box::new(stream)),
                     Err(status) => return Err(self.failed(status)),
                 },
                 State::Open(stream) => match stream.message().await {

@@ -126,47 +126,47 @@ impl From<Action> for Reply {
 impl Incoming {
     /// `None`: a message of a kind that we do not know.
     pub(crate) fn from_wire(message: wire::ProcessingRequest) -> Option<Self> {
-        use wire::Request;
+        use wire::EventKind;
         let event = match message.request? {
-            Request::RequestHeaders(headers) => {
+            EventKind::RequestHeaders(headers) => {
                 Event::RequestHeaders { headers: read(headers.headers), end_of_stream: headers.end_of_stream }
             }
-            Request::ResponseHeaders(headers) => Event::ResponseHeaders {
+            EventKind::ResponseHeaders(headers) => Event::ResponseHeaders {
                 headers: read(headers.headers),
                 end_of_stream: headers.end_of_stream,
             },
-            Request::RequestBody(chunk) => {
+            EventKind::RequestBody(chunk) => {
                 Event::RequestBody { body: chunk.body, end_of_stream: chunk.end_of_stream }
             }
-            Request::ResponseBody(chunk) => {
+            EventKind::ResponseBody(chunk) => {
                 Event::ResponseBody { body: chunk.body, end_of_stream: chunk.end_of_stream }
             }
-            Request::RequestTrailers(trailers) => Event::RequestTrailers(read(trailers.trailers)),
-            Request::ResponseTrailers(trailers) => Event::ResponseTrailers(read(trailers.trailers)),
+            EventKind::RequestTrailers(trailers) => Event::RequestTrailers(read(trailers.trailers)),
+            EventKind::ResponseTrailers(trailers) => Event::ResponseTrailers(read(trailers.trailers)),
         };
         Some(Self { event, metadata: message.metadata_context.map(Metadata::from_filter_metadata) })
     }
 
     pub(crate) fn into_wire(self, first: bool) -> wire::ProcessingRequest {
-        use wire::Request;
+        use wire::EventKind;
         let request = match self.event {
             Event::RequestHeaders { headers, end_of_stream } => {
-                Request::RequestHeaders(wire::HttpHeaders { headers: Some(write(headers)), end_of_stream })
+                EventKind::RequestHeaders(wire::HttpHeaders { headers: Some(write(headers)), end_of_stream })
             }
             Event::ResponseHeaders { headers, end_of_stream } => {
-                Request::ResponseHeaders(wire::HttpHeaders { headers: Some(write(headers)), end_of_stream })
+                EventKind::ResponseHeaders(wire::HttpHeaders { headers: Some(write(headers)), end_of_stream })
             }
             Event::RequestBody { body, end_of_stream } => {
-                Request::RequestBody(wire::HttpBody { body, end_of_stream })
+                EventKind::RequestBody(wire::HttpBody { body, end_of_stream })
             }
             Event::ResponseBody { body, end_of_stream } => {
-                Request::ResponseBody(wire::HttpBody { body, end_of_stream })
+                EventKind::ResponseBody(wire::HttpBody { body, end_of_stream })
             }
             Event::RequestTrailers(trailers) => {
-                Request::RequestTrailers(wire::HttpTrailers { trailers: Some(write(trailers)) })
+                EventKind::RequestTrailers(wire::HttpTrailers { trailers: Some(write(trailers)) })
             }
             Event::ResponseTrailers(trailers) => {
-                Request::ResponseTrailers(wire::HttpTrailers { trailers: Some(write(trailers)) })
+                EventKind::ResponseTrailers(wire::HttpTrailers { trailers: Some(write(trailers)) })
             }
         };
         wire::ProcessingRequest {
@@ -206,25 +206,25 @@ fn write_value(header: Header) -> wire::HeaderValue {
 impl Reply {
     /// `None`: a message that changes nothing we know of, or breaks the protocol.
     pub(crate) fn from_wire(message: wire::ProcessingResponse) -> Option<Self> {
-        use wire::Response;
+        use wire::ActionKind;
         let action = match message.response? {
-            Response::RequestHeaders(common) => Action::RequestHeaders(header_part(common)),
-            Response::ResponseHeaders(common) => Action::ResponseHeaders(header_part(common)),
-            Response::RequestBody(common) => {
+            ActionKind::RequestHeaders(common) => Action::RequestHeaders(header_part(common)),
+            ActionKind::ResponseHeaders(common) => Action::ResponseHeaders(header_part(common)),
+            ActionKind::RequestBody(common) => {
                 let (body, end_of_stream) = body_part(common);
                 Action::RequestBody { body, end_of_stream }
             }
-            Response::ResponseBody(common) => {
+            ActionKind::ResponseBody(common) => {
                 let (body, end_of_stream) = body_part(common);
                 Action::ResponseBody { body, end_of_stream }
             }
-            Response::RequestTrailers(trailers) => {
+            ActionKind::RequestTrailers(trailers) => {
                 Action::RequestTrailers(read_changes(trailers.header_mutation, false))
             }
-            Response::ResponseTrailers(trailers) => {
+            ActionKind::ResponseTrailers(trailers) => {
                 Action::ResponseTrailers(read_changes(trailers.header_mutation, false))
             }
-            Response::Immediate(immediate) => Action::Immediate(ImmediateResponse {
+            ActionKind::Immediate(immediate) => Action::Immediate(ImmediateResponse {
                 status: immediate.status.and_then(|status| u16::try_from(status.code).ok()).unwrap_or(500),
                 headers: read_changes(immediate.headers, false),
                 body: immediate.body,
@@ -238,23 +238,23 @@ impl Reply {
     }
 
     pub(crate) fn into_wire(self) -> wire::ProcessingResponse {
-        use wire::Response;
+        use wire::ActionKind;
         let response = match self.action {
-            Action::RequestHeaders(changes) => Response::RequestHeaders(header_response(changes)),
-            Action::ResponseHeaders(changes) => Response::ResponseHeaders(header_response(changes)),
+            Action::RequestHeaders(changes) => ActionKind::RequestHeaders(header_response(changes)),
+            Action::ResponseHeaders(changes) => ActionKind::ResponseHeaders(header_response(changes)),
             Action::RequestBody { body, end_of_stream } => {
-                Response::RequestBody(body_response(body, end_of_stream))
+                ActionKind::RequestBody(body_response(body, end_of_stream))
             }
             Action::ResponseBody { body, end_of_stream } => {
-                Response::ResponseBody(body_response(body, end_of_stream))
+                ActionKind::ResponseBody(body_response(body, end_of_stream))
             }
-            Action::RequestTrailers(changes) => {
-                Response::RequestTrailers(wire::TrailersResponse { header_mutation: write_changes(changes) })
-            }
-            Action::ResponseTrailers(changes) => {
-                Response::ResponseTrailers(wire::TrailersResponse { header_mutation: write_changes(changes) })
-            }
-            Action::Immediate(immediate) => Response::Immediate(wire::ImmediateResponse {
+            Action::RequestTrailers(changes) => ActionKind::RequestTrailers(wire::TrailersResponse {
+                header_mutation: write_changes(changes),
+            }),
+            Action::ResponseTrailers(changes) => ActionKind::ResponseTrailers(wire::TrailersResponse {
+                header_mutation: write_changes(changes),
+            }),
+            Action::Immediate(immediate) => ActionKind::Immediate(wire::ImmediateResponse {
                 status: Some(wire::HttpStatus { code: i32::from(immediate.status) }),
                 headers: write_changes(immediate.headers),
                 body: immediate.body,

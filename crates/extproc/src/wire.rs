@@ -103,12 +103,12 @@ pub(crate) struct ProcessingRequest {
     pub(crate) metadata_context: Option<Metadata>,
     #[prost(message, optional, tag = "11")]
     pub(crate) protocol_config: Option<ProtocolConfiguration>,
-    #[prost(oneof = "Request", tags = "2, 3, 4, 5, 6, 7")]
-    pub(crate) request: Option<Request>,
+    #[prost(oneof = "EventKind", tags = "2, 3, 4, 5, 6, 7")]
+    pub(crate) request: Option<EventKind>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Request {
+pub(crate) enum EventKind {
     #[prost(message, tag = "2")]
     RequestHeaders(HttpHeaders),
     #[prost(message, tag = "3")]
@@ -153,12 +153,12 @@ pub(crate) struct HttpTrailers {
 pub(crate) struct ProcessingResponse {
     #[prost(message, optional, tag = "8")]
     pub(crate) dynamic_metadata: Option<Struct>,
-    #[prost(oneof = "Response", tags = "1, 2, 3, 4, 5, 6, 7")]
-    pub(crate) response: Option<Response>,
+    #[prost(oneof = "ActionKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    pub(crate) response: Option<ActionKind>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Response {
+pub(crate) enum ActionKind {
     #[prost(message, tag = "1")]
     RequestHeaders(CommonWrapper),
     #[prost(message, tag = "2")]

@@ -249,15 +249,15 @@ pub(crate) fn instantiate(
     let mut order: Vec<usize> = (0..planned.len()).collect();
     order.sort_by_key(|&index| planned[index].0);
     let mut builder = Builder::default();
-    let mut built = vec![None; planned.len()];
+    let mut plugins = vec![None; planned.len()];
     for index in order {
-        let (_, name, spec, build) = &planned[index];
-        let parameters = Parameters { name, value: spec.parameters.as_ref() };
+        let (_, name, declared, build) = &planned[index];
+        let parameters = Parameters { name, value: declared.parameters.as_ref() };
         let plugin = build(&parameters, &mut builder)?;
         if let Some(decider) = &plugin.decider {
             builder.deciders.insert((*name).to_owned(), Arc::clone(decider));
         }
-        built[index] = Some(plugin);
+        plugins[index] = Some(plugin);
     }
     for (from, reference) in &builder.wanted_prefixes {
         if reference != DEFAULT_PREFIX && !builder.prefixes.iter().any(|(name, _)| name == reference) {
@@ -270,7 +270,7 @@ pub(crate) fn instantiate(
     }
     let named = planned
         .iter()
-        .zip(built)
+        .zip(plugins)
         .filter_map(|((_, name, ..), plugin)| Some(((*name).to_owned(), plugin?)))
         .collect();
     Ok((named, builder))

@@ -377,8 +377,8 @@ impl Run<'_, '_> {
             scores.fill(0.0);
             weighted.scorer.score(self.context, &candidates, &mut scores);
             for (total, score) in totals.iter_mut().zip(&scores) {
-                // `max` and `min` rather than `clamp`: not a number becomes 0.
-                *total += score.max(0.0).min(1.0) * weighted.weight;
+                let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
+                *total += counted * weighted.weight;
             }
             if self.scheduler.options.trace {
                 trace.push(ScorerTrace {

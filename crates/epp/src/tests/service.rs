@@ -45,7 +45,7 @@ async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> Running 
     let mut all = vec!["--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
     all.extend_from_slice(arguments);
     let mut args = arguments::parse(&all).unwrap();
-    args.bind_address = Some("127.0.0.1".parse().unwrap());
+    args.bind_address = "127.0.0.1".to_owned();
     let secure = args.secure_serving;
     let server = Server::bind(args).await.unwrap();
     let (grpc, health, metrics) = (server.grpc_address, server.health_address, server.metrics_address);
@@ -133,17 +133,17 @@ async fn model_server(waiting: u32) -> ModelServer {
     let address = listener.local_addr().unwrap();
     let page = Arc::new(Mutex::new(metrics_page(waiting)));
     let (connections, scrapes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (shown, opened, scraped) = (Arc::clone(&page), Arc::clone(&connections), Arc::clone(&scrapes));
+    let (content, opened, count) = (Arc::clone(&page), Arc::clone(&connections), Arc::clone(&scrapes));
     let task = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             opened.fetch_add(1, Ordering::SeqCst);
-            let (shown, scraped) = (Arc::clone(&shown), Arc::clone(&scraped));
+            let (content, count) = (Arc::clone(&content), Arc::clone(&count));
             tokio::spawn(async move {
                 let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
                     assert_eq!(request.uri().path(), "/metrics");
-                    scraped.fetch_add(1, Ordering::SeqCst);
-                    let page = shown.lock().clone();
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let page = content.lock().clone();
                     async move { Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(page)))) }
                 });
                 let connection = hyper::server::conn::http1::Builder::new();

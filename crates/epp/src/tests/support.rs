@@ -17,7 +17,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         ignore_subset: false,
         emit_scores: true,
-        stale_after: Some(Duration::from_secs(3600)),
+        stale_after: Some(Duration::from_hours(1)),
         max_body: 1 << 20,
     }
 }

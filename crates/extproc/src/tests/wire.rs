@@ -171,7 +171,7 @@ fn a_value_is_read_where_there_is_no_raw_value() {
         }),
         ..HeaderValueOption::default()
     };
-    let map = HeaderMap { headers: vec![option.header.unwrap()], ..HeaderMap::default() };
+    let map = HeaderMap { headers: vec![option.header.unwrap()] };
     let request = ProcessingRequest {
         request: Some(Request::RequestHeaders(envoy::HttpHeaders {
             headers: Some(map),

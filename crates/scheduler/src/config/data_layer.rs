@@ -233,10 +233,12 @@ fn discovery_file(
     Ok(Some(file.path))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every specification is optional")]
 fn spec(name: &str) -> Option<MetricSpec> {
     Some(MetricSpec { name: name.to_owned(), labels: Vec::new() })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every specification is optional")]
 fn labelled(name: &str, label: &str, value: &str) -> Option<MetricSpec> {
     Some(MetricSpec { name: name.to_owned(), labels: vec![(label.to_owned(), value.to_owned())] })
 }

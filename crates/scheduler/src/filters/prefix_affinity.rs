@@ -51,7 +51,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
             given.ttft_source
         )));
     }
-    if !(given.peak_prefill_throughput > 0.0) {
+    if given.peak_prefill_throughput <= 0.0 || given.peak_prefill_throughput.is_nan() {
         return Err(parameters.invalid("peakPrefillThroughput must be positive"));
     }
     if !(0.0..=1.0).contains(&given.exploration_probability) {

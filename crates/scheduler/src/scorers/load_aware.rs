@@ -24,7 +24,7 @@ impl Default for LoadAware {
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: LoadAware = parameters.read()?;
-    if !(scorer.threshold > 0.0) {
+    if scorer.threshold <= 0.0 || scorer.threshold.is_nan() {
         return Err(parameters.invalid("threshold must be positive"));
     }
     Ok(Plugin::scorer(scorer))

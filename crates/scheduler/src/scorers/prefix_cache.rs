@@ -53,7 +53,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if !(0.0..=1.0).contains(&given.match_length_weight) {
         return Err(parameters.invalid("matchLengthWeight must be between 0 and 1"));
     }
-    if !(given.match_length_scale_tokens > 0.0) {
+    if given.match_length_scale_tokens <= 0.0 || given.match_length_scale_tokens.is_nan() {
         return Err(parameters.invalid("matchLengthScaleTokens must be positive"));
     }
     let producer = Producer {

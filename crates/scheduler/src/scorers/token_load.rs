@@ -25,7 +25,7 @@ impl Default for TokenLoad {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let scorer: TokenLoad = parameters.read()?;
-    if !(scorer.queue_threshold_tokens > 0.0) {
+    if scorer.queue_threshold_tokens <= 0.0 || scorer.queue_threshold_tokens.is_nan() {
         return Err(parameters.invalid("queueThresholdTokens must be positive"));
     }
     // As upstream: this one does not make its producer by itself (contract 06 A).
