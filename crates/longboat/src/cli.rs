@@ -100,9 +100,11 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
     if let Some(role) = arguments.first().and_then(|program| crate::role::of_program(program)) {
         arguments.insert(1, role.into());
     }
-    // The reference's picker is started with empty arguments where a template rendered to nothing.
+    // The reference's picker is started with empty arguments where a template rendered to nothing, and takes long
+    // flags with one dash too.
     if arguments.get(1).is_some_and(|role| role == "epp") {
         arguments.retain(|argument| !argument.is_empty());
+        arguments = longboat_epp::normalized(arguments);
     }
     let matches = Cli::command().try_get_matches_from(arguments)?;
     Ok(Cli::from_arg_matches(&matches)?.command)
