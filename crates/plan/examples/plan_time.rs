@@ -2,11 +2,18 @@
 //!
 //! `cargo run --release -p longboat-plan --example plan_time`
 
-use std::{collections::BTreeMap, hint::black_box, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::{foreign::gateway::Gateway, v1alpha2::LLMInferenceService};
-use longboat_compose::{Composer, ConfigSet, Inputs, Layer, NoConfigMaps, PresetNames, platform::Platform, presets};
+use longboat_compose::{
+    Composer, ConfigSet, Inputs, Layer, NoConfigMaps, PresetNames, platform::Platform, presets,
+};
 use longboat_plan::{Snapshot, children};
 use serde_json::json;
 
@@ -33,14 +40,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             r#"{"image": "i", "cpuRequest": "100m", "cpuLimit": "1", "memoryRequest": "100Mi", "memoryLimit": "1Gi"}"#,
         ),
     ];
-    let data: BTreeMap<String, String> = data.into_iter().map(|(key, text)| (key.to_owned(), text.to_owned())).collect();
+    let data: BTreeMap<String, String> =
+        data.into_iter().map(|(key, text)| (key.to_owned(), text.to_owned())).collect();
     let platform = Arc::new(Platform::parse(&data, SYSTEM_NAMESPACE)?);
     let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH, platform.clone(), SYSTEM_NAMESPACE);
     snapshot.gateways.insert(Arc::new(gateway));
 
     let names = PresetNames::default();
     let mut configs = ConfigSet::default();
-    for preset in presets::configs(&names, SYSTEM_NAMESPACE) {
+    for preset in presets::builtin(&names, SYSTEM_NAMESPACE)? {
         configs.insert(Layer::new(&preset)?);
     }
     let inputs = Inputs {
@@ -65,20 +73,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn median(mut round: impl FnMut()) -> Duration {
     let mut times: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
-            let start = clock();
+            let start = Instant::now();
             round();
-            clock() - start
+            start.elapsed()
         })
         .collect();
     times.sort_unstable();
     times[ROUNDS / 2]
-}
-
-/// Time since some point, monotonic.
-fn clock() -> Duration {
-    #[expect(clippy::disallowed_types, reason = "an example outside of any runtime measures real time")]
-    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
-    START.elapsed()
 }
 
 #[expect(clippy::print_stdout, reason = "the numbers are the output")]

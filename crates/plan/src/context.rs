@@ -1,6 +1,9 @@
 //! One service on its way through planning.
 
-use longboat_api::{annotations, v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, SchedulerSpec}};
+use longboat_api::{
+    annotations,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, SchedulerSpec},
+};
 
 use crate::{problem::PlanError, snapshot::Snapshot};
 

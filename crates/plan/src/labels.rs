@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use longboat_api::labels::{COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE};
+use longboat_api::labels::{
+    COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE,
+};
 
 /// Labels, annotations, selectors.
 pub(crate) type Map = BTreeMap<String, String>;

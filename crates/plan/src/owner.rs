@@ -5,11 +5,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{
-    children::ObjectRef,
-    context::Context,
-    labels::Map,
-};
+use crate::{children::ObjectRef, context::Context, labels::Map};
 
 /// Metadata of a namespaced child: its controller is the service.
 pub(crate) fn child(context: &Context, name: String, labels: Map) -> ObjectMeta {

@@ -38,23 +38,27 @@ pub enum PlanError {
 // === impl Problem ===
 
 impl Problem {
-    pub(crate) fn workload(condition: &'static str, reason: &'static str, message: impl ToString) -> Self {
-        Self { phase: Phase::Workload, condition, reason, message: message.to_string() }
+    pub(crate) fn workload(
+        condition: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { phase: Phase::Workload, condition, reason, message: message.into() }
     }
 
-    pub(crate) fn router(condition: &'static str, reason: &'static str, message: impl ToString) -> Self {
-        Self { phase: Phase::Router, condition, reason, message: message.to_string() }
+    pub(crate) fn router(condition: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { phase: Phase::Router, condition, reason, message: message.into() }
     }
 
-    pub(crate) fn certificates(message: impl ToString) -> Self {
+    pub(crate) fn certificates(message: impl Into<String>) -> Self {
         Self::workload("MainWorkloadReady", "ReconcileCertsError", message)
     }
 
-    pub(crate) fn single_node(message: impl ToString) -> Self {
+    pub(crate) fn single_node(message: impl Into<String>) -> Self {
         Self::workload("MainWorkloadReady", "ReconcileSingleNodeWorkloadError", message)
     }
 
-    pub(crate) fn workload_service(message: impl ToString) -> Self {
+    pub(crate) fn workload_service(message: impl Into<String>) -> Self {
         Self::workload("MainWorkloadReady", "ReconcileWorkloadServiceError", message)
     }
 
@@ -79,9 +83,9 @@ impl Problem {
         match (component, child.kind) {
             (Some("llminferenceservice-router-scheduler"), _) => Self::scheduler(message),
             (Some("llminferenceservice-router"), _) | (_, ChildKind::HTTPRoute) => Self::route(message),
-            (_, ChildKind::Secret | ChildKind::ConfigMap) => Self::certificates(message),
-            (_, ChildKind::Service) => Self::workload_service(message),
-            _ => Self::single_node(message),
+            (_, ChildKind::Secret | ChildKind::ConfigMap) => Self::certificates(message.to_string()),
+            (_, ChildKind::Service) => Self::workload_service(message.to_string()),
+            _ => Self::single_node(message.to_string()),
         }
     }
 }

@@ -15,13 +15,15 @@ pub(crate) fn workload(context: &Context) -> Result<(), Problem> {
     let spec = context.spec;
     let workload = &spec.workload;
     let lora = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
-    let tiers = workload.kv_cache_offloading.as_ref().is_some_and(|offloading| !offloading.secondary.is_empty());
+    let tiers =
+        workload.kv_cache_offloading.as_ref().is_some_and(|offloading| !offloading.secondary.is_empty());
     let sidecar = workload
         .template
         .iter()
         .flat_map(|pod| pod.init_containers.iter().flatten())
         .any(|container| container.name == ROUTING_SIDECAR);
-    let devices = context.service.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(DRA_DEVICE_CLASS));
+    let devices =
+        context.service.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(DRA_DEVICE_CLASS));
     let asked = [
         (workload.worker.is_some(), "spec.worker (a model over several pods)"),
         (spec.prefill.is_some(), "spec.prefill (prefill apart from decode)"),
@@ -38,12 +40,19 @@ pub(crate) fn workload(context: &Context) -> Result<(), Problem> {
 /// Refuses schedulers that need a tokenizer.
 pub(crate) fn scheduler(context: &Context) -> Result<(), Problem> {
     let Some(managed) = context.managed_scheduler() else { return Ok(()) };
-    let sidecar = managed.template.iter().flat_map(|pod| &pod.containers).any(|container| container.name == "tokenizer");
+    let sidecar = managed
+        .template
+        .iter()
+        .flat_map(|pod| &pod.containers)
+        .any(|container| container.name == "tokenizer");
     let plugins = scheduler::config::needs_tokenizer(managed);
     let asked = [
         (managed.tokenizer.is_some(), "spec.router.scheduler.tokenizer"),
         (sidecar, "spec.router.scheduler.template.containers[tokenizer]"),
-        (plugins, "a plugin that needs a tokenizer (token-producer, precise-prefix-cache-scorer) in the scheduler's configuration"),
+        (
+            plugins,
+            "a plugin that needs a tokenizer (token-producer, precise-prefix-cache-scorer) in the scheduler's configuration",
+        ),
     ];
     refuse(Phase::Router, "SchedulerWorkloadReady", &asked)
 }

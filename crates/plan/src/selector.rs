@@ -12,6 +12,8 @@ pub(crate) fn plan(own: Map, pod: &Map, live: Option<&DeploymentSpec>) -> LabelS
     let present = live.and_then(|spec| spec.selector.match_labels.as_ref());
     let reachable = present.filter(|present| present.iter().all(|(key, value)| pod.get(key) == Some(value)));
     // A label of ours that the user overrides on the pods selects by the user's value.
-    let ours = || own.into_iter().map(|(key, value)| (key.clone(), pod.get(&key).cloned().unwrap_or(value))).collect();
+    let ours = || {
+        own.into_iter().map(|(key, value)| (key.clone(), pod.get(&key).cloned().unwrap_or(value))).collect()
+    };
     LabelSelector { match_labels: Some(reachable.cloned().unwrap_or_else(ours)), match_expressions: None }
 }

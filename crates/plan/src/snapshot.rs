@@ -13,7 +13,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x,
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    inferencepool_x,
 };
 use longboat_compose::platform::Platform;
 

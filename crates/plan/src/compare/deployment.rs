@@ -33,7 +33,8 @@ impl Compare for Deployment {
         desired.paused = desired.paused.or(present.paused);
         desired.min_ready_seconds = desired.min_ready_seconds.or(present.min_ready_seconds);
         desired.revision_history_limit = desired.revision_history_limit.or(present.revision_history_limit);
-        desired.progress_deadline_seconds = desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
+        desired.progress_deadline_seconds =
+            desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
     }
 }
 

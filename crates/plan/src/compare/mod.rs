@@ -35,7 +35,11 @@ pub trait Compare: Sized {
 fn metadata_differs(desired: &ObjectMeta, live: &ObjectMeta) -> bool {
     !contained(desired.labels.as_ref(), live.labels.as_ref())
         || !contained(desired.annotations.as_ref(), live.annotations.as_ref())
-        || desired.owner_references.iter().flatten().any(|owner| !live.owner_references.iter().flatten().any(|o| o == owner))
+        || desired
+            .owner_references
+            .iter()
+            .flatten()
+            .any(|owner| !live.owner_references.iter().flatten().any(|o| o == owner))
 }
 
 /// Whether every entry of `desired` is among those of `live`.

@@ -36,7 +36,11 @@ fn parse(text: &str) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix(['+', '-']).unwrap_or(whole);
-    if !digits(unsigned) || !digits(fraction) || (unsigned.is_empty() && fraction.is_empty()) || fraction.len() > 9 {
+    if !digits(unsigned)
+        || !digits(fraction)
+        || (unsigned.is_empty() && fraction.is_empty())
+        || fraction.len() > 9
+    {
         return None;
     }
     let scaled: i128 = format!("{unsigned}{fraction:0<9}").parse().ok()?;

@@ -33,7 +33,8 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
     }
     for parent in &route.spec.parent_refs {
         let reported = statuses.iter().any(|status| {
-            same_parent(parent, &status.parent_ref, namespace) && find(&status.conditions, "Accepted").is_some()
+            same_parent(parent, &status.parent_ref, namespace)
+                && find(&status.conditions, "Accepted").is_some()
         });
         if !reported {
             return Some(format!("waiting for Gateway {} to accept it", display(parent, namespace)));

@@ -11,8 +11,12 @@ use longboat_api::foreign::{
 use crate::context::Context;
 
 /// The Gateways that routes attach to, by namespace and name. Missing ones are left out.
-pub(crate) fn of_routes<'a>(context: &Context<'a>, routes: &[&HTTPRoute]) -> BTreeMap<(String, String), &'a Gateway> {
-    let parents = routes.iter().flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)));
+pub(crate) fn of_routes<'a>(
+    context: &Context<'a>,
+    routes: &[&HTTPRoute],
+) -> BTreeMap<(String, String), &'a Gateway> {
+    let parents =
+        routes.iter().flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)));
     parents
         .filter_map(|(route, parent)| {
             let namespace = namespace_of(parent, route, context.namespace);
@@ -23,7 +27,11 @@ pub(crate) fn of_routes<'a>(context: &Context<'a>, routes: &[&HTTPRoute]) -> BTr
 }
 
 /// The namespace of a route's parent, that of the route unless it says otherwise.
-pub(super) fn namespace_of<'a>(parent: &'a ParentReference, route: &'a HTTPRoute, default: &'a str) -> &'a str {
+pub(super) fn namespace_of<'a>(
+    parent: &'a ParentReference,
+    route: &'a HTTPRoute,
+    default: &'a str,
+) -> &'a str {
     parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).unwrap_or(default)
 }
 
@@ -50,7 +58,11 @@ pub(super) fn listeners<'a>(
 ) -> Result<Vec<(&'a Listener, &'static str)>, String> {
     let name = || {
         let metadata = &gateway.metadata;
-        format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+        format!(
+            "{}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        )
     };
     let all = &gateway.spec.listeners;
     if let Some(section) = section {

@@ -20,7 +20,8 @@ pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) {
 
 fn enabled(context: &Context) -> bool {
     let ingress = &context.snapshot.platform.ingress;
-    let marked = context.spec.workload.annotations.get(MODEL_BASED_ROUTING).is_some_and(|value| value == "true");
+    let marked =
+        context.spec.workload.annotations.get(MODEL_BASED_ROUTING).is_some_and(|value| value == "true");
     if ingress.model_header.is_empty() || !marked {
         return false;
     }
@@ -33,7 +34,12 @@ fn enabled(context: &Context) -> bool {
 
 /// Whether a Gateway that the service names opts out.
 fn vetoed(context: &Context) -> bool {
-    let refs = context.spec.router.iter().filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
+    let refs = context
+        .spec
+        .router
+        .iter()
+        .filter_map(|router| router.gateway.as_ref())
+        .flat_map(|gateway| &gateway.refs);
     refs.into_iter().any(|reference| {
         let namespace = if reference.namespace.is_empty() { context.namespace } else { &reference.namespace };
         let gateway = context.snapshot.gateways.get(namespace, &reference.name);

@@ -31,7 +31,9 @@ pub(super) fn is_due(live: Option<&HTTPRoute>) -> bool {
 /// Sets the group of the back ends that are the service's own pool.
 pub(super) fn apply(spec: &mut HTTPRouteSpec, pool: &str, migrated: bool) {
     let group = if migrated { GROUP } else { OLD_GROUP };
-    for backend in spec.rules.iter_mut().flat_map(|rule| &mut rule.backend_refs).map(|reference| &mut reference.backend) {
+    for backend in
+        spec.rules.iter_mut().flat_map(|rule| &mut rule.backend_refs).map(|reference| &mut reference.backend)
+    {
         if backend.kind.as_deref() == Some(POOL) && backend.name == pool {
             backend.group = Some(group.to_owned());
         }
@@ -39,8 +41,11 @@ pub(super) fn apply(spec: &mut HTTPRouteSpec, pool: &str, migrated: bool) {
 }
 
 fn uses_group(route: &HTTPRoute, group: &str) -> bool {
-    let backends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).map(|reference| &reference.backend);
-    backends.into_iter().any(|backend| backend.group.as_deref() == Some(group) && backend.kind.as_deref() == Some(POOL))
+    let backends =
+        route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).map(|reference| &reference.backend);
+    backends
+        .into_iter()
+        .any(|backend| backend.group.as_deref() == Some(group) && backend.kind.as_deref() == Some(POOL))
 }
 
 /// What the gateways of the route say of its back ends: known kinds, unknown kinds, or nothing.
@@ -48,10 +53,13 @@ fn supports_backends(route: &HTTPRoute) -> Option<bool> {
     let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
     let parents = &route.spec.parent_refs;
     let statuses = route.status.iter().flat_map(|status| &status.parents);
-    let ours = statuses
-        .filter(|status| parents.is_empty() || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, namespace)));
+    let ours = statuses.filter(|status| {
+        parents.is_empty() || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, namespace))
+    });
     let mut rejected = false;
-    for resolved in ours.flat_map(|status| &status.conditions).filter(|condition| condition.type_ == "ResolvedRefs") {
+    for resolved in
+        ours.flat_map(|status| &status.conditions).filter(|condition| condition.type_ == "ResolvedRefs")
+    {
         if resolved.status == "False" && resolved.reason == "InvalidKind" {
             rejected = true;
         } else {

@@ -37,10 +37,10 @@ pub(super) fn check(context: &Context) -> Result<(), Problem> {
     refuse(GATEWAYS_READY, "", &missing)?;
 
     let namespace = context.namespace;
-    let routes = &context.snapshot.http_routes;
+    let observed = &context.snapshot.http_routes;
     let missing: Vec<String> = route_refs
         .iter()
-        .filter(|route| routes.get(namespace, &route.name).is_none())
+        .filter(|route| observed.get(namespace, &route.name).is_none())
         .map(|route| format!("HTTPRoute {namespace}/{} does not exist", route.name))
         .collect();
     refuse(HTTP_ROUTES_READY, "", &missing)?;
@@ -52,13 +52,14 @@ pub(super) fn check(context: &Context) -> Result<(), Problem> {
         refuse(HTTP_ROUTES_READY, "", &missing)?;
     }
 
-    let named = route_refs.iter().filter_map(|route| routes.get(namespace, &route.name));
+    let named = route_refs.iter().filter_map(|route| observed.get(namespace, &route.name));
     let objections: Vec<String> = named.flat_map(|route| objections(context, route)).collect();
     refuse(HTTP_ROUTES_READY, "HTTPRoute target validation failed: ", &objections)
 }
 
 fn objections(context: &Context, route: &HTTPRoute) -> Vec<String> {
-    let name = format!("HTTPRoute {}/{}", context.namespace, route.metadata.name.as_deref().unwrap_or_default());
+    let name =
+        format!("HTTPRoute {}/{}", context.namespace, route.metadata.name.as_deref().unwrap_or_default());
     if route.spec.parent_refs.is_empty() {
         return vec![format!("{name} has no parent gateway references")];
     }
@@ -67,7 +68,10 @@ fn objections(context: &Context, route: &HTTPRoute) -> Vec<String> {
         .collect()
 }
 
-fn missing_gateways<'a>(context: &'a Context, parents: &'a [ParentReference]) -> impl Iterator<Item = String> + 'a {
+fn missing_gateways<'a>(
+    context: &'a Context,
+    parents: &'a [ParentReference],
+) -> impl Iterator<Item = String> + 'a {
     parents
         .iter()
         .map(|parent| (parent.namespace.as_deref().unwrap_or(context.namespace), parent.name.as_str()))

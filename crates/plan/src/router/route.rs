@@ -4,6 +4,7 @@ use longboat_api::{
     annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
     foreign::httproute::{HTTPRoute, HTTPRouteSpec},
     labels::component,
+    v1alpha2::RouteSpec,
 };
 
 use super::{model_routing, pool_migration};
@@ -40,7 +41,8 @@ pub(super) fn plan(context: &Context) -> Option<HTTPRoute> {
 
 /// The routes in play: those that the user names, as observed, or else the managed one as given.
 pub(crate) fn in_play<'a>(context: &Context<'a>, managed: Option<&'a HTTPRoute>) -> Vec<&'a HTTPRoute> {
-    let refs = context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(|route| route.refs());
+    let refs =
+        context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
     let named = refs.filter_map(|route| context.snapshot.http_routes.get(context.namespace, &route.name));
     named.chain(managed).collect()
 }

@@ -35,7 +35,10 @@ pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<D
         of_route(context, route, &mut found).map_err(|error| {
             let metadata = &route.metadata;
             let namespace = metadata.namespace.as_deref().unwrap_or(context.namespace);
-            format!("failed to discover URL for route {namespace}/{}: {error}", metadata.name.as_deref().unwrap_or_default())
+            format!(
+                "failed to discover URL for route {namespace}/{}: {error}",
+                metadata.name.as_deref().unwrap_or_default()
+            )
         })?;
     }
     found.sort_by(|a, b| a.url.cmp(&b.url));
@@ -47,13 +50,14 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
     let paths = paths(route, &ingress.model_header);
     for parent in &route.spec.parent_refs {
         let namespace = gateway::namespace_of(parent, route, context.namespace);
-        let gateway = context
-            .snapshot
-            .gateways
-            .get(namespace, &parent.name)
-            .ok_or_else(|| format!("failed to get Gateway {namespace}/{}: it does not exist", parent.name))?;
+        let gateway =
+            context.snapshot.gateways.get(namespace, &parent.name).ok_or_else(|| {
+                format!("failed to get Gateway {namespace}/{}: it does not exist", parent.name)
+            })?;
         let listeners = gateway::listeners(gateway, parent.section_name.as_deref(), &ingress.url_scheme)
-            .map_err(|error| format!("failed to select listeners for gateway {namespace}/{}: {error}", parent.name))?;
+            .map_err(|error| {
+                format!("failed to select listeners for gateway {namespace}/{}: {error}", parent.name)
+            })?;
 
         let mut places: Vec<(&'static str, String, i32)> = Vec::new();
         for (listener, scheme) in &listeners {
@@ -63,7 +67,8 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
         }
         if let Some((service, ports)) = backing_service(context, namespace, &parent.name) {
             let host = format!("{service}.{namespace}.svc.{}", context.snapshot.cluster_domain);
-            let declared = listeners.iter().filter(|(listener, _)| ports.is_empty() || ports.contains(&listener.port));
+            let declared =
+                listeners.iter().filter(|(listener, _)| ports.is_empty() || ports.contains(&listener.port));
             places.extend(declared.map(|(listener, scheme)| (*scheme, host.clone(), listener.port)));
         }
 
@@ -89,18 +94,24 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
 
 /// Host names of the route, else of the listener, else the addresses of the Gateway; none while it has no address.
 fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&str>) -> Vec<String> {
-    let addresses: Vec<&str> =
-        gateway.status.iter().flat_map(|status| &status.addresses).map(|address| address.value.as_str()).collect();
+    let addresses: Vec<&str> = gateway
+        .status
+        .iter()
+        .flat_map(|status| &status.addresses)
+        .map(|address| address.value.as_str())
+        .collect();
     if addresses.is_empty() {
         return Vec::new();
     }
     let mut hosts: Vec<String> =
         route.spec.hostnames.iter().filter(|host| !host.is_empty() && *host != "*").cloned().collect();
     if hosts.is_empty() {
-        hosts.extend(listener_host.filter(|host| !host.is_empty()).map(|host| match host.strip_prefix("*.") {
-            Some(domain) => format!("{WILDCARD}.{domain}"),
-            None => host.to_owned(),
-        }));
+        hosts.extend(listener_host.filter(|host| !host.is_empty()).map(
+            |host| match host.strip_prefix("*.") {
+                Some(domain) => format!("{WILDCARD}.{domain}"),
+                None => host.to_owned(),
+            },
+        ));
     }
     if hosts.is_empty() {
         hosts.extend(addresses.into_iter().filter(|address| !address.is_empty()).map(str::to_owned));
@@ -117,7 +128,8 @@ fn backing_service(context: &Context, namespace: &str, gateway: &str) -> Option<
         labels.and_then(|all| all.get(GATEWAY_NAME_LABEL)).is_some_and(|value| value == gateway)
     });
     let service = labelled.or_else(|| services.get(namespace, gateway))?;
-    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port).collect();
+    let ports =
+        service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port).collect();
     Some((service.metadata.name.clone()?, ports))
 }
 
@@ -145,7 +157,8 @@ fn paths(route: &HTTPRoute, header: &str) -> Vec<String> {
         .into_iter()
         .filter_map(|purpose| {
             let candidates = |to_service: bool| {
-                let rules = route.spec.rules.iter().filter(move |rule| has_service_backend(rule) == to_service);
+                let rules =
+                    route.spec.rules.iter().filter(move |rule| has_service_backend(rule) == to_service);
                 let matches = rules.flat_map(|rule| &rule.matches);
                 let paths = matches.filter(|found| classify(found, header) == Some(purpose)).map(path_of);
                 paths.min_by_key(|path| depth(path))
@@ -154,7 +167,7 @@ fn paths(route: &HTTPRoute, header: &str) -> Vec<String> {
             candidates(true).or_else(|| candidates(false)).map(str::to_owned)
         })
         .collect();
-    chosen.sort_by(|a, b| depth(a).cmp(&depth(b)));
+    chosen.sort_by_key(|path| depth(path));
     chosen.dedup();
     if chosen.is_empty() {
         chosen.push("/".into());
@@ -172,14 +185,20 @@ fn path_of(found: &HTTPRouteMatch) -> &str {
 
 fn classify(found: &HTTPRouteMatch, header: &str) -> Option<Purpose> {
     if found.headers.is_empty() {
-        return Some(if path_of(found).starts_with("/publishers/") { Purpose::Publisher } else { Purpose::Path });
+        return Some(if path_of(found).starts_with("/publishers/") {
+            Purpose::Publisher
+        } else {
+            Purpose::Path
+        });
     }
     let by_model = found.headers.iter().any(|candidate| candidate.name.eq_ignore_ascii_case(header));
     by_model.then_some(Purpose::ModelRouting)
 }
 
 fn has_service_backend(rule: &HTTPRouteRule) -> bool {
-    rule.backend_refs.iter().any(|reference| reference.backend.kind.as_deref().unwrap_or("Service") == "Service")
+    rule.backend_refs
+        .iter()
+        .any(|reference| reference.backend.kind.as_deref().unwrap_or("Service") == "Service")
 }
 
 // === impl Discovered ===

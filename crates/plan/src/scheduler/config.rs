@@ -68,6 +68,9 @@ pub(crate) fn needs_tokenizer(scheduler: &SchedulerSpec) -> bool {
     let Some(text) = inline_text(scheduler).or_else(in_args) else { return false };
     let Ok(config) = serde_saphyr::from_str::<Value>(&text) else { return false };
     config.get("plugins").and_then(Value::as_array).into_iter().flatten().any(|plugin| {
-        matches!(plugin.get("type").and_then(Value::as_str), Some("token-producer" | "precise-prefix-cache-scorer"))
+        matches!(
+            plugin.get("type").and_then(Value::as_str),
+            Some("token-producer" | "precise-prefix-cache-scorer")
+        )
     })
 }

@@ -16,7 +16,10 @@ const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
 
 /// The template with its configuration, brought to the picker's version.
-pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Deployment, transform::TransformError> {
+pub(super) fn plan(
+    context: &Context,
+    scheduler: &SchedulerSpec,
+) -> Result<Deployment, transform::TransformError> {
     let name = names::scheduler(context.name);
     let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
     let mut pod = scheduler.template.clone().unwrap_or_default();

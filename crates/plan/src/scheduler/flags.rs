@@ -19,7 +19,7 @@ pub(super) fn config_text_position(args: &[String]) -> Option<usize> {
 
 /// Whether a flag stands among `args`, bare or with `=`.
 pub(super) fn has(args: &[String], name: &str) -> bool {
-    args.iter().any(|arg| matches(arg, name).is_some())
+    args.iter().any(|arg| !matches!(look(arg, name), Found::Other))
 }
 
 /// Takes every occurrence of a flag out of `args`. The last value given wins; `Some("")` is a bare flag.
@@ -30,20 +30,30 @@ pub(super) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
     let mut kept = Vec::with_capacity(args.len());
     let mut rest = std::mem::take(args).into_iter().peekable();
     while let Some(arg) = rest.next() {
-        match matches(&arg, name) {
-            None => kept.push(arg),
-            Some(Some(inline)) => value = Some(inline.to_owned()),
-            Some(None) => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
+        match look(&arg, name) {
+            Found::Other => kept.push(arg),
+            Found::With(inline) => value = Some(inline.to_owned()),
+            Found::Bare => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
         }
     }
     *args = kept;
     value
 }
 
-/// `None`: another argument. `Some(None)`: the bare flag. `Some(Some(v))`: `flag=v`.
-fn matches<'a>(arg: &'a str, name: &str) -> Option<Option<&'a str>> {
-    let rest = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'))?.strip_prefix(name)?;
-    if rest.is_empty() { Some(None) } else { rest.strip_prefix('=').map(Some) }
+/// What an argument is to a flag.
+enum Found<'a> {
+    Other,
+    Bare,
+    With(&'a str),
+}
+
+fn look<'a>(arg: &'a str, name: &str) -> Found<'a> {
+    let flag = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
+    match flag.and_then(|flag| flag.strip_prefix(name)) {
+        Some("") => Found::Bare,
+        Some(rest) => rest.strip_prefix('=').map_or(Found::Other, Found::With),
+        None => Found::Other,
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +77,9 @@ mod tests {
     #[test]
     fn a_configuration_needs_its_value_as_the_next_argument() {
         assert_eq!(config_pair(&args(&["--config-text=x"])), None);
-        assert_eq!(config_pair(&args(&["-v", "--config-file", "/x"])), Some(["--config-file".into(), "/x".into()]));
+        assert_eq!(
+            config_pair(&args(&["-v", "--config-file", "/x"])),
+            Some(["--config-file".into(), "/x".into()])
+        );
     }
 }

@@ -20,8 +20,9 @@ use crate::{context::Context, draft::Draft, problem::Problem, scope};
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     let Some(scheduler) = context.managed_scheduler() else { return Ok(()) };
     scope::scheduler(context)?;
-    let account = service_account::plan(context, scheduler)
-        .map_err(|error| Problem::scheduler(format!("failed to create expected scheduler service account: {error}")))?;
+    let account = service_account::plan(context, scheduler).map_err(|error| {
+        Problem::scheduler(format!("failed to create expected scheduler service account: {error}"))
+    })?;
     let account_name = account.name().to_owned();
     if let service_account::Account::Managed(account) = account {
         draft.add(context, *account).map_err(Problem::scheduler)?;
@@ -30,7 +31,9 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     draft.add(context, rbac::role(context)).map_err(Problem::scheduler)?;
     draft.add(context, rbac::role_binding(context, &account_name)).map_err(Problem::scheduler)?;
     let deployment = deployment::plan(context, scheduler).map_err(|error| {
-        Problem::scheduler(format!("failed to build expected scheduler deployment: failed to apply scheduler migrations: {error}"))
+        Problem::scheduler(format!(
+            "failed to build expected scheduler deployment: failed to apply scheduler migrations: {error}"
+        ))
     })?;
     draft.add(context, deployment).map_err(Problem::scheduler)?;
     draft.add(context, service::plan(context, scheduler)).map_err(Problem::scheduler)?;

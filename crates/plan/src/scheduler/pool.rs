@@ -15,7 +15,9 @@ use crate::{context::Context, draft::Draft, labels, names, owner};
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Draft) -> Result<(), String> {
     let capabilities = context.snapshot.capabilities;
     let Some(spec) = scheduler.pool.as_ref().and_then(|pool| pool.spec.as_ref()) else {
-        return Err("spec.router.scheduler.pool.spec is empty after composition: no preset provides it".into());
+        return Err(
+            "spec.router.scheduler.pool.spec is empty after composition: no preset provides it".into()
+        );
     };
     if !capabilities.inference_pool && !capabilities.inference_pool_x {
         return Err(format!(
@@ -29,7 +31,10 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
         owner::child(context, names::pool(context.name), labels::of(component::SCHEDULER, context.name));
     if capabilities.inference_pool_x {
         let older = to_older(spec)?;
-        draft.add(context, inferencepool_x::InferencePool { metadata: metadata.clone(), spec: older, status: None })?;
+        draft.add(
+            context,
+            inferencepool_x::InferencePool { metadata: metadata.clone(), spec: older, status: None },
+        )?;
     }
     if capabilities.inference_pool {
         draft.add(context, InferencePool { metadata, spec: spec.clone(), status: None })?;
@@ -39,7 +44,10 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
 
 /// The same pool in the older API, which knows one port.
 fn to_older(spec: &InferencePoolSpec) -> Result<inferencepool_x::InferencePoolSpec, String> {
-    let port = spec.target_ports.first().ok_or("spec.router.scheduler.pool.spec.targetPorts is empty: a pool needs a port")?;
+    let port = spec
+        .target_ports
+        .first()
+        .ok_or("spec.router.scheduler.pool.spec.targetPorts is empty: a pool needs a port")?;
     let picker = &spec.endpoint_picker_ref;
     let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(inferencepool_x::InferencePoolSpec {

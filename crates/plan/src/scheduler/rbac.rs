@@ -19,7 +19,11 @@ pub(super) fn role(context: &Context) -> Role {
         metadata: metadata(context, names::scheduler_role(context.name)),
         rules: Some(vec![
             rule(&[""], &["pods"], &read),
-            rule(&[POOL_GROUP, OLD_POOL_GROUP], &["inferencepools", "inferenceobjectives", "inferencemodels"], &read),
+            rule(
+                &[POOL_GROUP, OLD_POOL_GROUP],
+                &["inferencepools", "inferenceobjectives", "inferencemodels"],
+                &read,
+            ),
             rule(&[OLD_POOL_GROUP], &["inferencemodelrewrites", "inferencepoolimports"], &read),
             rule(&["llm-d.ai"], &["inferenceobjectives", "inferencemodelrewrites"], &read),
             rule(&["discovery.k8s.io"], &["endpointslices"], &read),

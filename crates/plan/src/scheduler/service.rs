@@ -55,15 +55,12 @@ pub(crate) fn name(context: &Context) -> String {
 /// The picker's name in the certificate, which it shares with the model server: of the managed pool, or of the user's.
 pub(crate) fn dns_name(context: &Context) -> Option<String> {
     let scheduler = context.scheduler()?;
-    match scheduler.external_pool() {
-        Some(pool) => {
-            let pool = context.snapshot.inference_pools.get(context.namespace, pool)?;
-            Some(pool.spec.endpoint_picker_ref.name.clone())
-        }
-        None => {
-            scheduler.pool.as_ref()?.spec.as_ref()?;
-            Some(name(context))
-        }
-    }
-    .filter(|name| !name.is_empty())
+    let service = if let Some(pool) = scheduler.external_pool() {
+        let pool = context.snapshot.inference_pools.get(context.namespace, pool)?;
+        pool.spec.endpoint_picker_ref.name.clone()
+    } else {
+        scheduler.pool.as_ref()?.spec.as_ref()?;
+        name(context)
+    };
+    Some(service).filter(|name| !name.is_empty())
 }

@@ -42,7 +42,8 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Accou
             )),
         };
     }
-    let of_workload = context.spec.workload.template.as_ref().and_then(|pod| pod.service_account_name.as_deref());
+    let of_workload =
+        context.spec.workload.template.as_ref().and_then(|pod| pod.service_account_name.as_deref());
     let (source, annotations) = match of_workload.filter(|name| !name.is_empty()) {
         Some(name) => {
             let source = accounts.get(context.namespace, name);

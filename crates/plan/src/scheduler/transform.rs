@@ -47,7 +47,8 @@ const METRIC_FLAGS: [(&str, &str); 5] = [
 const SKIP_VERIFY: &str = "model-server-metrics-https-insecure-skip-verify";
 
 /// Scraping flags that 0.10 dropped.
-const SCRAPE_FLAGS: [&str; 4] = [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-port", "model-server-metrics-scheme"];
+const SCRAPE_FLAGS: [&str; 4] =
+    [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-port", "model-server-metrics-scheme"];
 
 /// Rewrites flags and configuration text of a picker's pod for the version its template declares.
 ///
@@ -89,11 +90,12 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str) -> Result<(), TransformErr
 
     // Flags may have been taken out before the text, and the tokenizer container may be gone: look the place up again.
     let text = yaml::to_yaml(&Value::Object(config));
-    let place = pod.containers.iter_mut().find(|candidate| candidate.name == container).and_then(|container| {
-        let args = container.args.as_mut()?;
-        let at = flags::config_text_position(args).unwrap_or(arg);
-        args.get_mut(at)
-    });
+    let place =
+        pod.containers.iter_mut().find(|candidate| candidate.name == container).and_then(|container| {
+            let args = container.args.as_mut()?;
+            let at = flags::config_text_position(args).unwrap_or(arg);
+            args.get_mut(at)
+        });
     if let Some(place) = place {
         *place = text;
     }
@@ -132,12 +134,19 @@ fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), Tr
 }
 
 fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
-    config.get_mut("plugins").and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+    config
+        .get_mut("plugins")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
 }
 
 fn has_plugin(config: &Map<String, Value>, names: &[&str]) -> bool {
     config.get("plugins").and_then(Value::as_array).into_iter().flatten().any(|plugin| {
-        ["type", "name"].iter().any(|key| plugin.get(key).and_then(Value::as_str).is_some_and(|value| names.contains(&value)))
+        ["type", "name"]
+            .iter()
+            .any(|key| plugin.get(key).and_then(Value::as_str).is_some_and(|value| names.contains(&value)))
     })
 }
 
@@ -203,19 +212,22 @@ fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
         let threshold = parameters.remove("threshold").and_then(|value| value.as_f64());
         let decider = match parameters.remove("deciderPluginName").as_ref().and_then(Value::as_str) {
             Some(name) => name.to_owned(),
-            None => match threshold {
-                None => continue,
-                Some(threshold) if threshold <= 0.0 => {
-                    missing.push(json!({"type": "always-disagg-pd-decider"}));
-                    "always-disagg-pd-decider".to_owned()
+            None => {
+                match threshold {
+                    None => continue,
+                    Some(threshold) if threshold <= 0.0 => {
+                        missing.push(json!({"type": "always-disagg-pd-decider"}));
+                        "always-disagg-pd-decider".to_owned()
+                    }
+                    Some(threshold) => {
+                        // Four characters make about one token: the threshold was in characters.
+                        let tokens =
+                            json!((threshold / 4.0).ceil().max(1.0)).as_f64().map_or(json!(1), whole_number);
+                        missing.push(json!({"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": tokens}}));
+                        "prefix-based-pd-decider".to_owned()
+                    }
                 }
-                Some(threshold) => {
-                    // Four characters make about one token: the threshold was in characters.
-                    let tokens = json!((threshold / 4.0).ceil().max(1.0)).as_f64().map_or(json!(1), whole_number);
-                    missing.push(json!({"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": tokens}}));
-                    "prefix-based-pd-decider".to_owned()
-                }
-            },
+            }
         };
         parameters.insert("deciders".into(), json!({"prefill": decider}));
     }
@@ -240,7 +252,8 @@ fn whole_number(value: f64) -> Value {
 fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
     let mut engine = Map::new();
     for (flag, key) in METRIC_FLAGS {
-        let values = pod.containers.iter_mut().filter_map(|container| flags::take(container.args.as_mut()?, flag));
+        let values =
+            pod.containers.iter_mut().filter_map(|container| flags::take(container.args.as_mut()?, flag));
         if let Some(value) = values.last() {
             engine.insert(key.into(), value.into());
         }
@@ -295,13 +308,14 @@ fn move_scrape_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) -> Resu
             }
         }
         let Some(value) = value else { continue };
-        match flag {
-            "model-server-metrics-scheme" => drop(parameters.insert("scheme".into(), value.into())),
-            "model-server-metrics-path" => drop(parameters.insert("path".into(), value.into())),
-            SKIP_VERIFY => drop(parameters.insert("insecureSkipVerify".into(), boolean(SKIP_VERIFY, value)?.into())),
+        let (name, value) = match flag {
+            "model-server-metrics-scheme" => ("scheme", Value::from(value)),
+            "model-server-metrics-path" => ("path", Value::from(value)),
+            SKIP_VERIFY => ("insecureSkipVerify", Value::from(boolean(SKIP_VERIFY, value)?)),
             // The port: metrics are scraped where the pool points since 0.10.
-            _ => {}
-        }
+            _ => continue,
+        };
+        parameters.insert(name.into(), value);
     }
     if !parameters.is_empty() && !has_plugin(config, &["metrics-data-source"]) {
         push_plugin(config, json!({"type": "metrics-data-source", "parameters": parameters}));

@@ -145,7 +145,12 @@ impl Writer {
             if character == ' ' {
                 let next_is_space = characters.get(position + 1) == Some(&' ');
                 let inside = quote.is_empty() || (position > 0 && position + 1 < characters.len());
-                if place == Place::Value && !after_space && self.column > FOLD_AFTER && !next_is_space && inside {
+                if place == Place::Value
+                    && !after_space
+                    && self.column > FOLD_AFTER
+                    && !next_is_space
+                    && inside
+                {
                     self.break_to(indent);
                 } else {
                     self.put(' ');
@@ -249,7 +254,8 @@ struct Shape {
 impl Shape {
     fn of(text: &str) -> Self {
         let characters: Vec<char> = text.chars().collect();
-        let blank = |position: usize| characters.get(position).is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
+        let blank =
+            |position: usize| characters.get(position).is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
         let mut shape = Self { plain: true, single: true, block: true };
         if characters.is_empty() {
             return Self { plain: false, single: true, block: false };
@@ -261,7 +267,9 @@ impl Shape {
             let before_blank = blank(position + 1);
             let indicator = match character {
                 '#' => position == 0 || blank(position - 1),
-                ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => position == 0,
+                ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => {
+                    position == 0
+                }
                 '?' | '-' => position == 0 && before_blank,
                 ':' => before_blank,
                 _ => false,
@@ -299,9 +307,9 @@ fn is_printable(character: char) -> bool {
 
 fn reads_as_another_type(text: &str) -> bool {
     const WORDS: [&str; 39] = [
-        "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "y", "Y", "yes", "Yes", "YES",
-        "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF", ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF",
-        "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
+        "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "y", "Y", "yes",
+        "Yes", "YES", "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF", ".nan", ".NaN",
+        ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
     ];
     WORDS.contains(&text) || text == "<<" || is_number(text) || is_date(text) || is_base60(text)
 }
@@ -320,7 +328,9 @@ fn is_number(text: &str) -> bool {
     };
     let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     let mantissa_fits = match mantissa.split_once('.') {
-        Some((whole, fraction)) => all_digits(whole) && all_digits(fraction) && !(whole.is_empty() && fraction.is_empty()),
+        Some((whole, fraction)) => {
+            all_digits(whole) && all_digits(fraction) && !(whole.is_empty() && fraction.is_empty())
+        }
         None => !mantissa.is_empty() && all_digits(mantissa),
     };
     let exponent_fits = exponent.is_none_or(|exponent| {
@@ -333,8 +343,12 @@ fn is_number(text: &str) -> bool {
 /// `2026-1-2`, alone or followed by a time.
 fn is_date(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
-    let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return false };
-    let digits = |part: &str, most: usize| !part.is_empty() && part.len() <= most && part.bytes().all(|b| b.is_ascii_digit());
+    let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let digits = |part: &str, most: usize| {
+        !part.is_empty() && part.len() <= most && part.bytes().all(|b| b.is_ascii_digit())
+    };
     let (day, time) = match rest.find(['T', 't', ' ']) {
         Some(at) => (&rest[..at], Some(&rest[at + 1..])),
         None => (rest, None),
@@ -343,7 +357,8 @@ fn is_date(text: &str) -> bool {
         && digits(year, 4)
         && digits(month, 2)
         && digits(day, 2)
-        && time.is_none_or(|time| time.split(':').count() == 3 && time.starts_with(|c: char| c.is_ascii_digit()))
+        && time
+            .is_none_or(|time| time.split(':').count() == 3 && time.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// `1:30`, which older YAML reads as sixties.
@@ -356,7 +371,8 @@ fn is_base60(text: &str) -> bool {
         && first.starts_with(|c: char| c.is_ascii_digit())
         && first.bytes().all(|b| b.is_ascii_digit() || b == b'_')
         && rest.iter().enumerate().all(|(position, part)| {
-            let whole = if position + 1 == rest.len() { part.split('.').next().unwrap_or_default() } else { part };
+            let whole =
+                if position + 1 == rest.len() { part.split('.').next().unwrap_or_default() } else { part };
             !whole.is_empty() && whole.len() <= 2 && whole.bytes().all(|b| b.is_ascii_digit()) && whole < "60"
         })
 }
@@ -393,7 +409,8 @@ fn natural(a: &str, b: &str) -> Ordering {
         let shared_nonzero = (l == '0' || r == '0')
             && left[..position].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0');
         let number = |characters: &[char]| {
-            let run: Vec<char> = characters[position..].iter().copied().take_while(char::is_ascii_digit).collect();
+            let run: Vec<char> =
+                characters[position..].iter().copied().take_while(char::is_ascii_digit).collect();
             let value = run.iter().fold(u128::from(shared_nonzero), |sum, digit| {
                 sum.saturating_mul(10).saturating_add(u128::from(digit.to_digit(10).unwrap_or_default()))
             });
@@ -431,7 +448,8 @@ mod tests {
 
     #[test]
     fn a_long_plain_scalar_folds_at_the_first_space_past_column_eighty() {
-        let text = to_yaml(&json!({"long": format!("{} {} {}", "a".repeat(60), "b".repeat(30), "c".repeat(5))}));
+        let text =
+            to_yaml(&json!({"long": format!("{} {} {}", "a".repeat(60), "b".repeat(30), "c".repeat(5))}));
         assert_eq!(text, format!("long: {} {}\n  {}\n", "a".repeat(60), "b".repeat(30), "c".repeat(5)));
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn inference_pool(spec: &mut InferencePoolSpec) {
         (&mut picker.failure_mode, "FailClose"),
     ] {
         if field.is_empty() {
-            *field = default.to_owned();
+            default.clone_into(field);
         }
     }
 }

@@ -37,11 +37,9 @@ fn container(container: &mut Container) {
         text(&mut port.protocol, "TCP");
     }
     container.env.iter_mut().flatten().for_each(variable);
-    for probe in [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe] {
-        if let Some(probe) = probe {
-            self::probe(probe);
-        }
-    }
+    let probes =
+        [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe];
+    probes.into_iter().flatten().for_each(probe);
     if let Some(lifecycle) = &mut container.lifecycle {
         for hook in [&mut lifecycle.post_start, &mut lifecycle.pre_stop].into_iter().flatten() {
             if let Some(get) = &mut hook.http_get {
@@ -67,7 +65,9 @@ fn variable(variable: &mut EnvVar) {
         text(&mut field.api_version, "v1");
     }
     if let Some(resource) = &mut source.resource_field_ref {
-        resource.divisor.get_or_insert_with(|| k8s_openapi::apimachinery::pkg::api::resource::Quantity("0".into()));
+        resource
+            .divisor
+            .get_or_insert_with(|| k8s_openapi::apimachinery::pkg::api::resource::Quantity("0".into()));
     }
 }
 
@@ -115,7 +115,9 @@ fn volume(volume: &mut Volume) {
         let policy = pull_policy(image.reference.as_deref().unwrap_or_default());
         text(&mut image.pull_policy, policy);
     }
-    if let Some(claim) = volume.ephemeral.as_mut().and_then(|ephemeral| ephemeral.volume_claim_template.as_mut()) {
+    if let Some(claim) =
+        volume.ephemeral.as_mut().and_then(|ephemeral| ephemeral.volume_claim_template.as_mut())
+    {
         text(&mut claim.spec.volume_mode, "Filesystem");
     }
 }

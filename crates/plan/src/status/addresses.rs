@@ -13,13 +13,18 @@ use crate::{
 };
 
 /// Writes where the service answers. Without a route that is the workload Service, and the URL stays what it was.
-pub(super) fn report(world: &World, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) -> Result<(), String> {
+pub(super) fn report(
+    world: &World,
+    routes: &[&HTTPRoute],
+    status: &mut LLMInferenceServiceStatus,
+) -> Result<(), String> {
     let context = &world.context;
     let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
     if !has_route {
         let scheme = if context.tls() { "https" } else { "http" };
         let service = names::workload_service(context.name);
-        let url = format!("{scheme}://{service}.{}.svc.{}", context.namespace, context.snapshot.cluster_domain);
+        let url =
+            format!("{scheme}://{service}.{}.svc.{}", context.namespace, context.snapshot.cluster_domain);
         let address = Address { url: Some(url), ..Address::default() };
         status.addresses = vec![ServiceAddress { address, ..ServiceAddress::default() }];
         return Ok(());

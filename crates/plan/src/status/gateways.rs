@@ -12,7 +12,11 @@ use super::World;
 use crate::router::gateway::is_programmed;
 
 /// Absent where the service names none: the default Gateway is the platform's affair.
-pub(super) fn report(world: &World, gateways: &BTreeMap<(String, String), &Gateway>, conditions: &mut Conditions) {
+pub(super) fn report(
+    world: &World,
+    gateways: &BTreeMap<(String, String), &Gateway>,
+    conditions: &mut Conditions,
+) {
     if !names_gateways(world) {
         conditions.clear(types::GATEWAYS_READY);
         return;
@@ -31,7 +35,7 @@ pub(super) fn report(world: &World, gateways: &BTreeMap<(String, String), &Gatew
 }
 
 /// Nothing is known of them in this pass.
-pub(super) fn forget(_world: &World, conditions: &mut Conditions) {
+pub(super) fn forget(conditions: &mut Conditions) {
     conditions.clear(types::GATEWAYS_READY);
 }
 

@@ -20,11 +20,15 @@ pub(super) fn report(context: &Context, conditions: &mut Conditions) {
     let (reason, message) = match minor {
         ..31 => (
             IMAGE_VOLUME_UNSUPPORTED,
-            format!("{cluster} does not support ImageVolume (requires K8s 1.31+). Use ociModelMode modelcar instead."),
+            format!(
+                "{cluster} does not support ImageVolume (requires K8s 1.31+). Use ociModelMode modelcar instead."
+            ),
         ),
         31 | 32 => (
             IMAGE_VOLUME_SUB_PATH_UNSUPPORTED,
-            format!("{cluster} does not support subPath on ImageVolume (requires K8s 1.33+). Use ociModelMode modelcar instead."),
+            format!(
+                "{cluster} does not support subPath on ImageVolume (requires K8s 1.33+). Use ociModelMode modelcar instead."
+            ),
         ),
         _ => (
             IMAGE_VOLUME_ALPHA,

@@ -102,7 +102,12 @@ pub(crate) struct World<'a> {
     pub(crate) applied: &'a Children<Applied>,
 }
 
-fn report(world: &World, problem: Option<&Problem>, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) {
+fn report(
+    world: &World,
+    problem: Option<&Problem>,
+    status: &mut LLMInferenceServiceStatus,
+    conditions: &mut Conditions,
+) {
     workload::report(world, conditions);
     if let Some(problem) = problem.filter(|problem| problem.phase == Phase::Workload) {
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
@@ -114,7 +119,7 @@ fn report(world: &World, problem: Option<&Problem>, status: &mut LLMInferenceSer
     let complete = match problem {
         None => router(world, status, conditions),
         Some(problem) => {
-            gateways::forget(world, conditions);
+            gateways::forget(conditions);
             routes::forget(world, conditions);
             scheduler::forget(world, conditions);
             conditions.mark_false(problem.condition, problem.reason, &problem.message);
@@ -133,7 +138,7 @@ fn router(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mu
     let routes = routes::in_play(world);
     if let Err(error) = addresses::report(world, &routes, status) {
         let problem = Problem::route(error);
-        gateways::forget(world, conditions);
+        gateways::forget(conditions);
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
         return false;
     }

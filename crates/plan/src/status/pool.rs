@@ -72,8 +72,14 @@ pub(super) fn report(
 
 /// The managed pool is ready in either API; where it is in neither, the newer one tells why.
 fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
-    let newer = world.applied.inference_pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name)).map(Pool::new);
-    let older = world.applied.inference_pools_x.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
+    let newer = world
+        .applied
+        .inference_pools
+        .iter()
+        .find(|pool| pool.metadata.name.as_deref() == Some(name))
+        .map(Pool::new);
+    let older =
+        world.applied.inference_pools_x.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
     let mut first = None;
     for pool in newer.into_iter().chain(older.map(Pool::older)) {
         let objection = pool.objection(gateways)?;
@@ -91,7 +97,11 @@ fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static s
 impl<'a> Pool<'a> {
     fn new(pool: &'a InferencePool) -> Self {
         let parents = pool.status.iter().flat_map(|status| &status.parents).map(|parent| {
-            (parent.parent_ref.namespace.clone(), parent.parent_ref.name.as_str(), parent.conditions.as_slice())
+            (
+                parent.parent_ref.namespace.clone(),
+                parent.parent_ref.name.as_str(),
+                parent.conditions.as_slice(),
+            )
         });
         Self { metadata: &pool.metadata, parents: parents.collect() }
     }
@@ -115,14 +125,18 @@ impl<'a> Pool<'a> {
             .filter(|(parent, name, _)| gateways.contains_key(&(namespace(parent), (*name).to_owned())))
             .collect();
         if relevant.is_empty() {
-            let message = format!("Inference Pool {pool} exists but no Gateway controller has accepted it yet");
+            let message =
+                format!("Inference Pool {pool} exists but no Gateway controller has accepted it yet");
             return Some((WAITING_FOR_GATEWAY, message));
         }
         let silent = gateways.keys().find(|(gateway_namespace, gateway)| {
-            !relevant.iter().any(|(parent, name, _)| namespace(parent) == *gateway_namespace && name == gateway)
+            !relevant
+                .iter()
+                .any(|(parent, name, _)| namespace(parent) == *gateway_namespace && name == gateway)
         });
         if let Some((gateway_namespace, gateway)) = silent {
-            let message = format!("Inference Pool {pool} is not yet accepted by gateway {gateway_namespace}/{gateway}");
+            let message =
+                format!("Inference Pool {pool} is not yet accepted by gateway {gateway_namespace}/{gateway}");
             return Some((WAITING_FOR_GATEWAY, message));
         }
         let generation = self.metadata.generation.unwrap_or_default();

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use longboat_api::{
     foreign::httproute::HTTPRoute,
     v1alpha2::{
-        GatewayStatusReference, LLMInferenceServiceStatus, ObjectReference, RouterStatus, ScaledReference, TypedReference,
-        WorkloadsStatus,
+        GatewayStatusReference, LLMInferenceServiceStatus, ObjectReference, RouterStatus, ScaledReference,
+        TypedReference, WorkloadsStatus,
     },
 };
 
@@ -15,6 +15,13 @@ use crate::names;
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
+/// What attaches to one Gateway.
+#[derive(Default)]
+struct Attached {
+    listeners: BTreeSet<String>,
+    routes: BTreeMap<String, ObjectReference>,
+}
+
 /// The Gateways that the routes name, whether they exist or not.
 pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) {
     let context = &world.context;
@@ -22,25 +29,25 @@ pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInfer
         status.router = None;
         return;
     }
-    let mut gateways: BTreeMap<(String, String), (BTreeSet<String>, BTreeMap<String, ObjectReference>)> = BTreeMap::new();
+    let mut gateways: BTreeMap<(String, String), Attached> = BTreeMap::new();
     for route in routes {
         let namespace = route.metadata.namespace.as_deref().unwrap_or(context.namespace);
         let name = route.metadata.name.clone().unwrap_or_default();
         for parent in &route.spec.parent_refs {
             let gateway = (parent.namespace.as_deref().unwrap_or(namespace).to_owned(), parent.name.clone());
-            let (listeners, http_routes) = gateways.entry(gateway).or_default();
-            listeners.extend(parent.section_name.clone());
-            http_routes.insert(name.clone(), reference("HTTPRoute", &name, namespace));
+            let attached = gateways.entry(gateway).or_default();
+            attached.listeners.extend(parent.section_name.clone());
+            attached.routes.insert(name.clone(), reference("HTTPRoute", &name, namespace));
         }
     }
     let previous = status.router.take().unwrap_or_default();
     status.router = Some(RouterStatus {
         gateways: gateways
             .into_iter()
-            .map(|((namespace, name), (listeners, http_routes))| GatewayStatusReference {
+            .map(|((namespace, name), attached)| GatewayStatusReference {
                 reference: reference("Gateway", &name, &namespace),
-                listeners: listeners.into_iter().collect(),
-                http_routes: http_routes.into_values().collect(),
+                listeners: attached.listeners.into_iter().collect(),
+                http_routes: attached.routes.into_values().collect(),
             })
             .collect(),
         scheduler: previous.scheduler,

@@ -4,6 +4,7 @@ use longboat_api::{
     conditions::{Conditions, types},
     foreign::httproute::HTTPRoute,
     reasons::condition::HTTP_ROUTES_NOT_READY,
+    v1alpha2::RouteSpec,
 };
 
 use super::World;
@@ -44,7 +45,8 @@ pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Cond
 
 /// Nothing is known of them in this pass.
 pub(super) fn forget(world: &World, conditions: &mut Conditions) {
-    let refs = world.context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(|route| route.refs());
+    let refs =
+        world.context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
     if refs.count() > 0 || !has_route(world) {
         conditions.clear(types::HTTP_ROUTES_READY);
     }

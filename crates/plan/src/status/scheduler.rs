@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
     conditions::{Conditions, types},
-    reasons::condition::{PROGRESSING, PROGRESS_DEADLINE_EXCEEDED},
+    reasons::condition::{PROGRESS_DEADLINE_EXCEEDED, PROGRESSING},
 };
 
 use super::World;
@@ -51,9 +51,10 @@ fn objection(deployment: &Deployment) -> Option<(String, String)> {
     let decisive = overdue.or_else(|| conditions().find(|condition| condition.type_ == "Available"));
     match decisive {
         Some(condition) if condition.type_ == "Available" && condition.status == "True" => None,
-        Some(condition) => {
-            Some((condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default()))
-        }
+        Some(condition) => Some((
+            condition.reason.clone().unwrap_or_default(),
+            condition.message.clone().unwrap_or_default(),
+        )),
         None => Some((PROGRESSING.into(), "Deployment rollout in progress".into())),
     }
 }

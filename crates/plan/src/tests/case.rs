@@ -1,9 +1,11 @@
 //! Reading a recorded case: what goes in, what the reference made of it, stage by stage.
 
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use serde_json::Value;
@@ -25,9 +27,21 @@ pub(super) struct Stage {
     pub(super) inputs: Vec<Value>,
     pub(super) denied: bool,
     /// By file name, the whole of it: unchanged files are filled in from the stage before.
-    pub(super) children: BTreeMap<String, Value>,
+    pub(super) children: BTreeMap<String, Rc<Recorded>>,
     pub(super) statuses: BTreeMap<String, Value>,
     pub(super) certificates: Value,
+}
+
+/// A recorded child, read when it is looked at: most cases are beyond planning.
+pub(super) struct Recorded {
+    path: PathBuf,
+    value: OnceCell<Value>,
+}
+
+impl Recorded {
+    pub(super) fn get(&self) -> &Value {
+        self.value.get_or_init(|| documents(&self.path).remove(0))
+    }
 }
 
 /// The folder of recordings, if it is there.
@@ -61,7 +75,8 @@ fn file_name(path: &Path) -> String {
 }
 
 fn inputs(folder: &Path) -> Vec<Value> {
-    let yaml = files(&folder.join("input")).into_iter().filter(|path| path.extension().is_some_and(|e| e == "yaml"));
+    let yaml =
+        files(&folder.join("input")).into_iter().filter(|path| path.extension().is_some_and(|e| e == "yaml"));
     yaml.flat_map(|path| documents(&path)).collect()
 }
 
@@ -70,7 +85,9 @@ fn inputs(folder: &Path) -> Vec<Value> {
 impl Case {
     pub(super) fn read(folder: &Path) -> Self {
         let about = fs::read_to_string(folder.join("about.txt")).unwrap_or_default();
-        let after = |prefix: &str| about.lines().find_map(|line| line.strip_prefix(prefix)).map(|text| text.trim().to_owned());
+        let after = |prefix: &str| {
+            about.lines().find_map(|line| line.strip_prefix(prefix)).map(|text| text.trim().to_owned())
+        };
         let mut stages = vec![Stage::read(&folder.join("expected"), None)];
         let mut later: Vec<(u32, PathBuf)> = files(folder)
             .into_iter()
@@ -103,7 +120,7 @@ impl Stage {
         let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
         let mut children = before.map(|stage| stage.children.clone()).unwrap_or_default();
         for path in files(&folder.join("children")) {
-            children.insert(file_name(&path), documents(&path).remove(0));
+            children.insert(file_name(&path), Rc::new(Recorded { path, value: OnceCell::new() }));
         }
         for line in read(&folder.join("changes.txt")).lines() {
             if let Some(name) = line.strip_prefix("deleted: children/") {

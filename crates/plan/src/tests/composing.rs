@@ -20,7 +20,8 @@ pub(super) struct Composed {
 
 pub(super) fn platform(config_map: &Value) -> Result<Platform, String> {
     let data: BTreeMap<String, String> = serde_json::from_value(config_map["data"].clone()).unwrap();
-    Platform::parse(&data, SYSTEM_NAMESPACE).map_err(|_| "a platform configuration that does not parse".into())
+    Platform::parse(&data, SYSTEM_NAMESPACE)
+        .map_err(|_| "a platform configuration that does not parse".into())
 }
 
 pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
@@ -40,7 +41,8 @@ pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed 
         .iter()
         .map(|map| {
             let metadata = &map.metadata;
-            let key = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+            let key =
+                (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
             (key, map.data.clone().unwrap_or_default())
         })
         .collect();

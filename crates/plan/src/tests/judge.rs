@@ -1,6 +1,6 @@
 //! Comparing what we made with what was recorded, leaf by leaf.
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -14,6 +14,9 @@ pub(super) struct Difference {
 
 /// A difference that is meant.
 struct Meant {
+    /// The line as it stands in the list.
+    line: &'static str,
+    used: Cell<bool>,
     case: &'static str,
     place: &'static str,
     recorded: &'static str,
@@ -28,13 +31,15 @@ pub(super) struct MeantDifferences(Vec<Meant>);
 impl MeantDifferences {
     /// Reads `case | place | part of what was recorded | reason` lines; `*` stands for anything.
     pub(super) fn read() -> Self {
-        let lines = include_str!("differences.txt").lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+        let lines = include_str!("differences.txt")
+            .lines()
+            .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
         Self(
             lines
                 .map(|line| {
                     let parts: Vec<&str> = line.split(" | ").map(str::trim).collect();
                     let [case, place, recorded, reason] = parts[..] else { panic!("four parts: {line}") };
-                    Meant { case, place, recorded, reason }
+                    Meant { line, used: Cell::new(false), case, place, recorded, reason }
                 })
                 .collect(),
         )
@@ -49,10 +54,19 @@ impl MeantDifferences {
         let meant = self.0.iter().find(|meant| {
             fits(meant.case, case)
                 && (fits(meant.place, &difference.place)
-                    || meant.place.strip_prefix('*').is_some_and(|end| !end.is_empty() && difference.place.contains(end)))
+                    || meant
+                        .place
+                        .strip_prefix('*')
+                        .is_some_and(|end| !end.is_empty() && difference.place.contains(end)))
                 && (meant.recorded == "*" || difference.recorded.contains(meant.recorded))
         })?;
+        meant.used.set(true);
         Some(meant.reason)
+    }
+
+    /// Lines that excuse nothing.
+    pub(super) fn unused(&self) -> Vec<&'static str> {
+        self.0.iter().filter(|meant| !meant.used.get()).map(|meant| meant.line).collect()
     }
 }
 
@@ -62,16 +76,18 @@ pub(super) fn normal_child(mut object: Value) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"] {
+        for field in
+            ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"]
+        {
             metadata.remove(field);
         }
         for owner in metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten() {
             owner["uid"] = "<uid>".into();
         }
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            if let Some(time) = annotations.get_mut("certificates.kserve.io/expiration") {
-                *time = "<time>".into();
-            }
+        if let Some(time) =
+            metadata.get_mut("annotations").and_then(|all| all.get_mut("certificates.kserve.io/expiration"))
+        {
+            *time = "<time>".into();
         }
     }
     if object["kind"] == "Secret" {
@@ -94,8 +110,10 @@ pub(super) fn normal_status(mut status: Value) -> Value {
     }
     // Conditions by type instead of by position, so that one more is one difference.
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-    let by_type: Map<String, Value> =
-        conditions.into_iter().map(|condition| (condition["type"].as_str().unwrap_or_default().to_owned(), condition)).collect();
+    let by_type: Map<String, Value> = conditions
+        .into_iter()
+        .map(|condition| (condition["type"].as_str().unwrap_or_default().to_owned(), condition))
+        .collect();
     status["conditions"] = Value::Object(by_type);
     status
 }

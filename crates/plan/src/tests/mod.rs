@@ -3,6 +3,7 @@
 mod case;
 mod composing;
 mod judge;
+mod laws;
 mod simulate;
 mod world;
 
@@ -38,7 +39,8 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
     let presets = composing::presets(&golden);
     let only = std::env::var("LONGBOAT_CASE").ok();
     let mut report = Report::default();
-    let mut folders: Vec<_> = std::fs::read_dir(golden.join("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<_> =
+        std::fs::read_dir(golden.join("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
     for folder in folders {
         let case = Case::read(&folder);
@@ -52,6 +54,9 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
     }
     report.print();
     assert!(report.unexplained.is_empty(), "{} differences without a reason", report.unexplained.len());
+    if only.is_none() {
+        assert_eq!(meant.unused(), Vec::<&str>::new(), "reasons in differences.txt that excuse nothing");
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "a skipped judge must be seen")]
@@ -90,7 +95,10 @@ impl Report {
         let mut different: Vec<&String> = self.unexplained.iter().map(|(case, _)| case).collect();
         different.dedup();
         for (case, difference) in &self.unexplained {
-            println!("DIFFERENT {case} {}\n  recorded: {}\n  ours:     {}", difference.place, difference.recorded, difference.ours);
+            println!(
+                "DIFFERENT {case} {}\n  recorded: {}\n  ours:     {}",
+                difference.place, difference.recorded, difference.ours
+            );
         }
         for (case, reasons) in &self.meant {
             println!("meant {case}: {}", reasons.join("; "));
@@ -122,7 +130,10 @@ fn judge(golden: &Path, presets: &ConfigSet, case: &Case) -> Verdict {
             return Verdict::OutOfScope(why);
         }
         if let Some(missing) = world.settle() {
-            return Verdict::OutOfScope(format!("asks for what is not implemented: {}", missing.split(" is not").next().unwrap()));
+            return Verdict::OutOfScope(format!(
+                "asks for what is not implemented: {}",
+                missing.split(" is not").next().unwrap()
+            ));
         }
         compare(&world, case, stage, &mut found);
         let writes = world.writes.len();
@@ -150,19 +161,23 @@ fn beyond(case: &Case) -> Option<String> {
     for stage in &case.stages {
         for name in stage.children.keys() {
             let kind = name.split('-').next().unwrap_or_default();
-            if ["leaderworkerset", "horizontalpodautoscaler", "scaledobject", "resourceclaimtemplate"].contains(&kind) {
+            if ["leaderworkerset", "horizontalpodautoscaler", "scaledobject", "resourceclaimtemplate"]
+                .contains(&kind)
+            {
                 return Some(format!("children of kind {kind}"));
             }
         }
-        let conditions = stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
+        let conditions =
+            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
         let validated = ["InvalidRenderedConfig", "ValidationUnavailable"];
-        let refused = conditions.into_iter().any(|condition| {
-            condition["reason"].as_str().is_some_and(|reason| validated.contains(&reason))
-        });
+        let refused = conditions
+            .into_iter()
+            .any(|condition| condition["reason"].as_str().is_some_and(|reason| validated.contains(&reason)));
         if refused {
             return Some("the API server's validation of the composed spec".into());
         }
-        let conditions = stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
+        let conditions =
+            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
         let invalid = conditions.into_iter().any(|condition| {
             let message = condition["message"].as_str().unwrap_or_default();
             message.contains("is invalid: ") && !message.contains("field is immutable")
@@ -196,7 +211,10 @@ fn new_world(golden: &Path, presets: &ConfigSet, case: &Case) -> Result<World, S
         world.put(case::documents(&golden.join("base/gateway.yaml")).remove(0), SYSTEM_NAMESPACE);
     }
     if case.has_default_account {
-        world.put(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}), &case.name);
+        world.put(
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}),
+            &case.name,
+        );
     }
     for input in &case.inputs {
         world.put(input.clone(), &case.name);
@@ -234,15 +252,17 @@ fn act(world: &mut World, case: &Case, stage: &Stage) -> Result<(), String> {
 }
 
 fn patch_child(world: &mut World, kind: &str, namespace: &str, name: &str, patch: &Value) {
-    let snapshot = &world.snapshot;
     fn found<K: Child + serde::Serialize>(snapshot: &Snapshot, namespace: &str, name: &str) -> Value {
         serde_json::to_value(K::observed(snapshot).get(namespace, name).unwrap()).unwrap()
     }
+    let snapshot = &world.snapshot;
     let mut object = match kind {
         "Deployment" => found::<k8s_openapi::api::apps::v1::Deployment>(snapshot, namespace, name),
         "Service" => found::<k8s_openapi::api::core::v1::Service>(snapshot, namespace, name),
         "HTTPRoute" => found::<longboat_api::foreign::httproute::HTTPRoute>(snapshot, namespace, name),
-        "InferencePool" => found::<longboat_api::foreign::inferencepool::InferencePool>(snapshot, namespace, name),
+        "InferencePool" => {
+            found::<longboat_api::foreign::inferencepool::InferencePool>(snapshot, namespace, name)
+        }
         other => panic!("cannot patch a {other}"),
     };
     merge_patch(&mut object, patch);
@@ -273,24 +293,31 @@ fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference
         let place = format!("{}/{name}", stage.name);
         match (stage.children.get(name), ours.get(name)) {
             (Some(recorded), Some(ours)) => {
-                let (recorded, ours) = (judge::normal_child(recorded.clone()), judge::normal_child(ours.clone()));
+                let (recorded, ours) =
+                    (judge::normal_child(recorded.get().clone()), judge::normal_child(ours.clone()));
                 judge::differences(&place, &recorded, &ours, found);
             }
-            (Some(_), None) => found.push(Difference { place, recorded: "exists".into(), ours: "does not".into() }),
-            (None, _) => found.push(Difference { place, recorded: "does not exist".into(), ours: "exists".into() }),
+            (Some(_), None) => {
+                found.push(Difference { place, recorded: "exists".into(), ours: "does not".into() });
+            }
+            (None, _) => {
+                found.push(Difference { place, recorded: "does not exist".into(), ours: "exists".into() });
+            }
         }
     }
     for (suffix, recorded) in &stage.statuses {
-        let service = world.services.iter().find(|((namespace, name), _)| {
-            *namespace == case.name && (suffix.is_empty() || name == suffix)
-        });
+        let service = world
+            .services
+            .iter()
+            .find(|((namespace, name), _)| *namespace == case.name && (suffix.is_empty() || name == suffix));
         let status = service.and_then(|(_, service)| service.status.as_ref());
         let ours = judge::normal_status(serde_json::to_value(status).unwrap());
         let place = format!("{}/status", stage.name);
         judge::differences(&place, &judge::normal_status(recorded.clone()), &ours, found);
     }
     for (secret, facts) in stage.certificates.as_object().into_iter().flatten() {
-        let names = world.certificates.get(secret).map(|request| json!(request.dns_names)).unwrap_or_default();
+        let names =
+            world.certificates.get(secret).map(|request| json!(request.dns_names)).unwrap_or_default();
         judge::differences(&format!("{}/{secret}.dnsNames", stage.name), &facts["dnsNames"], &names, found);
     }
 }

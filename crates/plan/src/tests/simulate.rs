@@ -34,14 +34,19 @@ pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
 /// Status, reason and message of a condition: as given, or the good news.
 fn words(how: &Value, type_: &str, reason: &str) -> [String; 3] {
     let given = |position: usize| how[type_][position].as_str().unwrap_or_default().to_owned();
-    if how[type_].is_array() { [given(0), given(1), given(2)] } else { ["True".into(), reason.into(), String::new()] }
+    if how[type_].is_array() {
+        [given(0), given(1), given(2)]
+    } else {
+        ["True".into(), reason.into(), String::new()]
+    }
 }
 
 fn deployments(world: &mut World, namespace: &str, how: &Value) {
     let all: Vec<_> = world.snapshot.deployments.in_namespace(namespace).cloned().collect();
     for mut deployment in all {
         let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-        let available = how["availableReplicas"].as_i64().map_or(wanted, |count| i32::try_from(count).unwrap());
+        let available =
+            how["availableReplicas"].as_i64().map_or(wanted, |count| i32::try_from(count).unwrap());
         let condition = |type_: &str, reason: &str| {
             let [status, reason, message] = words(how, type_, reason);
             DeploymentCondition {
@@ -66,7 +71,14 @@ fn deployments(world: &mut World, namespace: &str, how: &Value) {
 
 fn condition(how: &Value, type_: &str, generation: Option<i64>, now: Time) -> Condition {
     let [status, reason, message] = words(how, type_, type_);
-    Condition { type_: type_.into(), status, reason, message, observed_generation: generation, last_transition_time: now }
+    Condition {
+        type_: type_.into(),
+        status,
+        reason,
+        message,
+        observed_generation: generation,
+        last_transition_time: now,
+    }
 }
 
 fn routes(world: &mut World, namespace: &str, how: &Value) {
@@ -90,13 +102,17 @@ fn routes(world: &mut World, namespace: &str, how: &Value) {
 
 fn pools(world: &mut World, namespace: &str, how: &Value) {
     let now = Time(world.snapshot.now);
-    let mut gateways: Vec<ParentReference> =
-        world.snapshot.http_routes.in_namespace(namespace).flat_map(|route| route.spec.parent_refs.clone()).collect();
+    let mut gateways: Vec<ParentReference> = world
+        .snapshot
+        .http_routes
+        .in_namespace(namespace)
+        .flat_map(|route| route.spec.parent_refs.clone())
+        .collect();
     gateways.dedup_by(|a, b| a.name == b.name && a.namespace == b.namespace);
     let of = |parent: &ParentReference| parent.namespace.clone().unwrap_or_else(|| namespace.to_owned());
-    let kinds: Vec<&str> = how["pools"].as_array().map_or(vec!["InferencePool"], |kinds| {
-        kinds.iter().filter_map(Value::as_str).collect()
-    });
+    let kinds: Vec<&str> = how["pools"]
+        .as_array()
+        .map_or(vec!["InferencePool"], |kinds| kinds.iter().filter_map(Value::as_str).collect());
     if kinds.contains(&"InferencePool") {
         let all: Vec<_> = world.snapshot.inference_pools.in_namespace(namespace).cloned().collect();
         for mut pool in all {

@@ -62,14 +62,24 @@ impl World {
     /// Stores an object as a user would: by create or PUT. Kinds that planning does not look at are ignored.
     pub(super) fn put(&mut self, mut object: Value, namespace: &str) {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-        let group = object["apiVersion"].as_str().unwrap_or_default().split('/').next().unwrap_or_default().to_owned();
-        if object["metadata"]["namespace"].is_null() && !matches!(kind.as_str(), "GatewayClass" | "ClusterRoleBinding") {
+        let group = object["apiVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        if object["metadata"]["namespace"].is_null()
+            && !matches!(kind.as_str(), "GatewayClass" | "ClusterRoleBinding")
+        {
             object["metadata"]["namespace"] = namespace.into();
         }
         match (kind.as_str(), group.as_str()) {
             ("LLMInferenceService", _) => {
                 // The one default of our own CRD that these cases turn on.
-                if object["spec"]["kvCacheOffloading"].is_object() && object["spec"]["kvCacheOffloading"]["evictionPolicy"].is_null() {
+                if object["spec"]["kvCacheOffloading"].is_object()
+                    && object["spec"]["kvCacheOffloading"]["evictionPolicy"].is_null()
+                {
                     object["spec"]["kvCacheOffloading"]["evictionPolicy"] = "lru".into();
                 }
                 self.put_service(parse(object));
@@ -81,7 +91,10 @@ impl World {
             ("Secret", _) => {
                 let mut secret: Secret = parse(object);
                 for (key, text) in secret.string_data.take().into_iter().flatten() {
-                    secret.data.get_or_insert_default().insert(key, k8s_openapi::ByteString(text.into_bytes()));
+                    secret
+                        .data
+                        .get_or_insert_default()
+                        .insert(key, k8s_openapi::ByteString(text.into_bytes()));
                 }
                 self.store(secret);
             }
@@ -101,17 +114,14 @@ impl World {
 
     fn put_service(&mut self, mut service: LLMInferenceService) {
         let key = (service.metadata.namespace.clone().unwrap(), service.metadata.name.clone().unwrap());
-        match self.services.get(&key) {
-            Some(live) => {
-                let bump = i64::from(live.spec != service.spec);
-                service.metadata.uid.clone_from(&live.metadata.uid);
-                service.metadata.generation = live.metadata.generation.map(|generation| generation + bump);
-                service.status.clone_from(&live.status);
-            }
-            None => {
-                service.metadata.uid = Some(format!("uid-{}", self.next()));
-                service.metadata.generation = Some(1);
-            }
+        if let Some(live) = self.services.get(&key) {
+            let bump = i64::from(live.spec != service.spec);
+            service.metadata.uid.clone_from(&live.metadata.uid);
+            service.metadata.generation = live.metadata.generation.map(|generation| generation + bump);
+            service.status.clone_from(&live.status);
+        } else {
+            service.metadata.uid = Some(format!("uid-{}", self.next()));
+            service.metadata.generation = Some(1);
         }
         self.services.insert(key, service);
     }
@@ -120,14 +130,18 @@ impl World {
     pub(super) fn store<K: Child + Stored>(&mut self, mut object: K) {
         object.fill_in(self.serial + 1);
         let metadata = object.metadata().clone();
-        let live = K::observed(&self.snapshot).get(&metadata.namespace.unwrap_or_default(), &metadata.name.unwrap()).cloned();
-        let generation = live.as_ref().map_or(1, |live| {
-            live.metadata().generation.unwrap_or(1) + i64::from(!object.same_spec(live))
-        });
+        let live = K::observed(&self.snapshot)
+            .get(&metadata.namespace.unwrap_or_default(), &metadata.name.unwrap())
+            .cloned();
+        let generation = live
+            .as_ref()
+            .map_or(1, |live| live.metadata().generation.unwrap_or(1) + i64::from(!object.same_spec(live)));
         if let Some(live) = &live {
             object.keep_status(live);
         }
-        let uid = live.and_then(|live| live.metadata().uid.clone()).unwrap_or_else(|| format!("uid-{}", self.serial + 1));
+        let uid = live
+            .and_then(|live| live.metadata().uid.clone())
+            .unwrap_or_else(|| format!("uid-{}", self.serial + 1));
         let serial = self.next();
         let metadata = object.metadata_mut();
         metadata.uid = Some(uid);
@@ -181,7 +195,9 @@ impl World {
         let spec = composed.spec.as_ref();
         let planned = spec.map(|spec| self.plan_and_apply(&service, spec));
         let problem = planned.as_ref().and_then(|(plan, _)| plan.problem.as_ref());
-        let missing = problem.filter(|problem| problem.reason == "NotImplemented").map(|problem| problem.message.clone());
+        let missing = problem
+            .filter(|problem| problem.reason == "NotImplemented")
+            .map(|problem| problem.message.clone());
         let nothing = Children::<Applied>::default();
         let applied = planned.as_ref().map_or(&nothing, |(_, applied)| applied);
         let pass = Pass { presets: &composed.outcome, pins: &pins, spec, problem };
@@ -197,7 +213,11 @@ impl World {
         spec: &longboat_api::v1alpha2::LLMInferenceServiceSpec,
     ) -> (Plan, Children<Applied>) {
         let mut plan = crate::children(service, spec, &self.snapshot).unwrap();
-        assert_eq!(plan, crate::children(service, spec, &self.snapshot).unwrap(), "planning is deterministic");
+        assert_eq!(
+            plan,
+            crate::children(service, spec, &self.snapshot).unwrap(),
+            "planning is deterministic"
+        );
         for request in &plan.certificates {
             let (certificate, key) = issue(request, self.snapshot.now);
             for secret in &mut plan.children.secrets {
@@ -242,7 +262,8 @@ impl World {
                 Some(_) => None,
             };
             if let Some(object) = write {
-                self.writes.push(format!("{} {reference}", if live.is_some() { "Updated" } else { "Created" }));
+                self.writes
+                    .push(format!("{} {reference}", if live.is_some() { "Updated" } else { "Created" }));
                 self.store(object);
             }
             let stored = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
@@ -278,7 +299,9 @@ fn parse<T: DeserializeOwned>(object: Value) -> T {
 fn issue(request: &CertificateRequest, now: Timestamp) -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(request.dns_names.clone()).unwrap();
-    params.subject_alt_names.extend(request.addresses.iter().map(|address| rcgen::SanType::IpAddress(*address)));
+    params
+        .subject_alt_names
+        .extend(request.addresses.iter().map(|address| rcgen::SanType::IpAddress(*address)));
     assert!(params.not_after.unix_timestamp() > now.as_second(), "the default validity lasts");
     (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
@@ -352,7 +375,12 @@ stored! {
 impl World {
     /// The children of a namespace by the file names that recordings give them.
     pub(super) fn children(&self, namespace: &str, found: &mut BTreeMap<String, Value>) {
-        fn of<K: Child + serde::Serialize>(world: &World, namespace: &str, kind: &str, found: &mut BTreeMap<String, Value>) {
+        fn of<K: Child + serde::Serialize>(
+            world: &World,
+            namespace: &str,
+            kind: &str,
+            found: &mut BTreeMap<String, Value>,
+        ) {
             for object in K::observed(&world.snapshot).in_namespace(namespace) {
                 if is_child(object.metadata()) {
                     let name = object.metadata().name.as_deref().unwrap_or_default();
@@ -377,6 +405,7 @@ impl World {
 /// Inputs have neither an owner nor the name of a child without one.
 fn is_child(metadata: &ObjectMeta) -> bool {
     let name = metadata.name.as_deref().unwrap_or_default();
-    let unowned = name.ends_with("-epp-auth-rb") || name == "global-ca-bundle" || metadata.namespace.is_none();
+    let unowned =
+        name.ends_with("-epp-auth-rb") || name == "global-ca-bundle" || metadata.namespace.is_none();
     unowned || metadata.owner_references.is_some()
 }

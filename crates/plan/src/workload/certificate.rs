@@ -28,7 +28,9 @@ impl Certificate {
             not_after: Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?,
         };
         for extension in certificate.extensions() {
-            let ParsedExtension::SubjectAlternativeName(names) = extension.parsed_extension() else { continue };
+            let ParsedExtension::SubjectAlternativeName(names) = extension.parsed_extension() else {
+                continue;
+            };
             for name in &names.general_names {
                 match name {
                     GeneralName::DNSName(name) => {
@@ -47,7 +49,12 @@ impl Certificate {
     }
 
     /// Why the certificate will not do, or none. Covering more than is asked for is fine.
-    pub(super) fn objection(&self, dns_names: &[String], addresses: &[IpAddr], now: Timestamp) -> Option<String> {
+    pub(super) fn objection(
+        &self,
+        dns_names: &[String],
+        addresses: &[IpAddr],
+        now: Timestamp,
+    ) -> Option<String> {
         if self.not_after <= now {
             return Some(format!("it was valid until {}", self.not_after));
         }

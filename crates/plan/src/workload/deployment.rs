@@ -72,7 +72,8 @@ fn attach_model(
             namespace: context.namespace,
             uri: &uri,
             enabled: context.spec.storage_initializer_enabled(),
-            confidential: confidential.map(|confidential| confidential.resource_id.as_deref().unwrap_or_default()),
+            confidential: confidential
+                .map(|confidential| confidential.resource_id.as_deref().unwrap_or_default()),
             platform: &context.snapshot.platform,
             system_namespace: &context.snapshot.system_namespace,
             service_account: account,

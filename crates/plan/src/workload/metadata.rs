@@ -25,7 +25,11 @@ pub(super) fn propagate_from_spec(labels: &Map, annotations: &Map, target: &mut 
 
 /// The mark by which presets say that they understand routing by model name is for the route, not for pods.
 pub(super) fn without_routing_mark(annotations: &Map) -> Map {
-    annotations.iter().filter(|(key, _)| *key != longboat_api::annotations::MODEL_BASED_ROUTING).map(|(k, v)| (k.clone(), v.clone())).collect()
+    annotations
+        .iter()
+        .filter(|(key, _)| *key != longboat_api::annotations::MODEL_BASED_ROUTING)
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
 }
 
 fn copy(from: Option<&Map>, prefixes: &[&str], to: &mut Option<Map>) {

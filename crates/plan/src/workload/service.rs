@@ -18,7 +18,8 @@ pub(super) fn plan(context: &Context) -> Service {
     let mut own_labels = labels::of(component::WORKLOAD, context.name);
     own_labels.extend(workload.labels.clone());
     let mut object = owner::child(context, names::workload_service(context.name), own_labels);
-    object.annotations = Some(metadata::without_routing_mark(&workload.annotations)).filter(|all| !all.is_empty());
+    object.annotations =
+        Some(metadata::without_routing_mark(&workload.annotations)).filter(|all| !all.is_empty());
     let protocol = if context.tls() { "https" } else { "http" };
     Service {
         metadata: object,

@@ -10,7 +10,10 @@ pub(super) fn of_pod<'a>(context: &Context<'a>, pod: &PodSpec) -> Result<Option<
     match pod.service_account_name.as_deref().filter(|name| !name.is_empty()) {
         None => Ok(accounts.get(context.namespace, "default")),
         Some(name) => accounts.get(context.namespace, name).map(Some).ok_or_else(|| {
-            format!("failed to fetch existing service account {}/{name}: ServiceAccount \"{name}\" not found", context.namespace)
+            format!(
+                "failed to fetch existing service account {}/{name}: ServiceAccount \"{name}\" not found",
+                context.namespace
+            )
         }),
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::{
     api::core::v1::Secret,
     jiff::{SignedDuration, Timestamp},
 };
-use longboat_api::labels::{NAME, COMPONENT, component, PART_OF, PART_OF_VALUE};
+use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
 
 use super::certificate::{Certificate, is_private_key};
 use crate::{context::Context, labels, names, owner, scheduler};
@@ -92,7 +92,8 @@ fn objection(
     now: Timestamp,
 ) -> Option<String> {
     let annotations = live.metadata.annotations.as_ref();
-    let expires = expiration.iter().find_map(|key| annotations?.get(key)).and_then(|at| at.parse::<Timestamp>().ok());
+    let expires =
+        expiration.iter().find_map(|key| annotations?.get(key)).and_then(|at| at.parse::<Timestamp>().ok());
     if expires.is_some_and(|at| at <= now) {
         return Some("it is due for replacement".into());
     }
@@ -132,8 +133,10 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
         let several = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
         status.pod_ip.as_deref().into_iter().chain(several)
     });
-    let services =
-        snapshot.services.in_namespace(context.namespace).filter(|service| ours(service.metadata.labels.as_ref()));
+    let services = snapshot
+        .services
+        .in_namespace(context.namespace)
+        .filter(|service| ours(service.metadata.labels.as_ref()));
     let cluster_ips = services.filter_map(|service| service.spec.as_ref()).flat_map(|spec| {
         let several = spec.cluster_ips.iter().flatten().map(String::as_str);
         spec.cluster_ip.as_deref().into_iter().chain(several)

@@ -17,7 +17,12 @@ const DEFAULT_PATH: &str = "/etc/ssl/custom-certs";
 /// Mounts the bundle that the credentials name, or else the platform's.
 pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Attachment) {
     let env = |name: &str| {
-        container.env.iter().flatten().find(|variable| variable.name == name).and_then(|variable| variable.value.clone())
+        container
+            .env
+            .iter()
+            .flatten()
+            .find(|variable| variable.name == name)
+            .and_then(|variable| variable.value.clone())
     };
     let storage = &attachment.platform.storage;
     let named = env("AWS_CA_BUNDLE_CONFIGMAP").filter(|name| !name.is_empty());
@@ -37,8 +42,12 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
         .unwrap_or_else(|| DEFAULT_PATH.to_owned());
     add_env(container, "CA_BUNDLE_CONFIGMAP_NAME", &config_map);
     add_env(container, "CA_BUNDLE_VOLUME_MOUNT_POINT", &path);
-    let mount =
-        VolumeMount { name: VOLUME.into(), mount_path: path, read_only: Some(true), ..VolumeMount::default() };
+    let mount = VolumeMount {
+        name: VOLUME.into(),
+        mount_path: path,
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
     add_mount(container, mount);
     let source = ConfigMapVolumeSource { name: config_map, ..ConfigMapVolumeSource::default() };
     add_volume(pod, Volume { name: VOLUME.into(), config_map: Some(source), ..Volume::default() });

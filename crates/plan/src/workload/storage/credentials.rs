@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     ByteString,
     api::core::v1::{
-        Container, EnvVar, EnvVarSource, PodSpec, Secret, SecretKeySelector, SecretVolumeSource, ServiceAccount, Volume,
-        VolumeMount,
+        Container, EnvVar, EnvVarSource, PodSpec, Secret, SecretKeySelector, SecretVolumeSource,
+        ServiceAccount, Volume, VolumeMount,
     },
 };
 
@@ -22,13 +22,14 @@ pub(super) fn add(
     attachment: &Attachment,
 ) -> Result<(), StorageError> {
     let credentials = &attachment.platform.credentials;
-    if let Some(annotations) = account.metadata.annotations.as_ref().filter(|all| all.contains_key(IAM_ROLE)) {
+    if let Some(annotations) = account.metadata.annotations.as_ref().filter(|all| all.contains_key(IAM_ROLE))
+    {
         let source = s3::Source { annotations: Some(annotations), data: None, platform: &credentials.s3 };
         container.env.get_or_insert_default().extend(source.env());
     }
     let annotation = Some(credentials.storage_secret_name_annotation.as_str()).filter(|key| !key.is_empty());
-    let annotated =
-        annotation.and_then(|key| attachment.service.metadata.annotations.as_ref().and_then(|all| all.get(key)));
+    let annotated = annotation
+        .and_then(|key| attachment.service.metadata.annotations.as_ref().and_then(|all| all.get(key)));
     let names: Vec<&str> = match annotated {
         Some(name) => vec![name],
         None => account.secrets.iter().flatten().filter_map(|reference| reference.name.as_deref()).collect(),
@@ -46,7 +47,13 @@ pub(super) fn add(
     Ok(())
 }
 
-fn add_secret(pod: &mut PodSpec, container: &mut Container, name: &str, secret: &Secret, attachment: &Attachment) {
+fn add_secret(
+    pod: &mut PodSpec,
+    container: &mut Container,
+    name: &str,
+    secret: &Secret,
+    attachment: &Attachment,
+) {
     let credentials = &attachment.platform.credentials;
     let none = BTreeMap::new();
     let data = secret.data.as_ref().unwrap_or(&none);
@@ -125,8 +132,12 @@ fn set_env(container: &mut Container, variable: EnvVar) {
 }
 
 fn mount_secret(pod: &mut PodSpec, container: &mut Container, volume: &str, secret: &str, path: &str) {
-    let mount =
-        VolumeMount { name: volume.into(), mount_path: path.into(), read_only: Some(true), ..VolumeMount::default() };
+    let mount = VolumeMount {
+        name: volume.into(),
+        mount_path: path.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
     add_mount(container, mount);
     let source = SecretVolumeSource { secret_name: Some(secret.into()), ..SecretVolumeSource::default() };
     add_volume(pod, Volume { name: volume.into(), secret: Some(source), ..Volume::default() });

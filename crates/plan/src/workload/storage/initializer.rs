@@ -3,21 +3,26 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::core::v1::{Container, EmptyDirVolumeSource, EnvVar, PodSpec, ResourceRequirements, Volume, VolumeMount},
+    api::core::v1::{
+        Container, EmptyDirVolumeSource, EnvVar, PodSpec, ResourceRequirements, Volume, VolumeMount,
+    },
     apimachinery::pkg::api::resource::Quantity,
 };
 
 use super::{
-    Attachment, INITIALIZER, MAIN, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut, credentials,
-    initializer,
+    Attachment, INITIALIZER, MAIN, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
+    credentials, initializer,
 };
 use crate::event::{EventType, PlannedEvent};
 
 const VOLUME: &str = "kserve-provision-location";
 
 /// Settings that make downloads from the Hugging Face hub fast.
-const HF_DEFAULTS: [(&str, &str); 3] =
-    [("HF_HUB_ENABLE_HF_TRANSFER", "1"), ("HF_XET_HIGH_PERFORMANCE", "1"), ("HF_XET_NUM_CONCURRENT_RANGE_GETS", "8")];
+const HF_DEFAULTS: [(&str, &str); 3] = [
+    ("HF_HUB_ENABLE_HF_TRANSFER", "1"),
+    ("HF_XET_HIGH_PERFORMANCE", "1"),
+    ("HF_XET_NUM_CONCURRENT_RANGE_GETS", "8"),
+];
 
 /// Appends the download container, merged with the one the user may have described, and mounts what it fetches.
 pub(super) fn attach(
@@ -38,7 +43,7 @@ pub(super) fn attach(
                 ),
             });
         }
-        container = merge_user_container(container, &user)?;
+        container = merge_user_container(&container, &user)?;
     }
     let empty = EmptyDirVolumeSource::default();
     add_volume(pod, Volume { name: VOLUME.into(), empty_dir: Some(empty), ..Volume::default() });
@@ -74,7 +79,8 @@ fn managed(uri: &str, attachment: &Attachment) -> Container {
         .and_then(|container| container.image.clone())
         .unwrap_or_else(|| storage.image.clone());
     let quantities = |cpu: &str, memory: &str| -> BTreeMap<String, Quantity> {
-        [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))].into()
+        [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))]
+            .into()
     };
     let mut env = Vec::new();
     if let Some(resource) = attachment.confidential {
@@ -110,18 +116,24 @@ fn take_user_container(pod: &mut PodSpec) -> Option<Container> {
 }
 
 /// The user's container over the managed one, which keeps its name, arguments and command.
-fn merge_user_container(managed: Container, user: &Container) -> Result<Container, StorageError> {
+fn merge_user_container(managed: &Container, user: &Container) -> Result<Container, StorageError> {
     let failed = |error: &dyn std::fmt::Display| StorageError::Override(error.to_string());
-    let base = serde_json::to_value(&managed).map_err(|error| failed(&error))?;
+    let base = serde_json::to_value(managed).map_err(|error| failed(&error))?;
     let mut patch = serde_json::to_value(user).map_err(|error| failed(&error))?;
     if let Some(fields) = patch.as_object_mut() {
         fields.remove("args");
         fields.remove("command");
     }
-    let merged = longboat_patch::strategic::merge(base, patch, "io.k8s.api.core.v1.Container").map_err(|error| failed(&error))?;
+    let merged = longboat_patch::strategic::merge(base, patch, "io.k8s.api.core.v1.Container")
+        .map_err(|error| failed(&error))?;
     let mut merged: Container = serde_json::from_value(merged).map_err(|error| failed(&error))?;
     // Merging by name can leave both forms of a variable's value: the user's form counts.
-    for variable in merged.env.iter_mut().flatten().filter(|variable| variable.value.is_some() && variable.value_from.is_some()) {
+    for variable in merged
+        .env
+        .iter_mut()
+        .flatten()
+        .filter(|variable| variable.value.is_some() && variable.value_from.is_some())
+    {
         let from_user = user.env.iter().flatten().find(|candidate| candidate.name == variable.name);
         if from_user.is_some_and(|candidate| candidate.value_from.is_some()) {
             variable.value = None;
@@ -134,8 +146,9 @@ fn merge_user_container(managed: Container, user: &Container) -> Result<Containe
 
 /// Running workloads that were made without these settings keep running without them.
 fn wants_hf_defaults(live: Option<&PodSpec>) -> bool {
-    live.and_then(initializer)
-        .is_none_or(|container| container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_")))
+    live.and_then(initializer).is_none_or(|container| {
+        container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_"))
+    })
 }
 
 pub(super) fn literal(name: &str, value: &str) -> EnvVar {

@@ -7,6 +7,8 @@ mod oci;
 mod pvc;
 mod s3;
 
+use std::fmt::Write as _;
+
 use k8s_openapi::api::core::v1::{Container, PodSpec, Secret, ServiceAccount, Volume, VolumeMount};
 use longboat_api::{
     annotations::{LOCAL_MODEL_PVC_NAME, LOCAL_MODEL_SOURCE_URI},
@@ -37,7 +39,9 @@ pub enum StorageError {
     #[error("unsupported schema in model URI: {0}")]
     UnsupportedScheme(String),
     /// OCI images as models are switched off in `inferenceservice-config`.
-    #[error("OCI modelcars is not enabled: set `enableModelcar` or `ociModelMode` in storageInitializer of inferenceservice-config")]
+    #[error(
+        "OCI modelcars is not enabled: set `enableModelcar` or `ociModelMode` in storageInitializer of inferenceservice-config"
+    )]
     OciDisabled,
     /// The pod has no container that could take the model.
     #[error("no container found with name {MAIN}")]
@@ -122,11 +126,19 @@ fn local_model_uri(attachment: &Attachment) -> Result<Option<String>, StorageErr
         return Ok(None);
     }
     let annotation = |key: &'static str| {
-        metadata.annotations.as_ref().and_then(|all| all.get(key)).ok_or(StorageError::LocalModelAnnotation(key))
+        metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(key))
+            .ok_or(StorageError::LocalModelAnnotation(key))
     };
     let (source, claim) = (annotation(LOCAL_MODEL_SOURCE_URI)?, annotation(LOCAL_MODEL_PVC_NAME)?);
     let digest = Sha256::digest(source.as_bytes());
-    let key: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let mut key = String::with_capacity(16);
+    for byte in digest.iter().take(8) {
+        // Writing to a String cannot fail.
+        let _ = write!(key, "{byte:02x}");
+    }
     let below = attachment.uri.strip_prefix(source.as_str()).unwrap_or_default();
     Ok(Some(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/'))))
 }

@@ -2,8 +2,8 @@
 
 use k8s_openapi::{
     api::core::v1::{
-        Container, EmptyDirVolumeSource, EnvVar, ImageVolumeSource, PodSpec, ResourceRequirements, SecurityContext, Volume,
-        VolumeMount,
+        Container, EmptyDirVolumeSource, EnvVar, ImageVolumeSource, PodSpec, ResourceRequirements,
+        SecurityContext, Volume, VolumeMount,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -41,7 +41,8 @@ pub(super) fn attach_native(pod: &mut PodSpec, image: &str) -> Result<(), Storag
             ..VolumeMount::default()
         }),
     }
-    let source = ImageVolumeSource { reference: Some(image.into()), pull_policy: Some("IfNotPresent".into()) };
+    let source =
+        ImageVolumeSource { reference: Some(image.into()), pull_policy: Some("IfNotPresent".into()) };
     add_volume(pod, Volume { name: IMAGE_VOLUME.into(), image: Some(source), ..Volume::default() });
     Ok(())
 }
@@ -53,11 +54,18 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
     }
     let storage = &platform.storage;
     let Some(main) = container_mut(pod, MAIN) else { return Err(StorageError::NoMainContainer) };
-    let mount = || VolumeMount { name: SHARED.into(), mount_path: SHARED_PATH.into(), ..VolumeMount::default() };
+    let mount =
+        || VolumeMount { name: SHARED.into(), mount_path: SHARED_PATH.into(), ..VolumeMount::default() };
     let env = main.env.get_or_insert_default();
     match env.iter_mut().find(|variable| variable.name == "MODEL_INIT_MODE") {
         Some(variable) => variable.value = Some("async".into()),
-        None => env.push(EnvVar { name: "MODEL_INIT_MODE".into(), value: Some("async".into()), value_from: None }),
+        None => {
+            env.push(EnvVar {
+                name: "MODEL_INIT_MODE".into(),
+                value: Some("async".into()),
+                value_from: None,
+            });
+        }
     }
     add_mount(main, mount());
     if let Some(uid) = storage.modelcar_uid {
@@ -66,7 +74,9 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
 
     let quantities = || {
         [("cpu", &storage.modelcar_cpu, "10m"), ("memory", &storage.modelcar_memory, "15Mi")]
-            .map(|(name, amount, default)| (name.to_owned(), Quantity(amount.as_deref().unwrap_or(default).to_owned())))
+            .map(|(name, amount, default)| {
+                (name.to_owned(), Quantity(amount.as_deref().unwrap_or(default).to_owned()))
+            })
             .into()
     };
     let container = |name: &str, script: String| Container {
@@ -82,10 +92,12 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
         ..Container::default()
     };
     // `$$$$` survives two rounds of `$$` expansion as the shell's own process id.
-    let mut server = container(MODELCAR, format!("ln -sf /proc/$$$$/root/models {MODEL_PATH} && sleep infinity"));
+    let mut server =
+        container(MODELCAR, format!("ln -sf /proc/$$$$/root/models {MODEL_PATH} && sleep infinity"));
     server.volume_mounts = Some(vec![mount()]);
-    server.security_context =
-        storage.modelcar_uid.map(|uid| SecurityContext { run_as_user: Some(uid), ..SecurityContext::default() });
+    server.security_context = storage
+        .modelcar_uid
+        .map(|uid| SecurityContext { run_as_user: Some(uid), ..SecurityContext::default() });
     let check = container(
         "modelcar-init",
         format!(

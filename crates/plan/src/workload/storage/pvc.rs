@@ -23,5 +23,8 @@ pub(super) fn attach(pod: &mut PodSpec, location: &str) {
         ..VolumeMount::default()
     });
     let source = PersistentVolumeClaimVolumeSource { claim_name: claim.into(), read_only: None };
-    add_volume(pod, Volume { name: VOLUME.into(), persistent_volume_claim: Some(source), ..Volume::default() });
+    add_volume(
+        pod,
+        Volume { name: VOLUME.into(), persistent_volume_claim: Some(source), ..Volume::default() },
+    );
 }

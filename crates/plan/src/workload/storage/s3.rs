@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::EnvVar,
-};
+use k8s_openapi::{ByteString, api::core::v1::EnvVar};
 use longboat_compose::platform::S3Credentials;
 
 use super::initializer::literal;
@@ -26,7 +23,10 @@ impl Source<'_> {
         let annotation = format!("serving.kserve.io/s3-{annotation}");
         let from_annotation = self.annotations.and_then(|all| all.get(&annotation)).cloned();
         let from_data = || Some(String::from_utf8_lossy(&self.data?.get(key)?.0).into_owned());
-        from_annotation.or_else(from_data).or_else(|| Some(default.to_owned())).filter(|value| !value.is_empty())
+        from_annotation
+            .or_else(from_data)
+            .or_else(|| Some(default.to_owned()))
+            .filter(|value| !value.is_empty())
     }
 
     /// The variables, in the order in which the reference writes them.
@@ -54,14 +54,21 @@ impl Source<'_> {
         add("S3_VERIFY_SSL", self.setting("verifyssl", "S3_VERIFY_SSL", &platform.s3_verify_ssl));
         add(
             "awsAnonymousCredential",
-            self.setting("useanoncredential", "awsAnonymousCredential", &platform.s3_use_anonymous_credential),
+            self.setting(
+                "useanoncredential",
+                "awsAnonymousCredential",
+                &platform.s3_use_anonymous_credential,
+            ),
         );
         add("AWS_DEFAULT_REGION", self.setting("region", "AWS_DEFAULT_REGION", &platform.s3_region));
         add(
             "S3_USER_VIRTUAL_BUCKET",
             self.setting("usevirtualbucket", "S3_USER_VIRTUAL_BUCKET", &platform.s3_use_virtual_bucket),
         );
-        add("S3_USE_ACCELERATE", self.setting("useaccelerate", "S3_USE_ACCELERATE", &platform.s3_use_accelerate));
+        add(
+            "S3_USE_ACCELERATE",
+            self.setting("useaccelerate", "S3_USE_ACCELERATE", &platform.s3_use_accelerate),
+        );
         add("AWS_CA_BUNDLE", self.setting("cabundle", "AWS_CA_BUNDLE", &platform.s3_ca_bundle));
         add(
             "AWS_CA_BUNDLE_CONFIGMAP",
