@@ -96,10 +96,9 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
     };
     let unrecognized = |wanted: &str| Some(format!("unrecognized type: {wanted}"));
     match (shape, value) {
-        (Shape::String, Value::String(_))
+        (Shape::String | Shape::Bytes, Value::String(_))
         | (Shape::Integer | Shape::Float, Value::Number(_))
-        | (Shape::Boolean, Value::Bool(_))
-        | (Shape::Bytes, Value::String(_)) => None,
+        | (Shape::Boolean, Value::Bool(_)) => None,
         (Shape::String, _) => unrecognized("string"),
         (Shape::Integer, _) => unrecognized("int32"),
         (Shape::Float, _) => unrecognized("float64"),

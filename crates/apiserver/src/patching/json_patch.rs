@@ -72,21 +72,21 @@ fn index(token: &str, len: usize) -> Option<usize> {
 }
 
 fn put(document: &mut Value, path: &[String], value: Value, insert: bool) -> Result<(), ()> {
-    let Some((last, parents)) = path.split_last() else {
+    let Some((name, parents)) = path.split_last() else {
         *document = value;
         return Ok(());
     };
     match get_mut(document, parents).ok_or(())? {
         Value::Object(map) => {
-            map.insert(last.clone(), value);
+            map.insert(name.clone(), value);
             Ok(())
         }
-        Value::Array(list) if insert && last == "-" => {
+        Value::Array(list) if insert && name == "-" => {
             list.push(value);
             Ok(())
         }
         Value::Array(list) => {
-            let at = index(last, list.len()).ok_or(())?;
+            let at = index(name, list.len()).ok_or(())?;
             if insert && at <= list.len() {
                 list.insert(at, value);
             } else {
@@ -99,11 +99,11 @@ fn put(document: &mut Value, path: &[String], value: Value, insert: bool) -> Res
 }
 
 fn take(document: &mut Value, path: &[String]) -> Result<Value, ()> {
-    let (last, parents) = path.split_last().ok_or(())?;
+    let (name, parents) = path.split_last().ok_or(())?;
     match get_mut(document, parents).ok_or(())? {
-        Value::Object(map) => map.remove(last).ok_or(()),
+        Value::Object(map) => map.remove(name).ok_or(()),
         Value::Array(list) => {
-            let at = index(last, list.len()).filter(|at| *at < list.len()).ok_or(())?;
+            let at = index(name, list.len()).filter(|at| *at < list.len()).ok_or(())?;
             Ok(list.remove(at))
         }
         _ => Err(()),
