@@ -313,23 +313,3 @@ fn a_large_definition_compiles_and_validates_quickly() {
     // Generous, for unoptimised builds on busy machines: it is there to catch work that grows with the square.
     assert!(compiling.as_millis() < 3000 && each.as_millis() < 500, "{compiling:?} {each:?}");
 }
-
-#[test]
-fn zz_adhoc() {
-    for f in ["crds/gatewayapi_httproute.yaml", "crds/leaderworkerset.x-k8s.io_leaderworkersets.yaml", "crds/gatewayapi_gateway.yaml"] {
-        let crd: Value = golden(&format!("../{f}")).unwrap();
-        let mut crd = crd;
-        default_crd(&mut crd);
-        let t = Instant::now(); let text = crd.to_string(); eprintln!("{f} serialize {} {:?}", text.len(), t.elapsed());
-        let t = Instant::now(); let _: Value = serde_json::from_str(&text).unwrap(); eprintln!("  parse {:?}", t.elapsed());
-        let t = Instant::now(); crate::schema::duplicate_fields(text.as_bytes()); eprintln!("  duplicates {:?}", t.elapsed());
-        let row = crate::kinds::builtin::TABLE.iter().find(|row| row.kind == "CustomResourceDefinition").unwrap().resource();
-        unknown_builtin_fields(&row, &json!({}));
-        let t = Instant::now(); mistyped_builtin_field(&row, &crd); eprintln!("  mistyped {:?}", t.elapsed());
-        let t = Instant::now(); prune_builtin(&row, &mut crd); eprintln!("  prune builtin {:?}", t.elapsed());
-        let t = Instant::now(); let s: Vec<_> = crd["spec"]["versions"].as_array().unwrap().iter().map(|v| StructuralSchema::compile(&crd, v)).collect(); eprintln!("  register {:?}", t.elapsed());
-        let t = Instant::now(); s[0].prune_and_default(&mut json!({})); eprintln!("  compile first version {:?}", t.elapsed());
-        let t = Instant::now(); validate_crd(&crd, None); eprintln!("  validate {:?}", t.elapsed());
-        let t = Instant::now(); validate_crd(&crd, None); eprintln!("  validate again {:?}", t.elapsed());
-    }
-}

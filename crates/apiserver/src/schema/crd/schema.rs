@@ -1,5 +1,7 @@
 //! Rules for the schemas of definitions: they must be structural, and what they say must make sense.
 
+use std::fmt::Write;
+
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -18,7 +20,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut walk = Walk { causes, costs: cel_types::Costs::default() };
     let compiled = StructuralSchema::of(schema, false);
-    walk.node(schema, compiled.node(), path, Place::Root, 1);
+    walk.node(schema, compiled.node(), &mut path.to_owned(), Place::Root, 1);
     if let Some(detail) = walk.costs.total() {
         walk.causes.push(Cause::forbidden(path, detail));
     }
@@ -44,7 +46,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// `times` is how often the node can occur in one object.
-    fn node(&mut self, schema: &Value, node: &Node, path: &str, place: Place, times: u64) {
+    fn node(&mut self, schema: &Value, node: &Node, path: &mut String, place: Place, times: u64) {
         let Some(map) = schema.as_object() else { return };
         self.typed(map, path, place);
         if place != Place::Junctor {
@@ -69,28 +71,29 @@ impl Walk<'_> {
         let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
         let flag = |name: &str| map.get(name) == Some(&Value::Bool(true));
         let free = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
-        let field = format!("{path}.type");
+        let field = || format!("{path}.type");
         if place == Place::Junctor {
             if !kind.is_empty() {
-                self.causes.push(Cause::forbidden(field, "must be empty to be structural"));
+                self.causes.push(Cause::forbidden(field(), "must be empty to be structural"));
             }
             return;
         }
         if kind.is_empty() {
             match place {
-                Place::Root => self.causes.push(Cause::required(field, "must not be empty at the root")),
+                Place::Root => self.causes.push(Cause::required(field(), "must not be empty at the root")),
                 Place::Item if !free => {
-                    self.causes.push(Cause::required(field, "must not be empty for specified array items"));
+                    self.causes.push(Cause::required(field(), "must not be empty for specified array items"));
                 }
                 Place::Field if !free => {
-                    self.causes.push(Cause::required(field, "must not be empty for specified object fields"));
+                    self.causes
+                        .push(Cause::required(field(), "must not be empty for specified object fields"));
                 }
                 _ => {}
             }
         } else if !TYPES.contains(&kind) {
-            self.causes.push(Cause::unsupported(field, &Value::from(kind), &TYPES));
+            self.causes.push(Cause::unsupported(field(), &Value::from(kind), &TYPES));
         } else if place == Place::Root && kind != "object" {
-            self.causes.push(Cause::invalid(field, &Value::from(kind), "must be object at the root"));
+            self.causes.push(Cause::invalid(field(), &Value::from(kind), "must be object at the root"));
         }
         if kind == "array" && !map.contains_key("items") {
             self.causes.push(Cause::required(format!("{path}.items"), "must be specified"));
@@ -299,11 +302,34 @@ impl Walk<'_> {
         }
     }
 
-    fn children(&mut self, map: &Map<String, Value>, node: &Node, path: &str, place: Place, times: u64) {
+    /// Checks a schema at `segment` below `path`.
+    fn below(
+        &mut self,
+        schema: &Value,
+        node: &Node,
+        path: &mut String,
+        segment: std::fmt::Arguments<'_>,
+        (place, times): (Place, u64),
+    ) {
+        let length = path.len();
+        // writing to a string cannot fail
+        let _ = path.write_fmt(segment);
+        self.node(schema, node, path, place, times);
+        path.truncate(length);
+    }
+
+    fn children(
+        &mut self,
+        map: &Map<String, Value>,
+        node: &Node,
+        path: &mut String,
+        place: Place,
+        times: u64,
+    ) {
         let inner = if place == Place::Junctor { Place::Junctor } else { Place::Field };
         for (name, schema) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
             if let Some(child) = node.properties.get(name.as_str()) {
-                self.node(schema, child, &format!("{path}.properties[{name}]"), inner, times);
+                self.below(schema, child, path, format_args!(".properties[{name}]"), (inner, times));
             }
         }
         let bound = |key: &str, child: &Node| {
@@ -312,12 +338,12 @@ impl Walk<'_> {
         if let (Some(schema), Additional::Schema(child)) = (map.get("additionalProperties"), &node.additional)
         {
             let times = times.saturating_mul(bound("maxProperties", child));
-            self.node(schema, child, &format!("{path}.additionalProperties"), inner, times);
+            self.below(schema, child, path, format_args!(".additionalProperties"), (inner, times));
         }
         if let (Some(schema), Some(child)) = (map.get("items"), &node.items) {
             let inner = if place == Place::Junctor { Place::Junctor } else { Place::Item };
             let times = times.saturating_mul(bound("maxItems", child));
-            self.node(schema, child, &format!("{path}.items"), inner, times);
+            self.below(schema, child, path, format_args!(".items"), (inner, times));
         }
         let Some(logic) = &node.logic else { return };
         let int_or_string = node.int_or_string;
@@ -329,11 +355,11 @@ impl Walk<'_> {
             }
             let schemas = map.get(key).and_then(Value::as_array).into_iter().flatten();
             for (index, (schema, child)) in schemas.zip(branches).enumerate() {
-                self.node(schema, child, &format!("{path}.{key}[{index}]"), Place::Junctor, times);
+                self.below(schema, child, path, format_args!(".{key}[{index}]"), (Place::Junctor, times));
             }
         }
         if let (Some(schema), Some(child)) = (map.get("not"), &logic.not) {
-            self.node(schema, child, &format!("{path}.not"), Place::Junctor, times);
+            self.below(schema, child, path, format_args!(".not"), (Place::Junctor, times));
         }
     }
 }
