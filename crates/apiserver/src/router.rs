@@ -147,7 +147,7 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
         return answer;
     }
     match schema::openapi_bytes(&state.registry, &rest.join("/")) {
-        None => answer::no_such_page(),
+        None => answer::bytes(404, "", Vec::new()),
         Some((hash, bytes)) => {
             let tag = format!("\"{hash}\"");
             if request.header("if-none-match") == tag {
