@@ -61,12 +61,8 @@ pub(super) fn strategic_patch(body: &[u8]) -> Result<Document, ApiError> {
 
 pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     let document = decode::yaml(body).map_err(|text| {
-        // Only the first line: the parser shows the place below it. And no position: the reference gives none here.
-        let line = text.lines().next().unwrap_or_default();
-        let why = match line.split_once(" column ").and_then(|(_, rest)| rest.split_once(": ")) {
-            Some((_, why)) => format!("yaml: {why}"),
-            None => line.to_owned(),
-        };
+        // The reference's parser counts lines from zero here, and says nothing of the zeroth.
+        let why = text.replacen("yaml: line 1: ", "yaml: ", 1);
         ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"))
     })?;
     match &document.value {

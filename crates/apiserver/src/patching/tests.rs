@@ -107,6 +107,21 @@ fn applies_and_updates_keep_account_of_owners() {
 }
 
 #[test]
+fn applied_yaml_that_is_broken_is_described() {
+    with("v1", "ConfigMap", |write| {
+        let refuse = |body: &str| patch(write, PatchKind::Apply, body.as_bytes(), None).unwrap_err().message;
+        assert_eq!(
+            refuse("a: b: c"),
+            "error decoding YAML: error converting YAML to JSON: yaml: mapping values are not allowed in this context"
+        );
+        assert_eq!(
+            refuse("[]"),
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        );
+    });
+}
+
+#[test]
 fn managers_have_a_length_and_print() {
     assert!(check_manager("kubectl").is_empty());
     assert_eq!(check_manager(&"x".repeat(129))[0].message, "Too long: may not be more than 128 bytes");
