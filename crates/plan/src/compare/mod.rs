@@ -15,6 +15,9 @@ mod secret;
 mod service;
 mod tree;
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::labels::Map;

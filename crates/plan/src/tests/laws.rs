@@ -88,6 +88,9 @@ fn a_settled_service_is_not_written_to_and_stopping_removes_what_resuming_brings
         prop_assert_eq!(world.settle(), None);
         let running = children(&world);
         prop_assert!(!running.is_empty());
+        let status = world.services[&(NAMESPACE.to_owned(), "llm".to_owned())].status.clone().unwrap();
+        let url = (!service["spec"]["router"]["route"].is_null()).then_some("http://127.0.0.1:8080/team/llm");
+        prop_assert_eq!(status.url.as_deref(), url);
 
         let writes = world.writes.len();
         simulate::ready(&mut world, NAMESPACE, &json!({}));
