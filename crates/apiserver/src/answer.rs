@@ -33,10 +33,26 @@ pub(crate) fn streaming(stream: impl Stream<Item = io::Result<Bytes>> + Send + '
 pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(full(body));
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if !content_type.is_empty() {
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
     answer
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+}
+
+/// The answer to a client that has the document with this tag already. It must not say a content type: clients replace
+/// that of their copy with it.
+pub(crate) fn not_modified(tag: &str) -> Answer {
+    let mut answer = Response::new(full(Vec::new()));
+    *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    tagged(&mut answer, tag);
     answer
+}
+
+/// Names the version of a document.
+pub(crate) fn tagged(answer: &mut Answer, tag: &str) {
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        answer.headers_mut().insert(header::ETAG, tag);
+    }
 }
 
 /// A value in the encoding that was asked for.
