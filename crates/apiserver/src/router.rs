@@ -109,7 +109,7 @@ fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiE
         }
         let tag = format!("\"{:X}-{}\"", state.registry.generation(), u8::from(core));
         if request.header("if-none-match") == tag {
-            return Ok(answer::bytes(304, "", Vec::new()));
+            return Ok(answer::not_modified(&tag));
         }
         let mut answer = answer::value(200, &discovery::aggregated(&state.registry, core), Encoding::Json);
         let headers = answer.headers_mut();
@@ -117,10 +117,8 @@ fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiE
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
         );
-        if let Ok(tag) = HeaderValue::from_str(&tag) {
-            headers.insert(header::ETAG, tag);
-        }
         headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        answer::tagged(&mut answer, &tag);
         Ok(answer)
     })
 }
@@ -138,12 +136,10 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
         let index = schema::openapi_index(&state.registry).to_string();
         let tag = format!("\"{:X}\"", state.registry.generation());
         if request.header("if-none-match") == tag {
-            return answer::bytes(304, "text/plain; charset=utf-8", Vec::new());
+            return answer::not_modified(&tag);
         }
         let mut answer = answer::bytes(200, "text/plain; charset=utf-8", index);
-        if let Ok(tag) = HeaderValue::from_str(&tag) {
-            answer.headers_mut().insert(header::ETAG, tag);
-        }
+        answer::tagged(&mut answer, &tag);
         return answer;
     }
     match schema::openapi_bytes(&state.registry, &rest.join("/")) {
@@ -151,12 +147,10 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
         Some((hash, bytes)) => {
             let tag = format!("\"{hash}\"");
             if request.header("if-none-match") == tag {
-                return answer::bytes(304, "application/json", Vec::new());
+                return answer::not_modified(&tag);
             }
             let mut answer = answer::bytes(200, "application/json", bytes);
-            if let Ok(tag) = HeaderValue::from_str(&tag) {
-                answer.headers_mut().insert(header::ETAG, tag);
-            }
+            answer::tagged(&mut answer, &tag);
             answer
         }
     }

@@ -81,9 +81,12 @@ impl Resource {
     }
 
     /// For refusals about the content of an object (the kind in `details.kind`).
+    ///
+    /// Events of both groups are validated as core events, and refused as such.
     pub fn about_kind<'a>(&'a self, name: &'a str) -> About<'a> {
+        let core = self.group == "events.k8s.io";
         About {
-            group: &self.group,
+            group: if core { "" } else { &self.group },
             kind: &self.kind,
             name,
         }

@@ -67,7 +67,7 @@ pub(crate) fn problems(rule: NameRule, name: &str) -> Vec<String> {
 }
 
 fn too_long(most: usize) -> String {
-    format!("must be no more than {most} bytes")
+    format!("must be no more than {most} characters")
 }
 
 /// A lower-case DNS label, of any length.
@@ -115,7 +115,7 @@ pub(crate) fn qualified_name_problem(key: &str) -> Option<String> {
         return Some("name part must be non-empty".to_owned());
     }
     if name.len() > 63 {
-        return Some("name part must be no more than 63 bytes".to_owned());
+        return Some("name part must be no more than 63 characters".to_owned());
     }
     (!is_name_part(name)).then(|| NAME_PART.to_owned())
 }

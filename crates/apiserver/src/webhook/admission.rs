@@ -75,13 +75,18 @@ pub(crate) async fn validate(
     if hooks.is_empty() {
         return Ok(());
     }
-    let answers = join_all(hooks.iter().map(|hook| ask(state, hook, review, review.object))).await;
-    for answer in answers {
-        if let Some(answer) = answer? {
-            warnings.extend(answer.warnings);
-        }
+    let answers = join_all(hooks.iter().map(|hook| async move {
+        let mut warnings = Vec::new();
+        let answer = ask(state, hook, review, review.object, &mut warnings).await;
+        (warnings, answer)
+    }))
+    .await;
+    let mut verdict = Ok(());
+    for (given, answer) in answers {
+        warnings.extend(given);
+        verdict = verdict.and(answer.map(|_| ()));
     }
-    Ok(())
+    verdict
 }
 
 /// Configurations of webhooks are not subject to webhooks: nobody could remove a broken one.
@@ -92,7 +97,6 @@ fn exempt(resource: &Resource) -> bool {
 /// What a webhook that let the request pass answered.
 struct Answer {
     patch: Option<json_patch::Patch>,
-    warnings: Vec<String>,
     /// The version that it saw.
     api_version: String,
 }
@@ -105,10 +109,9 @@ async fn ask_to_change(
     object: &mut Option<Value>,
     warnings: &mut Vec<String>,
 ) -> Result<bool, ApiError> {
-    let Some(answer) = ask(state, hook, review, object.as_ref()).await? else {
+    let Some(answer) = ask(state, hook, review, object.as_ref(), warnings).await? else {
         return Ok(false);
     };
-    warnings.extend(answer.warnings);
     if let (Some(patch), Some(current)) = (&answer.patch, object.as_ref()) {
         let own_version = review.resource.api_version();
         let mut seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
@@ -142,6 +145,7 @@ async fn ask(
     hook: &Hook,
     review: &Review<'_>,
     object: Option<&Value>,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<Answer>, ApiError> {
     let Some(resource) = hook.wants(state, review, object) else {
         return Ok(None);
@@ -162,7 +166,11 @@ async fn ask(
         Err(why) => Err(why),
     };
     match answer {
-        Ok(response) => decide(hook, &response, api_version).map(Some),
+        Ok(response) => {
+            // also those of a denial
+            warnings.extend(warnings_of(&response));
+            decide(hook, &response, api_version).map(Some)
+        }
         Err(why) if hook.ignore_failures => {
             tracing::warn!(webhook = hook.name, %why, "A webhook failed and is ignored.");
             Ok(None)
@@ -253,15 +261,17 @@ fn read(answer: &Value, uid: &str) -> Result<Map<String, Value>, String> {
     Ok(response.clone())
 }
 
-fn decide(hook: &Hook, response: &Map<String, Value>, api_version: String) -> Result<Answer, ApiError> {
-    let warnings = response
+fn warnings_of(response: &Map<String, Value>) -> impl Iterator<Item = String> {
+    response
         .get("warnings")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
         .map(str::to_owned)
-        .collect();
+}
+
+fn decide(hook: &Hook, response: &Map<String, Value>, api_version: String) -> Result<Answer, ApiError> {
     if response.get("allowed") != Some(&Value::Bool(true)) {
         return Err(denial(&hook.name, response.get("status").unwrap_or(&Value::Null)));
     }
@@ -273,7 +283,7 @@ fn decide(hook: &Hook, response: &Map<String, Value>, api_version: String) -> Re
             Some(serde_json::from_slice(&bytes).map_err(|error| ApiError::internal(error.to_string()))?)
         }
     };
-    Ok(Answer { patch, warnings, api_version })
+    Ok(Answer { patch, api_version })
 }
 
 /// A denial, from the `status` that a webhook gave for it.

@@ -47,9 +47,12 @@ pub(crate) async fn convert(
         return Err(failed(&format!("expected response.uid={uid:?}, got {}", response["uid"])));
     }
     if response["result"]["status"] != "Success" {
-        let message = response["result"]["message"].as_str().unwrap_or_default();
-        let message = if message.is_empty() { "response.result.status was not Success" } else { message };
-        return Err(failed(message));
+        let text = |field: &str| response["result"][field].as_str().unwrap_or_default();
+        let why = match text("message") {
+            "" => format!("response.result.status was '{}', not 'Success'", text("status")),
+            message => message.to_owned(),
+        };
+        return Err(failed(&why));
     }
     let converted = match response["convertedObjects"].take() {
         Value::Array(converted) => converted,

@@ -166,7 +166,7 @@ impl Hook {
 
     /// Whether all match conditions hold for the review's `request`. An error counts only if no condition is false.
     pub(super) fn conditions_hold(&self, request: &Value, review: &Review<'_>) -> Result<bool, ApiError> {
-        let mut error = None;
+        let mut errors = Vec::new();
         for condition in &self.conditions {
             let verdict = match &condition.program {
                 Ok(program) => program.holds(&[
@@ -180,15 +180,17 @@ impl Hook {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(why) => {
-                    error = Some(format!("expression '{}' resulted in error: {why}", condition.source));
+                    errors.push(format!("expression '{}' resulted in error: {why}", condition.source));
                 }
             }
         }
-        match error {
-            None => Ok(true),
-            Some(_) if self.ignore_failures => Ok(false),
-            Some(why) => Err(ApiError::forbidden(review.resource.about(review.name), why)),
-        }
+        let why = match errors.as_slice() {
+            [] => return Ok(true),
+            _ if self.ignore_failures => return Ok(false),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        Err(ApiError::forbidden(review.resource.about(review.name), why))
     }
 }
 

@@ -45,8 +45,9 @@ impl Outgoing {
         timeout: Duration,
         body: &Value,
     ) -> Result<Value, String> {
-        let (mut url, service) = destination(state, config)?;
-        url.set_query(Some(&format!("timeout={}s", timeout.as_secs())));
+        let seconds = timeout.as_secs();
+        let (mut url, service) = destination(state, config, seconds)?;
+        url.set_query(Some(&format!("timeout={seconds}s")));
         let client =
             self.client(Target { ca: config["caBundle"].as_str().unwrap_or_default().to_owned(), service })?;
         let failed = |error: &reqwest::Error| format!("Post \"{url}\": {}", cause(error, &url));
@@ -95,7 +96,11 @@ impl Outgoing {
 }
 
 /// Where a `clientConfig` points: a URL, and for a service its name and address.
-fn destination(state: &State, config: &Value) -> Result<(Url, Option<(String, SocketAddr)>), String> {
+fn destination(
+    state: &State,
+    config: &Value,
+    seconds: u64,
+) -> Result<(Url, Option<(String, SocketAddr)>), String> {
     if let Some(url) = config["url"].as_str() {
         return Ok((Url::parse(url).map_err(|error| error.to_string())?, None));
     }
@@ -104,14 +109,17 @@ fn destination(state: &State, config: &Value) -> Result<(Url, Option<(String, So
     let namespace = service["namespace"].as_str().unwrap_or_default();
     let port = service["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
     let path = service["path"].as_str().unwrap_or_default().trim_start_matches('/');
+    let failed = |why: &str| {
+        format!("Post \"https://{name}.{namespace}.svc:{port}/{path}?timeout={seconds}s\": {why}")
+    };
     let found = state
         .store
         .get("/services", &Key::new(namespace, name))
-        .ok_or_else(|| format!("service \"{name}\" not found"))?;
+        .ok_or_else(|| failed(&format!("service \"{name}\" not found")))?;
     let address: IpAddr = found.value["spec"]["clusterIP"]
         .as_str()
         .and_then(|ip| ip.parse().ok())
-        .ok_or_else(|| format!("no endpoints available for service \"{name}\""))?;
+        .ok_or_else(|| failed(&format!("no endpoints available for service \"{name}\"")))?;
     let host = format!("{name}.{namespace}.svc");
     let url = Url::parse(&format!("https://{host}:{port}/{path}")).map_err(|error| error.to_string())?;
     Ok((url, Some((host, SocketAddr::new(address, port)))))

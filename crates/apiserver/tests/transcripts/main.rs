@@ -1,0 +1,136 @@
+//! Replays recorded conversations with a real API server, and compares every answer.
+//!
+//! The recordings are in `$LONGBOAT_GOLDEN/apiserver`; they are played by the program that comes with them, which needs
+//! python3 with PyYAML and cryptography. What is meant to differ is in `differences.txt`; an entry that no longer
+//! differs is an error, too.
+
+mod client;
+mod durability;
+mod forward;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use longboat_apiserver::{ApiServer, Options};
+use serde_json::Value;
+use tokio::{net::TcpListener, process::Command};
+use tokio_util::sync::CancellationToken;
+
+/// `scenario` → steps that are meant to differ; none means all of them.
+type Differences = BTreeMap<String, Option<BTreeSet<u64>>>;
+
+fn golden() -> PathBuf {
+    env::var_os("LONGBOAT_GOLDEN").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
+        PathBuf::from,
+    )
+}
+
+/// Says why the recordings cannot be played; fatal where it must not be overlooked.
+#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
+fn skip(why: &str) {
+    assert!(env::var_os("CI").is_none(), "{why}");
+    eprintln!("\n*** SKIPPED: {why} ***\n");
+}
+
+fn meant() -> Differences {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/differences.txt");
+    let mut meant = Differences::new();
+    for line in fs::read_to_string(path).unwrap().lines() {
+        let Some((what, _why)) = line.split_once(" — ") else { continue };
+        if what.starts_with('#') {
+            continue;
+        }
+        match what.split_once(':') {
+            None => {
+                meant.insert(what.to_owned(), None);
+            }
+            Some((scenario, step)) => {
+                let steps = meant.entry(scenario.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
+                if let Some(steps) = steps {
+                    steps.insert(step.trim().parse().unwrap());
+                }
+            }
+        }
+    }
+    meant
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recorded_conversations_go_as_with_a_real_api_server() {
+    let folder = golden().join("apiserver");
+    if !folder.join("replay.py").is_file() {
+        return skip(&format!("no recordings in {}", folder.display()));
+    }
+    let python = Command::new("python3")
+        .args(["-c", "import yaml, cryptography"])
+        .stderr(Stdio::null())
+        .status()
+        .await;
+    if !python.is_ok_and(|status| status.success()) {
+        return skip("python3 with PyYAML and cryptography is needed to play the recordings");
+    }
+    longboat_tls::install_default_provider();
+    let server = ApiServer::new(Options::default()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let shutdown = CancellationToken::new();
+    let serving = tokio::spawn({
+        let (server, shutdown) = (server.clone(), shutdown.clone());
+        async move { server.serve(listener, None, shutdown).await }
+    });
+    let scratch = tempfile::tempdir().unwrap();
+    let summary = scratch.path().join("summary.json");
+    let played = Command::new("python3")
+        .arg(folder.join("replay.py"))
+        .arg(&url)
+        .arg(&folder)
+        // descriptions of table columns are for nobody to see
+        .args(["--ignore", "description", "--summary"])
+        .arg(&summary)
+        .output()
+        .await
+        .unwrap();
+    shutdown.cancel();
+    serving.await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&played.stdout);
+    let rows: Vec<Value> = serde_json::from_slice(&fs::read(&summary).expect(&said)).unwrap();
+    assert!(rows.len() > 100, "only {} scenarios were played:\n{said}", rows.len());
+
+    let meant = meant();
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for row in &rows {
+        let name = row["name"].as_str().unwrap();
+        let different: BTreeSet<u64> = row["different"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        match meant.get(name) {
+            None => wrong.extend(different.iter().map(|step| format!("{name}:{step} differs"))),
+            Some(None) => {
+                seen.insert(name);
+                if different.is_empty() {
+                    wrong.push(format!("{name} is listed, but does not differ any more"));
+                }
+            }
+            Some(Some(steps)) => {
+                seen.insert(name);
+                wrong.extend(different.difference(steps).map(|step| format!("{name}:{step} differs")));
+                wrong.extend(
+                    steps
+                        .difference(&different)
+                        .map(|step| format!("{name}:{step} is listed, but does not differ any more")),
+                );
+            }
+        }
+    }
+    wrong.extend(
+        meant
+            .keys()
+            .filter(|name| !seen.contains(name.as_str()))
+            .map(|name| format!("{name} is listed, but there is no such scenario")),
+    );
+    assert!(wrong.is_empty(), "{}\n\n{said}", wrong.join("\n"));
+}
