@@ -5,6 +5,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 const FILE_MODE: i32 = 0o644;
+/// How long a projected service account token is valid.
+const TOKEN_SECONDS: i64 = 3600;
 
 pub(super) fn defaults(pod: &mut PodSpec) {
     text(&mut pod.dns_policy, "ClusterFirst");
@@ -13,6 +15,9 @@ pub(super) fn defaults(pod: &mut PodSpec) {
     pod.termination_grace_period_seconds.get_or_insert(30);
     pod.security_context.get_or_insert_default();
     // Two names of one field, the older one for old clients.
+    if pod.service_account_name.as_ref().is_none_or(String::is_empty) {
+        pod.service_account_name = pod.service_account.take();
+    }
     pod.service_account.clone_from(&pod.service_account_name);
     let init = pod.init_containers.iter_mut().flatten();
     for container in pod.containers.iter_mut().chain(init) {
@@ -104,9 +109,22 @@ fn volume(volume: &mut Volume) {
     }
     if let Some(downward) = &mut volume.downward_api {
         downward.default_mode.get_or_insert(FILE_MODE);
+        for field in downward.items.iter_mut().flatten().filter_map(|item| item.field_ref.as_mut()) {
+            text(&mut field.api_version, "v1");
+        }
     }
     if let Some(projected) = &mut volume.projected {
         projected.default_mode.get_or_insert(FILE_MODE);
+        for source in projected.sources.iter_mut().flatten() {
+            if let Some(token) = &mut source.service_account_token {
+                token.expiration_seconds.get_or_insert(TOKEN_SECONDS);
+            }
+            let items =
+                source.downward_api.iter_mut().flat_map(|downward| downward.items.iter_mut().flatten());
+            for field in items.filter_map(|item| item.field_ref.as_mut()) {
+                text(&mut field.api_version, "v1");
+            }
+        }
     }
     if let Some(path) = &mut volume.host_path {
         path.type_.get_or_insert_default();
