@@ -66,6 +66,11 @@ impl World {
 
     /// A world with our own CRDs only.
     pub async fn bare(admission: Arc<dyn Admission>) -> Self {
+        // Says what happens when a test is looked into with RUST_LOG; only the first world of a process can set it.
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+            .with_test_writer()
+            .try_init();
         let server = ApiServer::new(Options::default()).expect("a server in memory has nothing to read");
         server.add_admission(admission);
         let stop = CancellationToken::new();
@@ -153,14 +158,19 @@ impl World {
 
     /// Waits until a condition holds; says what was waited for when it does not.
     pub async fn eventually<T, F: AsyncFn() -> Option<T>>(&self, what: &str, condition: F) -> T {
+        self.try_eventually(condition).await.unwrap_or_else(|| panic!("waited in vain: {what}"))
+    }
+
+    /// Waits until a condition holds; none where it does not.
+    pub async fn try_eventually<T, F: AsyncFn() -> Option<T>>(&self, condition: F) -> Option<T> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
+        while tokio::time::Instant::now() < deadline {
             if let Some(value) = condition().await {
-                return value;
+                return Some(value);
             }
-            assert!(tokio::time::Instant::now() < deadline, "waited in vain: {what}");
             tokio::time::sleep(PERIOD).await;
         }
+        None
     }
 
     /// Waits until nothing has been written for a while.

@@ -1,0 +1,113 @@
+//! Configs: found late, changed, used, deleted.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::setup::{QUIET, Running, condition, configs, deployments, install_presets, service, services, world};
+
+fn config(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": spec,
+    })
+}
+
+fn with_image(image: &str) -> Value {
+    json!({"template": {"containers": [{"name": "main", "image": image}]}})
+}
+
+#[tokio::test]
+async fn a_config_that_appears_later_is_found() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
+    let missing = condition(&world, "llm", "PresetsCombined", |c| c.is_false()).await;
+    assert_eq!(missing.reason, "ConfigNotFound");
+    assert_eq!(missing.message, "LLMInferenceServiceConfig \"mine\" not found in namespaces [ns kserve]");
+    world.apply(config("mine", &with_image("mine:1"))).await;
+    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+    let api = deployments(world.client());
+    let deployment = world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    let containers = deployment.spec.unwrap().template.spec.unwrap().containers;
+    assert!(containers.iter().any(|c| c.image.as_deref() == Some("mine:1")));
+}
+
+#[tokio::test]
+async fn presets_that_appear_later_are_found() {
+    let world = longboat_testkit::World::new(std::sync::Arc::new(crate::setup::Hook)).await;
+    world.namespace("ns").await;
+    let _running = Running::start(&world);
+    world.apply(service("llm", json!({}))).await;
+    condition(&world, "llm", "PresetsCombined", |c| c.reason == "ConfigNotFound").await;
+    install_presets(&world).await;
+    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+}
+
+#[tokio::test]
+async fn a_changed_config_reaches_its_services() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(config("mine", &with_image("mine:1"))).await;
+    world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
+    let api = deployments(world.client());
+    world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    world.apply(config("mine", &with_image("mine:2"))).await;
+    world.eventually("the new image", async || {
+        let containers = api.get("llm-kserve").await.unwrap().spec?.template.spec?.containers;
+        containers.iter().any(|c| c.image.as_deref() == Some("mine:2")).then_some(())
+    }).await;
+}
+
+#[tokio::test]
+async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(config("mine", &with_image("mine:1"))).await;
+    world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
+    let api = configs(world.client(), "ns");
+    world.eventually("the reference", async || {
+        let status = api.get("mine").await.unwrap().status?;
+        (status.referenced_by.len() == 1 && status.referenced_by[0].name == "llm").then_some(())
+    }).await;
+    api.delete("mine", &DeleteParams::default()).await.unwrap();
+    world.eventually("deletion is blocked", async || {
+        let status = api.get("mine").await.unwrap().status?;
+        status.conditions.iter().any(|c| c.reason == "DeletionBlocked").then_some(())
+    }).await;
+    services(world.client()).delete("llm", &DeleteParams::default()).await.unwrap();
+    world.eventually("the config is gone", async || api.get_opt("mine").await.unwrap().is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn another_service_does_not_rewrite_the_presets() {
+    let world = world().await;
+    let running = Running::start(&world);
+    world.apply(service("one", json!({}))).await;
+    condition(&world, "one", "PresetsCombined", |c| c.is_true()).await;
+    world.settle(QUIET).await;
+    let api = configs(world.client(), "kserve");
+    let version = async || api.get("kserve-config-llm-template").await.unwrap().metadata.resource_version;
+    let before = version().await;
+    world.apply(service("two", json!({}))).await;
+    condition(&world, "two", "PresetsCombined", |c| c.is_true()).await;
+    world.settle(QUIET).await;
+    assert_eq!(version().await, before);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(config("mine", &json!({"scaling": {"maxReplicas": 2, "wva": {"hpa": {}}}}))).await;
+    world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
+    let refused = condition(&world, "llm", "PresetsCombined", |c| c.is_false()).await;
+    assert_eq!(refused.reason, "InvalidRenderedConfig");
+    assert!(refused.message.contains("Preset:kserve/kserve-config-llm-template, UserRef:ns/mine"), "{}", refused.message);
+    assert!(refused.message.contains("mutually exclusive"), "{}", refused.message);
+    // Taking the conflict away is enough.
+    let patch = json!({"spec": {"replicas": null}});
+    services(world.client()).patch("llm", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+}

@@ -1,0 +1,54 @@
+//! Optional APIs that come and go.
+
+use std::sync::Arc;
+
+use kube::{Api, api::DeleteParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use longboat_api::foreign::httproute::HTTPRoute;
+use longboat_testkit::World;
+use serde_json::json;
+
+use crate::setup::{Hook, Running, condition, deployments, full, install_presets, service};
+
+async fn without_optional_apis() -> World {
+    let world = World::bare(Arc::new(Hook)).await;
+    install_presets(&world).await;
+    world.namespace("ns").await;
+    world
+}
+
+#[tokio::test]
+async fn a_service_without_router_needs_no_optional_api() {
+    let world = without_optional_apis().await;
+    let _running = Running::start(&world);
+    world.apply(service("llm", json!({}))).await;
+    let api = deployments(world.client());
+    world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    world.make_available("ns").await;
+    condition(&world, "llm", "Ready", |c| c.is_true()).await;
+}
+
+#[tokio::test]
+async fn a_missing_api_degrades_what_needs_it_and_is_noticed_when_it_comes() {
+    let world = without_optional_apis().await;
+    let _running = Running::start(&world);
+    world.apply(service("llm", full())).await;
+    // The workload does not wait for the router.
+    let api = deployments(world.client());
+    world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    condition(&world, "llm", "RouterReady", |c| c.is_false()).await;
+    for crd in longboat_api::crd::foreign() {
+        world.install_crd(crd).await;
+    }
+    world.apply(json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+        "metadata": {"name": "kserve-ingress-gateway", "namespace": "kserve"},
+        "spec": {"gatewayClassName": "test", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
+    })).await;
+    world.eventually("the route", async || {
+        (world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"]).then_some(())
+    }).await;
+    let crds: Api<CustomResourceDefinition> = Api::all(world.client());
+    crds.delete("httproutes.gateway.networking.k8s.io", &DeleteParams::default()).await.unwrap();
+    condition(&world, "llm", "RouterReady", |c| c.is_false() && c.message.contains("Gateway API")).await;
+}

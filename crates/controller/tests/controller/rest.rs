@@ -1,0 +1,103 @@
+//! Coming to rest: an unchanged world is not written to.
+
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use longboat_testkit::{Faults, World};
+use serde_json::json;
+
+use crate::setup::{QUIET, Running, condition, deployments, full, service, services, world};
+
+async fn converged(world: &World) {
+    world.apply(service("llm", full())).await;
+    world.apply(service("plain", json!({}))).await;
+    let api = deployments(world.client());
+    world.eventually("the picker", async || api.get_opt("llm-kserve-router-scheduler").await.unwrap()).await;
+    condition(world, "plain", "PresetsCombined", |c| c.is_true()).await;
+    world.settle(QUIET).await;
+    world.make_available("ns").await;
+    condition(world, "plain", "Ready", |c| c.is_true()).await;
+    world.settle(QUIET).await;
+}
+
+#[tokio::test]
+async fn triggers_that_change_nothing_write_nothing() {
+    let world = world().await;
+    let running = Running::start(&world);
+    converged(&world).await;
+    let writes = running.faults.writes();
+    // A change of the platform settings wakes every service, and means nothing to them.
+    let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
+    let patch = json!({"data": {"localModel": "{\"enabled\": true}"}});
+    settings.patch("inferenceservice-config", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let label = json!({"metadata": {"labels": {"somebody": "else"}}});
+    for deployment in deployments(world.client()).list(&kube::api::ListParams::default()).await.unwrap() {
+        let name = deployment.name_any();
+        deployments(world.client()).patch(&name, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+    }
+    world.settle(QUIET).await;
+    assert_eq!(running.faults.writes(), writes);
+}
+
+#[tokio::test]
+async fn a_restart_writes_nothing() {
+    let world = world().await;
+    let running = Running::start(&world);
+    converged(&world).await;
+    running.stop().await;
+    let revision = world.server.revision();
+    let running = Running::start(&world);
+    world.settle(QUIET).await;
+    assert_eq!(running.faults.writes(), 0);
+    assert_eq!(world.server.revision(), revision);
+}
+
+#[tokio::test]
+async fn conflicts_are_overcome() {
+    let world = world().await;
+    let faults = Faults::default();
+    let _running = Running::with(&world, faults.clone());
+    converged(&world).await;
+    faults.conflict(3);
+    let mut changed = service("llm", full());
+    changed["spec"]["replicas"] = json!(2);
+    world.apply(changed).await;
+    let api = deployments(world.client());
+    world.eventually("two replicas", async || {
+        (api.get("llm-kserve").await.unwrap().spec?.replicas? == 2).then_some(())
+    }).await;
+}
+
+#[tokio::test]
+async fn a_status_that_somebody_spoils_is_put_right() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    converged(&world).await;
+    let spoil = json!({"status": {"conditions": [], "url": "http://nowhere"}});
+    services(world.client()).patch_status("plain", &PatchParams::default(), &Patch::Merge(spoil)).await.unwrap();
+    condition(&world, "plain", "Ready", |c| c.is_true()).await;
+}
+
+#[tokio::test]
+async fn many_services_settle_with_few_writes_each() {
+    const SERVICES: u64 = 20;
+    let world = world().await;
+    let running = Running::start(&world);
+    for i in 0..SERVICES {
+        world.apply(service(&format!("llm-{i}"), full())).await;
+    }
+    let api = services(world.client());
+    world.eventually("every service is reported on", async || {
+        let all = api.list(&kube::api::ListParams::default()).await.unwrap().items;
+        let seen = all.iter().filter(|s| s.status.as_ref().is_some_and(|s| s.workloads.is_some())).count();
+        (seen as u64 == SERVICES).then_some(())
+    }).await;
+    world.settle(QUIET).await;
+    // Finalizer, children with an event each, certificates once the addresses are known, a few statuses; the reference
+    // needs 28.5 writes and 27 dry-runs.
+    let each = running.faults.writes() / SERVICES;
+    assert!(each <= 34, "{each} writes per service");
+}

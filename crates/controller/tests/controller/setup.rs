@@ -1,0 +1,169 @@
+//! A world with a controller in it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, Client};
+use longboat_api::{
+    conditions::Condition,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
+use longboat_apiserver::{
+    admission::{Admission, AdmissionAnswer, AdmissionRequest},
+    status::ApiError,
+};
+use longboat_compose::{PresetNames, presets};
+use longboat_controller::{
+    Args,
+    admission::{self, Denial, Request, Rules, Subject},
+};
+use longboat_testkit::{Faults, World, faulty};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any pass of these tests: after it, the world is at rest.
+pub(crate) const QUIET: Duration = Duration::from_millis(700);
+
+pub(crate) struct Hook;
+
+impl Admission for Hook {
+    fn handles(&self, group: &str, resource: &str) -> bool {
+        Subject::of(group, resource).is_some()
+    }
+
+    fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async move {
+            let Some(subject) = subject(&request) else { return AdmissionAnswer::default() };
+            let asked = Request { operation: request.operation, object: request.object.as_ref(), old: None };
+            match admission::mutate(subject, &asked) {
+                Ok(object) => AdmissionAnswer { object, ..AdmissionAnswer::default() },
+                Err(denial) => AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() },
+            }
+        }
+        .boxed()
+    }
+
+    fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async move {
+            let Some(subject) = subject(&request) else { return AdmissionAnswer::default() };
+            let rules = Rules {
+                system_namespace: "kserve".to_owned(),
+                preset_prefix: "kserve-".to_owned(),
+                prevent_preset_deletion: false,
+            };
+            let (object, old) = (request.object.as_ref(), request.old.as_ref());
+            let answer =
+                admission::validate(subject, &Request { operation: request.operation, object, old }, &rules);
+            AdmissionAnswer { refused: answer.denial.map(refusal), object: None, warnings: answer.warnings }
+        }
+        .boxed()
+    }
+}
+
+fn subject(request: &AdmissionRequest) -> Option<Subject> {
+    request.subresource.is_none().then(|| Subject::of(&request.group, &request.resource)).flatten()
+}
+
+fn refusal(denial: Denial) -> ApiError {
+    let mut error = ApiError::new(denial.code, denial.reason, denial.message);
+    error.details = denial.details.as_object().cloned();
+    error
+}
+
+/// A controller that runs until it is dropped.
+pub(crate) struct Running {
+    pub(crate) faults: Faults,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) fn start(world: &World) -> Self {
+        Self::with(world, Faults::default())
+    }
+
+    pub(crate) fn with(world: &World, faults: Faults) -> Self {
+        let client = faulty(&world.server, &faults);
+        let stop = CancellationToken::new();
+        let ends = stop.clone();
+        let task = tokio::spawn(async move {
+            longboat_controller::run(Args::default(), client, ends).await.unwrap();
+        });
+        Self { faults, stop, task }
+    }
+
+    /// Ends it in order.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+
+    /// Ends it as `kill -9` does.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+/// A world with presets and a namespace `ns`.
+pub(crate) async fn world() -> World {
+    let world = World::new(Arc::new(Hook)).await;
+    install_presets(&world).await;
+    world.namespace("ns").await;
+    world
+}
+
+pub(crate) async fn install_presets(world: &World) {
+    for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+        world.apply(serde_json::to_value(preset).unwrap()).await;
+    }
+}
+
+/// A service of a model on the hub, with more fields of its spec.
+pub(crate) fn service(name: &str, more: Value) -> Value {
+    let mut spec = json!({"model": {"uri": "hf://facebook/opt-125m"}, "replicas": 1});
+    spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": spec,
+    })
+}
+
+pub(crate) fn full() -> Value {
+    json!({"router": {"route": {}, "gateway": {}, "scheduler": {}}})
+}
+
+pub(crate) fn services(client: Client) -> Api<LLMInferenceService> {
+    Api::namespaced(client, "ns")
+}
+
+pub(crate) fn configs(client: Client, namespace: &str) -> Api<LLMInferenceServiceConfig> {
+    Api::namespaced(client, namespace)
+}
+
+pub(crate) fn deployments(client: Client) -> Api<Deployment> {
+    Api::namespaced(client, "ns")
+}
+
+/// The condition of a service, once it satisfies `wanted`.
+pub(crate) async fn condition(
+    world: &World,
+    name: &str,
+    type_: &str,
+    wanted: impl Fn(&Condition) -> bool,
+) -> Condition {
+    let api = services(world.client());
+    let seen = parking_lot::Mutex::new(None);
+    let found = world
+        .try_eventually(async || {
+            let status = api.get_opt(name).await.unwrap()?.status?;
+            let found = status.conditions.iter().find(|c| c.type_ == type_ && wanted(c)).cloned();
+            *seen.lock() = Some(status.conditions);
+            found
+        })
+        .await;
+    found.unwrap_or_else(|| panic!("waited in vain for {type_} of {name}: {:#?}", seen.lock()))
+}
