@@ -12,6 +12,7 @@ mod compare;
 mod context;
 mod draft;
 mod event;
+mod flags;
 mod kinds;
 mod labels;
 pub mod names;
@@ -26,6 +27,7 @@ mod selector;
 mod server_defaults;
 mod snapshot;
 mod status;
+mod tracing;
 mod workload;
 
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};

@@ -30,7 +30,6 @@ pub(crate) fn workload(context: &Context) -> Result<(), Problem> {
         (workload.scaling.is_some(), "spec.scaling"),
         (lora, "spec.model.lora.adapters"),
         (tiers, "spec.kvCacheOffloading.secondary"),
-        (spec.tracing.is_some(), "spec.tracing"),
         (sidecar, "spec.template.initContainers[llm-d-routing-sidecar]"),
         (devices, "metadata.annotations[serving.kserve.io/exp-dra-device-class]"),
     ];

@@ -9,8 +9,8 @@ use k8s_openapi::{
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 
-use super::{config, flags, transform, version};
-use crate::{context::Context, labels, names, owner, selector};
+use super::{config, transform, version};
+use crate::{context::Context, flags, labels, names, owner, selector, tracing};
 
 const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
@@ -32,6 +32,7 @@ pub(super) fn plan(
         }
         let live_args = live.and_then(|spec| main_args(spec.template.spec.as_ref()?));
         config::attach(main, config::inline_text(scheduler), live_args);
+        tracing::scheduler(context, main);
     }
     let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
     transform::apply(&mut pod, declared)?;

@@ -2,7 +2,6 @@
 
 pub(crate) mod config;
 mod deployment;
-mod flags;
 pub(crate) mod pool;
 mod rbac;
 pub(crate) mod service;

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::{
-    flags,
     version::{Version, VersionError},
     yaml,
 };
+use crate::flags;
 
 /// Why a picker's pod cannot be brought up to its version.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

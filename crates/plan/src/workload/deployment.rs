@@ -13,7 +13,7 @@ use super::{
     metadata, service_account,
     storage::{self, Attachment, StorageError},
 };
-use crate::{context::Context, event::PlannedEvent, labels, names, owner, selector};
+use crate::{context::Context, event::PlannedEvent, labels, names, owner, selector, tracing};
 
 /// The Deployment as it should be, and what there is to say about it.
 pub(super) fn plan(context: &Context) -> Result<(Deployment, Vec<PlannedEvent>), String> {
@@ -31,6 +31,9 @@ pub(super) fn plan(context: &Context) -> Result<(Deployment, Vec<PlannedEvent>),
     let account = service_account::of_pod(context, &pod)?;
     let events = attach_model(context, &mut pod, account, live_pod)
         .map_err(|error| format!("failed to attach model artifacts to main deployment: {error}"))?;
+    if let Some(main) = pod.containers.iter_mut().find(|container| container.name == storage::MAIN) {
+        tracing::server(context, main, "inference-server-decode");
+    }
 
     let mut object = owner::child(context, name, own_labels.clone());
     metadata::propagate_from_service(context, &mut object);

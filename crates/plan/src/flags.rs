@@ -6,26 +6,26 @@ const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText",
 const CONFIG_FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
 
 /// The first configuration flag with its value as the next argument, as text or as file.
-pub(super) fn config_pair(args: &[String]) -> Option<[String; 2]> {
+pub(crate) fn config_pair(args: &[String]) -> Option<[String; 2]> {
     args.windows(2)
         .find(|pair| CONFIG_TEXT.contains(&pair[0].as_str()) || CONFIG_FILE.contains(&pair[0].as_str()))
         .map(|pair| [pair[0].clone(), pair[1].clone()])
 }
 
 /// The position of the configuration text among `args`.
-pub(super) fn config_text_position(args: &[String]) -> Option<usize> {
+pub(crate) fn config_text_position(args: &[String]) -> Option<usize> {
     args.windows(2).position(|pair| CONFIG_TEXT.contains(&pair[0].as_str())).map(|at| at + 1)
 }
 
 /// Whether a flag stands among `args`, bare or with `=`.
-pub(super) fn has(args: &[String], name: &str) -> bool {
+pub(crate) fn has(args: &[String], name: &str) -> bool {
     args.iter().any(|arg| !matches!(look(arg, name), Found::Other))
 }
 
 /// Takes every occurrence of a flag out of `args`. The last value given wins; `Some("")` is a bare flag.
 ///
 /// A value is what follows `=`, or the next argument unless that is a flag itself.
-pub(super) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
+pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
     let mut value = None;
     let mut kept = Vec::with_capacity(args.len());
     let mut rest = std::mem::take(args).into_iter().peekable();

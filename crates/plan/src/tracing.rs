@@ -1,0 +1,66 @@
+//! OpenTelemetry settings of the model server and the scheduler (contract/02 §18, contract/03 §9.8).
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
+use longboat_api::v1alpha2::TracingSpec;
+
+use crate::{context::Context, flags};
+
+const NODE_NAME: &str = "OTEL_RESOURCE_ATTRIBUTES_NODE_NAME";
+const POD_NAME: &str = "OTEL_RESOURCE_ATTRIBUTES_POD_NAME";
+
+/// Turns tracing on in a model server, if there is somewhere to send traces. What the user set stays.
+pub(crate) fn server(context: &Context, container: &mut Container, service_name: &str) {
+    let Some(tracing) = &context.spec.tracing else { return };
+    let Some(endpoint) = tracing.exporter_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) else {
+        return;
+    };
+    let args = container.args.get_or_insert_default();
+    for (flag, value) in [("otlp-traces-endpoint", endpoint), ("collect-detailed-traces", "all")] {
+        if !flags::has(args, flag) {
+            args.extend([format!("--{flag}"), value.to_owned()]);
+        }
+    }
+    add_env(context, tracing, container, service_name);
+}
+
+/// Turns tracing on in the scheduler, also without an endpoint: the exporter may be another.
+pub(crate) fn scheduler(context: &Context, container: &mut Container) {
+    let Some(tracing) = &context.spec.tracing else { return };
+    let args = container.args.get_or_insert_default();
+    if !flags::has(args, "tracing") {
+        args.push("--tracing=true".into());
+    }
+    add_env(context, tracing, container, "inference-scheduler");
+}
+
+fn add_env(context: &Context, tracing: &TracingSpec, container: &mut Container, service_name: &str) {
+    let literal = |name: &str, value: Option<String>| EnvVar { name: name.into(), value, value_from: None };
+    let field = |name: &str, path: &str| EnvVar {
+        name: name.into(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector { api_version: Some("v1".into()), field_path: path.into() }),
+            ..EnvVarSource::default()
+        }),
+    };
+    let attributes = format!(
+        "k8s.namespace.name={},k8s.node.name=$({NODE_NAME}),k8s.pod.name=$({POD_NAME}),llmisvc.name={}",
+        context.namespace, context.name
+    );
+    let wanted = [
+        literal("OTEL_SERVICE_NAME", Some(service_name.to_owned())),
+        literal("OTEL_EXPORTER_OTLP_ENDPOINT", tracing.exporter_endpoint.clone()),
+        literal("OTEL_TRACES_EXPORTER", tracing.exporter.clone()),
+        literal("OTEL_TRACES_SAMPLER", tracing.sampler.clone()),
+        literal("OTEL_TRACES_SAMPLER_ARG", tracing.sampler_arg.clone()),
+        field(NODE_NAME, "spec.nodeName"),
+        field(POD_NAME, "metadata.name"),
+        literal("OTEL_RESOURCE_ATTRIBUTES", Some(attributes)),
+    ];
+    let env = container.env.get_or_insert_default();
+    for variable in wanted {
+        if !env.iter().any(|present| present.name == variable.name) {
+            env.push(variable);
+        }
+    }
+}
