@@ -1,6 +1,8 @@
 //! Calls to admission and conversion webhooks.
 
 mod admission;
+#[cfg(test)]
+mod calls;
 pub(crate) mod config;
 mod conversion;
 mod hooks;

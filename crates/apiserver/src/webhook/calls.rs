@@ -1,0 +1,202 @@
+//! Webhooks that are really called, over HTTPS.
+
+use std::{convert::Infallible, net::Ipv4Addr};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use longboat_tls::{LeafRequest, self_signed, server_config};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{ApiServer, Options};
+
+/// A webhook server with a self-signed certificate; it stops when dropped.
+struct Hooks {
+    url: String,
+    ca: String,
+    _serving: JoinSet<()>,
+}
+
+impl Hooks {
+    async fn start() -> Self {
+        longboat_tls::install_default_provider();
+        let pair = self_signed(&LeafRequest {
+            common_name: "hooks".to_owned(),
+            organization: String::new(),
+            dns_names: Vec::new(),
+            ips: vec![Ipv4Addr::LOCALHOST.into()],
+            days: 1,
+            client_auth: false,
+        })
+        .unwrap();
+        let tls = TlsAcceptor::from(server_config(&pair, &[b"http/1.1"]).unwrap());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let tls = tls.clone();
+                connections.spawn(async move {
+                    let Ok(stream) = tls.accept(stream).await else { return };
+                    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    // the client may close the connection at any time
+                    let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+                });
+            }
+        });
+        Self { url, ca: BASE64_STANDARD.encode(&pair.certificate_pem), _serving: serving }
+    }
+
+    fn client(&self, path: &str) -> Value {
+        json!({"url": format!("{}/{path}", self.url), "caBundle": self.ca})
+    }
+
+    fn configuration(&self, kind: &str, name: &str, path: &str, more: &Value) -> Value {
+        let mut hook = json!({
+            "name": format!("{name}.example.test"), "clientConfig": self.client(path),
+            "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        });
+        for (key, value) in more.as_object().unwrap() {
+            hook[key] = value.clone();
+        }
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+               "webhooks": [hook]})
+    }
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<bytes::Bytes>>, Infallible> {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
+    match path.as_str() {
+        "/label" => {
+            let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = BASE64_STANDARD.encode(patch.to_string()).into();
+        }
+        "/deny" => {
+            response["allowed"] = false.into();
+            response["status"] = json!({"code": 403, "reason": "Forbidden", "message": "not today"});
+        }
+        "/broken" => {
+            return Ok(Response::builder().status(500).body(Full::from("boom")).unwrap());
+        }
+        "/convert" => {
+            let mut objects = review["request"]["objects"].clone();
+            for object in objects.as_array_mut().unwrap() {
+                object["apiVersion"] = review["request"]["desiredAPIVersion"].clone();
+                object["spec"] = match object["spec"]["color"].take() {
+                    Value::Null => json!({"color": object["spec"]["colour"]}),
+                    color => json!({"colour": color}),
+                };
+            }
+            response = json!({"uid": review["request"]["uid"], "result": {"status": "Success"},
+                              "convertedObjects": objects});
+        }
+        _ => {}
+    }
+    let answer = json!({"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response});
+    Ok(Response::new(Full::from(answer.to_string())))
+}
+
+async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", "application/json")
+        .body(kube::client::Body::from(body.to_string().into_bytes()))
+        .unwrap();
+    let response = server.client("default").send(request).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap())
+}
+
+const CONFIGS: &str = "/apis/admissionregistration.k8s.io/v1";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+#[tokio::test]
+async fn webhooks_change_refuse_and_fail() {
+    let hooks = Hooks::start().await;
+    let server = ApiServer::new(Options::default()).unwrap();
+    let mutating = hooks.configuration("MutatingWebhookConfiguration", "label", "label", &json!({}));
+    let (code, _) =
+        send(&server, "POST", &format!("{CONFIGS}/mutatingwebhookconfigurations"), &mutating).await;
+    assert_eq!(code, 201);
+    let (_, created) = send(&server, "POST", MAPS, &map("a")).await;
+    assert_eq!(created["metadata"]["labels"], json!({"seen": "yes"}));
+
+    let path = format!("{CONFIGS}/validatingwebhookconfigurations");
+    let validating = |name: &str, path: &str, more: Value| {
+        hooks.configuration("ValidatingWebhookConfiguration", name, path, &more)
+    };
+    let conditions = |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
+    for (configuration, code, message) in [
+        (
+            validating("deny", "deny", conditions("object.metadata.labels.seen == 'yes'")),
+            403,
+            "admission webhook \"deny.example.test\" denied the request: not today",
+        ),
+        (validating("unasked", "deny", conditions("request.operation == 'UPDATE'")), 201, ""),
+        (
+            validating("failing", "broken", json!({})),
+            500,
+            "Internal error occurred: failed calling webhook \"failing.example.test\": failed to call webhook: an error on the server (\"boom\") has prevented the request from succeeding",
+        ),
+        (validating("ignored", "broken", json!({"failurePolicy": "Ignore"})), 201, ""),
+        (
+            validating("erring", "deny", conditions("object.data.x == 'y'")),
+            403,
+            "configmaps \"erring\" is forbidden: expression 'object.data.x == 'y'' resulted in error: no such key: data",
+        ),
+    ] {
+        let name = configuration["metadata"]["name"].as_str().unwrap();
+        assert_eq!(send(&server, "POST", &path, &configuration).await.0, 201);
+        let (got, answer) = send(&server, "POST", MAPS, &map(name)).await;
+        assert_eq!((got, answer["message"].as_str().unwrap_or_default()), (code, message));
+        send(&server, "DELETE", &format!("{path}/{name}"), &json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn custom_resources_are_converted_by_their_webhook() {
+    let hooks = Hooks::start().await;
+    let server = ApiServer::new(Options::default()).unwrap();
+    let version = |name: &str, storage: bool, field: &str| {
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object",
+               "properties": {"spec": {"type": "object", "properties": {field: {"type": "string"}}}}}}})
+    };
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "cons.example.test"},
+        "spec": {
+            "group": "example.test", "scope": "Namespaced", "names": {"plural": "cons", "kind": "Con"},
+            "versions": [version("v1", true, "color"), version("v2", false, "colour")],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": hooks.client("convert"),
+            }},
+        },
+    });
+    let (code, _) =
+        send(&server, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
+    assert_eq!(code, 201);
+    let con = json!({"apiVersion": "example.test/v2", "kind": "Con", "metadata": {"name": "a"},
+                     "spec": {"colour": "red"}});
+    let (code, created) = send(&server, "POST", "/apis/example.test/v2/namespaces/default/cons", &con).await;
+    assert_eq!((code, &created["spec"]), (201, &json!({"colour": "red"})));
+    let (_, first) =
+        send(&server, "GET", "/apis/example.test/v1/namespaces/default/cons/a", &json!({})).await;
+    assert_eq!(first["spec"], json!({"color": "red"}));
+    assert_eq!(first["metadata"]["uid"], created["metadata"]["uid"]);
+}
