@@ -53,7 +53,6 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
     let mut listed = Vec::new();
-    let mut first = Some(first);
     loop {
         let event = tokio::select! {
             () = cancel.cancelled() => break,
