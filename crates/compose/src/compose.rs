@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     codec,
-    de::{self, Node, Render},
+    de::{self, Node, Place, Render, Verbatim},
     dra,
     effective::Effective,
     error::ComposeError,
@@ -368,28 +368,20 @@ impl Render for Renderer<'_> {
     }
 }
 
-/// Takes strings as they are.
-struct Verbatim;
-
-impl Render for Verbatim {
-    fn render(&self, text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-}
-
 /// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
-fn typed<R: Render>(tree: &Tree<'_>, render: &R) -> Result<LLMInferenceServiceSpec, de::Error> {
-    fn part<T: DeserializeOwned + Default, R: Render>(
+pub(crate) fn typed(tree: &Tree<'_>, render: &dyn Render) -> Result<LLMInferenceServiceSpec, de::Error> {
+    fn part<T: DeserializeOwned + Default>(
         tree: &Tree<'_>,
         key: &str,
-        render: &R,
+        render: &dyn Render,
     ) -> Result<T, de::Error> {
-        tree.get(key).map_or_else(|| Ok(T::default()), |tree| T::deserialize(Node { tree: &tree, render }))
+        tree.get(key)
+            .map_or_else(|| Ok(T::default()), |tree| T::deserialize(Node::new(Place::Tree(&tree), render)))
     }
     Ok(LLMInferenceServiceSpec {
         model: part(tree, "model", render)?,
         storage_initializer: part(tree, "storageInitializer", render)?,
-        workload: WorkloadSpec::deserialize(Node { tree, render })?,
+        workload: WorkloadSpec::deserialize(Node::new(Place::Tree(tree), render))?,
         prefill: part(tree, "prefill", render)?,
         router: part(tree, "router", render)?,
         tracing: part(tree, "tracing", render)?,

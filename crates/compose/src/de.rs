@@ -1,6 +1,9 @@
 //! Typed values straight from borrowed trees, rendering templates on the way.
+//!
+//! There is one deserializer type for all sources and renderers: the types of a pod spec are so many that compiling
+//! their reading for each combination would take minutes.
 
-use std::{cell::Cell, fmt};
+use std::fmt;
 
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
@@ -14,6 +17,15 @@ use crate::{leaf::ACTION, merge::Tree};
 pub(crate) trait Render {
     /// The rendered text; `None` if the string cannot be rendered on its own.
     fn render(&self, text: &str) -> Option<String>;
+}
+
+/// Takes strings as they are.
+pub(crate) struct Verbatim;
+
+impl Render for Verbatim {
+    fn render(&self, text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
 }
 
 /// Why a tree did not become a typed value.
@@ -42,33 +54,75 @@ impl de::Error for Error {
     }
 }
 
-/// A place in a tree.
+/// A place in a tree, or in a plain value.
 #[derive(Clone, Copy)]
-pub(crate) struct Node<'t, 'a, R> {
-    /// The tree.
-    pub(crate) tree: &'t Tree<'a>,
-    /// Renders its strings.
-    pub(crate) render: &'t R,
+pub(crate) enum Place<'t, 'a> {
+    /// A tree.
+    Tree(&'t Tree<'a>),
+    /// A value.
+    Json(&'a Value),
 }
 
-impl<'de, R: Render> Deserializer<'de> for Node<'_, 'de, R> {
+/// A place and what renders its strings.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'t, 'a> {
+    place: Place<'t, 'a>,
+    render: &'t dyn Render,
+}
+
+impl<'t, 'a> Node<'t, 'a> {
+    pub(crate) fn new(place: Place<'t, 'a>, render: &'t dyn Render) -> Self {
+        let place = match place {
+            Place::Tree(Tree::Leaf(json)) => Place::Json(json),
+            other => other,
+        };
+        Self { place, render }
+    }
+
+    fn child(self, place: Place<'t, 'a>) -> Self {
+        Self::new(place, self.render)
+    }
+
+    fn is_null(self) -> bool {
+        matches!(self.place, Place::Json(Value::Null))
+    }
+}
+
+impl<'de> Deserializer<'de> for Node<'_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.tree {
-            Tree::Leaf(json) => Json { json, render: self.render }.deserialize_any(visitor),
-            Tree::Object(entries) => {
-                visitor.visit_map(Entries { rest: entries.iter(), value: None, render: self.render })
+        match self.place {
+            Place::Json(Value::Null) => visitor.visit_unit(),
+            Place::Json(Value::Bool(b)) => visitor.visit_bool(*b),
+            Place::Json(Value::Number(n)) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
+                (Some(n), ..) => visitor.visit_i64(n),
+                (_, Some(n), _) => visitor.visit_u64(n),
+                (.., n) => visitor.visit_f64(n.unwrap_or_default()),
+            },
+            Place::Json(Value::String(text)) if text.contains(ACTION) => match self.render.render(text) {
+                Some(text) => visitor.visit_string(text),
+                None => Err(Error::Unrendered),
+            },
+            Place::Json(Value::String(text)) => visitor.visit_borrowed_str(text),
+            Place::Json(Value::Array(items)) => {
+                visitor.visit_seq(Items { rest: Rest::Json(items.iter()), node: self })
             }
-            Tree::List(items) => visitor.visit_seq(Items { items: items.iter(), render: self.render }),
+            Place::Json(Value::Object(map)) => {
+                visitor.visit_map(Members { rest: Rest::Json(map.iter()), value: None, node: self })
+            }
+            Place::Tree(Tree::Object(entries)) => {
+                visitor.visit_map(Members { rest: Rest::Tree(entries.iter()), value: None, node: self })
+            }
+            Place::Tree(Tree::List(items)) => {
+                visitor.visit_seq(Items { rest: Rest::Tree(items.iter()), node: self })
+            }
+            Place::Tree(Tree::Leaf(json)) => self.child(Place::Json(json)).deserialize_any(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.tree {
-            Tree::Leaf(Value::Null) => visitor.visit_none(),
-            _ => visitor.visit_some(self),
-        }
+        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -85,8 +139,8 @@ impl<'de, R: Render> Deserializer<'de> for Node<'_, 'de, R> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match self.tree {
-            Tree::Leaf(json) => visitor.visit_enum(Variant { json }),
+        match self.place {
+            Place::Json(Value::String(name)) => visitor.visit_enum(Variant { name }),
             _ => Err(de::Error::custom("expected a string")),
         }
     }
@@ -101,148 +155,64 @@ impl<'de, R: Render> Deserializer<'de> for Node<'_, 'de, R> {
     }
 }
 
-struct Entries<'t, 'a, R> {
-    rest: std::slice::Iter<'t, (&'a str, Tree<'a>)>,
-    value: Option<&'t Tree<'a>>,
-    render: &'t R,
+/// What is still to come of a list or an object.
+enum Rest<T, J> {
+    Tree(T),
+    Json(J),
 }
 
-impl<'de, R: Render> MapAccess<'de> for Entries<'_, 'de, R> {
+struct Members<'t, 'a> {
+    rest: Rest<std::slice::Iter<'t, (&'a str, Tree<'a>)>, serde_json::map::Iter<'a>>,
+    value: Option<Place<'t, 'a>>,
+    node: Node<'t, 'a>,
+}
+
+impl<'de> MapAccess<'de> for Members<'_, 'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, tree)) = self.rest.next() else { return Ok(None) };
-        self.value = Some(tree);
+        let next: Option<(&'de str, Place<'_, 'de>)> = match &mut self.rest {
+            Rest::Tree(entries) => entries.next().map(|(key, tree)| (*key, Place::Tree(tree))),
+            Rest::Json(entries) => entries.next().map(|(key, json)| (key.as_str(), Place::Json(json))),
+        };
+        let Some((key, place)) = next else { return Ok(None) };
+        self.value = Some(place);
         seed.deserialize(de::value::BorrowedStrDeserializer::new(key)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let tree = self.value.take().ok_or_else(|| de::Error::custom("value without a key"))?;
-        seed.deserialize(Node { tree, render: self.render })
+        let place = self.value.take().ok_or_else(|| <Error as de::Error>::custom("value without a key"))?;
+        seed.deserialize(self.node.child(place))
     }
 }
 
-struct Items<'t, 'a, R> {
-    items: std::slice::Iter<'t, Tree<'a>>,
-    render: &'t R,
+struct Items<'t, 'a> {
+    rest: Rest<std::slice::Iter<'t, Tree<'a>>, std::slice::Iter<'a, Value>>,
+    node: Node<'t, 'a>,
 }
 
-impl<'de, R: Render> SeqAccess<'de> for Items<'_, 'de, R> {
+impl<'de> SeqAccess<'de> for Items<'_, 'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.items.next().map(|tree| seed.deserialize(Node { tree, render: self.render })).transpose()
+        let next = match &mut self.rest {
+            Rest::Tree(items) => items.next().map(Place::Tree),
+            Rest::Json(items) => items.next().map(Place::Json),
+        };
+        next.map(|place| seed.deserialize(self.node.child(place))).transpose()
     }
 
     fn size_hint(&self) -> Option<usize> {
-        Some(self.items.len())
-    }
-}
-
-/// A borrowed JSON value.
-struct Json<'t, 'a, R> {
-    json: &'a Value,
-    render: &'t R,
-}
-
-impl<'de, R: Render> Deserializer<'de> for Json<'_, 'de, R> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.json {
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(b) => visitor.visit_bool(*b),
-            Value::Number(n) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
-                (Some(n), ..) => visitor.visit_i64(n),
-                (_, Some(n), _) => visitor.visit_u64(n),
-                (.., n) => visitor.visit_f64(n.unwrap_or_default()),
-            },
-            Value::String(text) if text.contains(ACTION) => match self.render.render(text) {
-                Some(text) => visitor.visit_string(text),
-                None => Err(Error::Unrendered),
-            },
-            Value::String(text) => visitor.visit_borrowed_str(text),
-            Value::Array(items) => visitor.visit_seq(JsonItems { items: items.iter(), render: self.render }),
-            Value::Object(map) => visitor.visit_map(JsonEntries {
-                entries: map.iter(),
-                value: Cell::new(None),
-                render: self.render,
-            }),
-        }
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.json.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_enum(Variant { json: self.json })
-    }
-
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_unit()
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map struct identifier
-    }
-}
-
-struct JsonEntries<'t, 'a, R> {
-    entries: serde_json::map::Iter<'a>,
-    value: Cell<Option<&'a Value>>,
-    render: &'t R,
-}
-
-impl<'de, R: Render> MapAccess<'de> for JsonEntries<'_, 'de, R> {
-    type Error = Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, json)) = self.entries.next() else { return Ok(None) };
-        self.value.set(Some(json));
-        seed.deserialize(de::value::BorrowedStrDeserializer::new(key)).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let json = self.value.take().ok_or_else(|| de::Error::custom("value without a key"))?;
-        seed.deserialize(Json { json, render: self.render })
-    }
-}
-
-struct JsonItems<'t, 'a, R> {
-    items: std::slice::Iter<'a, Value>,
-    render: &'t R,
-}
-
-impl<'de, R: Render> SeqAccess<'de> for JsonItems<'_, 'de, R> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        self.items.next().map(|json| seed.deserialize(Json { json, render: self.render })).transpose()
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.items.len())
+        Some(match &self.rest {
+            Rest::Tree(items) => items.len(),
+            Rest::Json(items) => items.len(),
+        })
     }
 }
 
 /// An enum variant without content.
 struct Variant<'a> {
-    json: &'a Value,
+    name: &'a str,
 }
 
 impl<'de> EnumAccess<'de> for Variant<'de> {
@@ -250,8 +220,7 @@ impl<'de> EnumAccess<'de> for Variant<'de> {
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
-        let name = self.json.as_str().ok_or_else(|| <Error as de::Error>::custom("expected a string"))?;
-        let name: de::value::StrDeserializer<'_, Error> = name.into_deserializer();
+        let name: de::value::StrDeserializer<'_, Error> = self.name.into_deserializer();
         Ok((seed.deserialize(name)?, self))
     }
 }

@@ -1,8 +1,10 @@
 //! The well-known configs, embedded (contract 02 §8).
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use serde_json::Value;
 
-use crate::pin::PresetNames;
+use crate::{compose::typed, de::Verbatim, merge::Tree, pin::PresetNames};
 
 /// File name (which is the suffix of the preset's name) and text of each.
 static FILES: [(&str, &str); 11] = [
@@ -50,11 +52,18 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
     FILES
         .iter()
         .map(|&(suffix, text)| {
-            let mut config: LLMInferenceServiceConfig = serde_saphyr::from_str(text)
-                .map_err(|e| BrokenPreset { name: suffix, message: e.to_string() })?;
-            config.metadata.name = Some(names.full(suffix));
-            config.metadata.namespace = Some(namespace.to_owned());
-            Ok(config)
+            let broken = |message: String| BrokenPreset { name: suffix, message };
+            let document: Value = serde_saphyr::from_str(text).map_err(|e| broken(e.to_string()))?;
+            let spec = document.get("spec").ok_or_else(|| broken("no spec".to_owned()))?;
+            Ok(LLMInferenceServiceConfig {
+                metadata: ObjectMeta {
+                    name: Some(names.full(suffix)),
+                    namespace: Some(namespace.to_owned()),
+                    ..ObjectMeta::default()
+                },
+                spec: typed(&Tree::Leaf(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
+                status: None,
+            })
         })
         .collect()
 }
