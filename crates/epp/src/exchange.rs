@@ -36,7 +36,7 @@ impl Processor for Picker {
     type Exchange = Exchange;
 
     fn open(&self) -> Exchange {
-        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, picked: None }
+        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None }
     }
 }
 
@@ -44,6 +44,8 @@ impl Processor for Picker {
 pub(crate) struct Exchange {
     core: Arc<Core>,
     phase: Phase,
+    /// The labels of a request whose body was understood, until it is scheduled.
+    labels: Option<RequestLabels>,
     /// What a scheduled request holds until its response is done.
     picked: Option<Picked>,
 }
@@ -212,14 +214,8 @@ impl Exchange {
         let labels = self.core.metrics.labels(&parsed.model, &target, headers::fairness(&pending.headers));
         self.core.metrics.started(&labels, pending.bytes);
         let request_id = headers::request_id(&pending.headers);
-        let scheduled = self.schedule(&pending, &parsed, &target, &request_id);
-        let (decision, reservation, scores) = match scheduled {
-            Ok(scheduled) => scheduled,
-            Err(refusal) => {
-                self.core.metrics.failed(&labels, refusal.code.name());
-                return Err(refusal);
-            }
-        };
+        self.labels = Some(labels.clone());
+        let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
         self.core.metrics.running(&labels, 1);
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let chunks = if rewritten.is_some() {
@@ -326,6 +322,9 @@ impl Exchange {
 
     fn refuse(&mut self, refusal: &Refusal, out: &mut Outbox) {
         tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
+        let labels = self.labels.take();
+        let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", ""));
+        self.core.metrics.failed(&labels, refusal.code.name());
         out.push(refusal.action());
         out.finish();
         self.phase = Phase::Refused;

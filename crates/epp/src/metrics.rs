@@ -166,8 +166,25 @@ const OUTPUT_TOKENS: &[f64] =
     &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
 const SCHEDULING: &[f64] = &[0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
 
-/// Distinct model names that get a label of their own; clients choose them, so there must be a limit.
-const MAX_MODELS: usize = 1000;
+/// Distinct values of a label that clients choose; more are counted together.
+const MAX_VALUES: usize = 1000;
+
+/// The values of such a label.
+#[derive(Debug, Default)]
+struct Bounded(Mutex<BTreeSet<String>>);
+
+impl Bounded {
+    fn label(&self, value: &str) -> String {
+        let mut known = self.0.lock();
+        if !known.contains(value) {
+            if known.len() >= MAX_VALUES {
+                return "other".to_owned();
+            }
+            known.insert(value.to_owned());
+        }
+        value.to_owned()
+    }
+}
 
 /// Tokens as a model server counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -196,7 +213,8 @@ struct Twin<L, M, C = fn() -> M> {
 pub(crate) struct PickerMetrics {
     registry: Registry,
     pool: PoolLabel,
-    models: Mutex<BTreeSet<String>>,
+    models: Bounded,
+    flows: Bounded,
     requests: Twin<RequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     former_errors: Family<LegacyErrorLabels, Counter>,
@@ -348,7 +366,8 @@ impl PickerMetrics {
         Self {
             registry,
             pool: PoolLabel { name: pool.to_owned() },
-            models: Mutex::default(),
+            models: Bounded::default(),
+            flows: Bounded::default(),
             requests,
             errors,
             former_errors,
@@ -377,22 +396,11 @@ impl PickerMetrics {
     /// The labels of a request.
     pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str) -> RequestLabels {
         RequestLabels {
-            model_name: self.bounded(model),
-            target_model_name: self.bounded(target),
-            fairness_id: self.bounded(fairness),
+            model_name: self.models.label(model),
+            target_model_name: self.models.label(target),
+            fairness_id: self.flows.label(fairness),
             priority: 0,
         }
-    }
-
-    fn bounded(&self, name: &str) -> String {
-        let mut models = self.models.lock();
-        if !models.contains(name) {
-            if models.len() >= MAX_MODELS {
-                return "other".to_owned();
-            }
-            models.insert(name.to_owned());
-        }
-        name.to_owned()
     }
 
     pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
@@ -426,7 +434,7 @@ impl PickerMetrics {
         self.attempts
             .get_or_create(&AttemptLabels {
                 status: if endpoint.is_some() { "success" } else { "failure" },
-                target_model_name: target.to_owned(),
+                target_model_name: self.models.label(target),
                 endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
                 namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
                 port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),

@@ -282,6 +282,20 @@ fn metrics_show_requests_tokens_and_endpoints_under_both_names() {
 }
 
 #[test]
+fn refused_requests_are_counted_as_errors() {
+    let core = picker(0);
+    Stream::open(&core).request(CHAT, &[], BODY, None);
+    Stream::open(&core).request(CHAT, &[], b"{}", None);
+    let page = core.metrics.page(&core.pool.members(), 0);
+    for line in [
+        "inference_objective_request_error_total{model_name=\"m\",target_model_name=\"m\",priority=\"0\",error_code=\"ServiceUnavailable\"} 1",
+        "inference_objective_request_error_total{model_name=\"\",target_model_name=\"\",priority=\"0\",error_code=\"BadRequest\"} 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+    }
+}
+
+#[test]
 fn unscraped_endpoints_rank_last() {
     let core = support::core("");
     let address = |last: u8| ([10, 0, 0, last], 8000).into();
