@@ -47,8 +47,13 @@ const ALL: [Optional; 5] = [
 
 /// Follows the CRDs of optional kinds, and watches each kind while it is there.
 pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: CancellationToken) {
-    let mut follower =
-        Follower { context, startup, cancel: cancel.clone(), watches: HashMap::new(), tasks: JoinSet::new() };
+    let mut follower = Follower {
+        context,
+        startup: Some(startup),
+        cancel: cancel.clone(),
+        watches: HashMap::new(),
+        tasks: JoinSet::new(),
+    };
     // Only metadata: a schema weighs a megabyte.
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
@@ -70,7 +75,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
                         follower.stop(optional);
                     }
                 }
-                drop(first.take());
+                follower.startup = None;
             }
             Some(Ok(Event::Apply(crd))) => {
                 if let Some(optional) = Optional::of_crd(&crd.name_any()) {
@@ -84,10 +89,10 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             }
             Some(Err(error)) => {
                 tracing::debug!(%error, "The watch of CRDs is interrupted.");
-                if first.is_some() && is_forbidden(&error) {
+                if follower.startup.is_some() && is_forbidden(&error) {
                     // Without the right to see CRDs, the kinds themselves have to say whether they are there.
                     ALL.into_iter().for_each(|optional| follower.start(optional));
-                    drop(first.take());
+                    follower.startup = None;
                 }
             }
         }
@@ -101,7 +106,8 @@ fn is_forbidden(error: &watcher::Error) -> bool {
 
 struct Follower {
     context: Arc<Context>,
-    startup: Startup,
+    /// Until the first list of CRDs; kinds that appear later hold nothing up.
+    startup: Option<Startup>,
     cancel: CancellationToken,
     watches: HashMap<Optional, CancellationToken>,
     tasks: JoinSet<()>,
@@ -128,7 +134,7 @@ impl Follower {
         self.watches.insert(optional, cancel.clone());
         // Gateways and routes may be anywhere: services refer to them across namespaces.
         let context = self.context.clone();
-        let pending = parking_lot::Mutex::new(Some(self.startup.expect()));
+        let pending = parking_lot::Mutex::new(self.startup.as_ref().map(Startup::expect));
         let first = {
             let context = context.clone();
             move |how| {
