@@ -77,9 +77,9 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<bytes::Bytes
     let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
     match path.as_str() {
         "/label" => {
-            let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
+            let change = json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
             response["patchType"] = "JSONPatch".into();
-            response["patch"] = BASE64_STANDARD.encode(patch.to_string()).into();
+            response["patch"] = BASE64_STANDARD.encode(change.to_string()).into();
         }
         "/deny" => {
             response["allowed"] = false.into();
