@@ -78,12 +78,11 @@ pub(crate) async fn mutate(
         }
     }
     if current != value {
-        match review.resource.custom() {
-            Some(custom) => custom.schema.prune_and_default(&mut current),
-            None => {
-                crate::schema::prune_builtin(review.resource, &mut current);
-                strategy::default(review.resource, &mut current);
-            }
+        if let Some(custom) = review.resource.custom() {
+            custom.schema.prune_and_default(&mut current);
+        } else {
+            crate::schema::prune_builtin(review.resource, &mut current);
+            strategy::default(review.resource, &mut current);
         }
     }
     Ok(current)

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{request::accept::Encoding, status::ApiError};
 
 /// The body of an answer.
-pub type Body = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// An answer.
 pub(crate) type Answer = Response<Body>;

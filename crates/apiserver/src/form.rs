@@ -169,7 +169,7 @@ pub(crate) async fn convert_custom(
             }
         }
         Conversion::Webhook(config) => {
-            values = webhook::convert(state, custom, config, values, target).await?;
+            values = webhook::convert(state, config, values, target).await?;
         }
     }
     // what a converter adds beyond the schema is dropped; nothing is defaulted

@@ -106,6 +106,6 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
             server.run_loops(Loops::default(), shutdown.clone()).await;
         }
     };
-    let (served, ()) = tokio::join!(server.serve(listener, tls, shutdown.clone()), loops);
-    served.map_err(Error::Serve)
+    let (outcome, ()) = tokio::join!(server.serve(listener, tls, shutdown.clone()), loops);
+    outcome.map_err(Error::Serve)
 }

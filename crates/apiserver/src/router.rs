@@ -319,14 +319,13 @@ async fn verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 async fn subresource(call: &mut Call<'_>, sub: &str) -> Result<Answer, ApiError> {
     let method = call.request.method.clone();
     match (sub, method) {
-        ("status", Method::GET) => read::get(call).await,
+        ("status" | "ephemeralcontainers" | "resize", Method::GET) => read::get(call).await,
         ("status", Method::PUT) => update::replace(call, Some("status")).await,
         ("status", Method::PATCH) => update::patch(call, Some("status")).await,
         ("scale", Method::GET) => scale::get(call).await,
         ("scale", Method::PUT) => scale::replace(call).await,
         ("scale", Method::PATCH) => scale::patch(call).await,
         ("finalize", Method::PUT) => update::replace(call, Some("finalize")).await,
-        ("ephemeralcontainers" | "resize", Method::GET) => read::get(call).await,
         ("ephemeralcontainers", Method::PUT) => update::replace(call, Some("ephemeralcontainers")).await,
         ("ephemeralcontainers", Method::PATCH) => update::patch(call, Some("ephemeralcontainers")).await,
         ("resize", Method::PUT) => update::replace(call, Some("resize")).await,

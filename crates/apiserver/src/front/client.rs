@@ -1,6 +1,6 @@
 //! A `kube::Client` that talks to the server without a socket.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use http::HeaderMap;
 use http_body_util::BodyExt;
@@ -16,6 +16,9 @@ use crate::{
 
 /// Largest body that is read, in bytes; the reference's limit.
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// How long a body may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_mins(1);
 
 // === impl ApiServer ===
 
@@ -44,9 +47,14 @@ where
         .then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
     let accept = Accept::parse(&header(&parts.headers, "accept"));
-    let body = match http_body_util::Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) => {
+    let reading = http_body_util::Limited::new(body, BODY_LIMIT).collect();
+    let body = match tokio::time::timeout(BODY_PATIENCE, reading).await {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Err(_) => {
+            let error = ApiError::new(408, "Timeout", "the body of the request did not come in time");
+            return answer::refusal(&error, accept.refusal());
+        }
+        Ok(Err(error)) => {
             let refusal = if error.is::<http_body_util::LengthLimitError>() {
                 too_large()
             } else {

@@ -108,12 +108,18 @@ async fn judge(
 ) {
     let value = &seen.stored.value;
     let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
-    let owners: Vec<(&str, bool)> = value["metadata"]["ownerReferences"]
-        .as_array()
-        .into_iter()
-        .flatten()
+    let references = || value["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owners: Vec<(&str, bool)> = references()
         .filter_map(|o| Some((o["uid"].as_str()?, o["blockOwnerDeletion"] == true)))
         .collect();
+    // an owner of a kind that is not served may exist elsewhere: nobody can say that it is gone
+    let unknown = references().any(|o| {
+        let text = |key: &str| o[key].as_str().unwrap_or_default();
+        !alive.contains_key(text("uid")) && state.registry.find_kind(text("apiVersion"), text("kind")).is_none()
+    });
+    if unknown {
+        return;
+    }
     if owners.iter().any(|(owner, _)| orphaning.contains(owner)) {
         let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
             if let Some(list) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {

@@ -1,5 +1,6 @@
 //! What controllers of a cluster do and a plain API server does not: garbage collection, and emptying namespaces.
 
+mod events;
 mod gc;
 mod namespaces;
 
@@ -14,6 +15,8 @@ pub struct Loops {
     pub garbage: bool,
     /// Empty namespaces that are being deleted, then let them go.
     pub namespaces: bool,
+    /// Drop events an hour after they were last seen.
+    pub events: bool,
 }
 
 impl Default for Loops {
@@ -21,6 +24,7 @@ impl Default for Loops {
         Self {
             garbage: true,
             namespaces: true,
+            events: true,
         }
     }
 }
@@ -28,7 +32,7 @@ impl Default for Loops {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// Runs the loops until `shutdown`.
+    /// Runs the loops until `shutdown`. Without the last one events pile up.
     pub async fn run_loops(&self, loops: Loops, shutdown: CancellationToken) {
         let garbage = async {
             if loops.garbage {
@@ -40,6 +44,11 @@ impl ApiServer {
                 namespaces::run(&self.state, &shutdown).await;
             }
         };
-        tokio::join!(garbage, namespaces);
+        let events = async {
+            if loops.events {
+                events::run(&self.state, &shutdown).await;
+            }
+        };
+        tokio::join!(garbage, namespaces, events);
     }
 }

@@ -32,12 +32,12 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
             if waiting {
                 tokio::time::sleep(AGAIN).await;
             } else {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            changed = changes.changed() => if changed.is_err() { return },
+            alive = changes.changed() => if alive.is_err() { return },
             () = again => {}
         }
     }

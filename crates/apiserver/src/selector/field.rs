@@ -63,7 +63,6 @@ fn selectable(resource: &Resource) -> Vec<&str> {
         ("", "services") => vec!["spec.clusterIP", "spec.type"],
         ("", "replicationcontrollers") => vec!["status.replicas"],
         ("batch", "jobs") => vec!["status.successful"],
-        ("apiextensions.k8s.io", "customresourcedefinitions") => vec![],
         _ => vec![],
     }
 }
@@ -120,14 +119,6 @@ impl FieldSelector {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// The name that the selector pins down, if it does.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|r| r.equal && r.path == "metadata.name")
-            .map(|r| r.value.as_str())
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {

@@ -153,6 +153,7 @@ impl Stored {
     }
 
     /// The same object under another revision.
+    #[must_use]
     pub fn at(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision)
     }

@@ -235,8 +235,7 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
 }
 
 /// Names of finalizers that every client should be able to tell apart.
-pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
-    let _ = resource;
+pub(super) fn warnings(value: &Value, live: Option<&Value>) -> Vec<String> {
     let old = live.map(|l| &l["metadata"]["finalizers"]);
     value["metadata"]["finalizers"]
         .as_array()

@@ -87,11 +87,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             }
             behaviour(&mut value["spec"]);
         }
-        (RBAC, "roles" | "clusterroles") => {
-            if value.get("rules").is_none() {
-                value["rules"] = Value::Null;
-            }
-        }
+        (RBAC, "roles" | "clusterroles") if value.get("rules").is_none() => value["rules"] = Value::Null,
+        (RBAC, "roles" | "clusterroles") => {}
         (RBAC, _) => {
             drop_empty(&mut value["roleRef"], &["apiGroup"]);
             fill(&mut value["roleRef"], "apiGroup", RBAC);
@@ -125,9 +122,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
                 }
             }
         }
-        ("networking.k8s.io", _) => fill(value, "spec", json!({})),
-        ("policy", _) => fill(value, "spec", json!({})),
-        ("coordination.k8s.io", _) => fill(value, "spec", json!({})),
+        ("networking.k8s.io" | "policy" | "coordination.k8s.io", _) => fill(value, "spec", json!({})),
         ("admissionregistration.k8s.io", _) => webhook::config::default(value),
         ("apiextensions.k8s.io", _) => schema::default_crd(value),
         ("", "replicationcontrollers") => {
@@ -380,21 +375,14 @@ fn validate_event(resource: &Resource, value: &Value) -> Vec<Cause> {
     if resource.group.is_empty() {
         return causes;
     }
-    if !value["eventTime"].is_string() {
-        causes.push(Cause::required("eventTime", ""));
+    if value["eventTime"].is_string() {
+        for key in ["reportingController", "reportingInstance", "action", "reason"] {
+            if value[key].as_str().is_none_or(str::is_empty) {
+                causes.push(Cause::required(key, ""));
+            }
+        }
     } else {
-        if value["reportingController"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required("reportingController", ""));
-        }
-        if value["reportingInstance"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required("reportingInstance", ""));
-        }
-        if value["action"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required("action", ""));
-        }
-        if value["reason"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required("reason", ""));
-        }
+        causes.push(Cause::required("eventTime", ""));
     }
     let kind = value["type"].as_str().unwrap_or_default();
     if kind != "Normal" && kind != "Warning" {

@@ -46,10 +46,8 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value) {
     {
         object.remove("status");
     }
-    match keeps_generation(resource) {
-        true => value["metadata"]["generation"] = Value::from(1),
-        false if resource.custom().is_some() => value["metadata"]["generation"] = Value::from(1),
-        false => {}
+    if keeps_generation(resource) || resource.custom().is_some() {
+        value["metadata"]["generation"] = Value::from(1);
     }
     if resource.custom().is_some() {
         return;
@@ -84,11 +82,7 @@ pub(crate) fn prepare_update(resource: &Resource, value: &mut Value, live: &Valu
 
 /// What an update of a subresource cannot change: everything else.
 pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut Value, live: &Value) {
-    if subresource == "scale" {
-        keep(value, live, "status");
-        return;
-    }
-    if subresource == "finalize" {
+    if matches!(subresource, "scale" | "finalize") {
         keep(value, live, "status");
         return;
     }
@@ -163,8 +157,7 @@ pub(crate) fn bump_generation(resource: &Resource, subresource: Option<&str>, va
 }
 
 /// Marking an object for deletion is a change of what the user wants, too.
-pub(crate) fn bump_for_deletion(resource: &Resource, value: &mut Value) {
-    let _ = resource;
+pub(crate) fn bump_for_deletion(value: &mut Value) {
     if let Some(old) = value["metadata"]["generation"].as_i64().filter(|g| *g > 0) {
         value["metadata"]["generation"] = Value::from(old + 1);
     }
@@ -244,10 +237,10 @@ pub(crate) fn validate_subresource(
 
 /// Texts for `Warning` headers about things that work, but not as one may think.
 pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
-    let mut warnings = metadata::warnings(resource, value, live);
+    let mut warnings = metadata::warnings(value, live);
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "pods") if resource.custom().is_none() => {
-            warnings.extend(pod::warnings(&value["spec"], "spec", &value["metadata"], "metadata"));
+            warnings.extend(pod::warnings(&value["spec"], "spec"));
         }
         ("apps" | "batch", _) if resource.custom().is_none() => {
             let (path, template) = if resource.plural == "cronjobs" {
@@ -258,12 +251,7 @@ pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
             } else {
                 ("spec.template", &value["spec"]["template"])
             };
-            warnings.extend(pod::warnings(
-                &template["spec"],
-                &format!("{path}.spec"),
-                &template["metadata"],
-                &format!("{path}.metadata"),
-            ));
+            warnings.extend(pod::warnings(&template["spec"], &format!("{path}.spec")));
         }
         ("", "services") if resource.custom().is_none() => warnings.extend(service::warnings(value)),
         _ => {}
@@ -283,7 +271,6 @@ pub(crate) fn name_rule(resource: &Resource) -> NameRule {
         ("", "services") => NameRule::Label1035,
         ("", "namespaces") => NameRule::Label,
         ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
-        ("apps", "statefulsets") => NameRule::Subdomain,
         _ => NameRule::Subdomain,
     }
 }
@@ -294,12 +281,10 @@ pub(crate) fn creates_on_update(resource: &Resource) -> bool {
         && matches!(
             (resource.group.as_str(), resource.plural.as_str()),
             ("coordination.k8s.io", "leases")
-                | ("", "events" | "endpoints" | "services" | "nodes" | "limitranges" | "serviceaccounts")
+                | ("", "events" | "endpoints" | "services")
                 | ("events.k8s.io", "events")
                 | ("rbac.authorization.k8s.io", _)
         )
-        && !matches!(resource.plural.as_str(), "nodes" | "limitranges" | "serviceaccounts" | "services" | "endpoints")
-        || (resource.custom().is_none() && resource.group.is_empty() && matches!(resource.plural.as_str(), "services" | "endpoints"))
 }
 
 /// Kinds whose deletion is answered with the object rather than with a Status.

@@ -143,10 +143,6 @@ fn default_container(container: &mut Value) {
     }
     for mount in container.pointer_mut("/volumeMounts").and_then(Value::as_array_mut).into_iter().flatten() {
         drop_empty(mount, &["readOnly", "subPath", "subPathExpr"]);
-        if mount["readOnly"] == true {
-            // only written when the kubelet supports it; the reference does
-            drop_empty(mount, &[]);
-        }
     }
     drop_empty(
         container,
@@ -572,7 +568,7 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
 }
 
 /// Things in a pod spec that work, but not as one may think.
-pub(super) fn warnings(spec: &Value, path: &str, _metadata: &Value, _metadata_path: &str) -> Vec<String> {
+pub(super) fn warnings(spec: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for list in ["initContainers", "containers"] {
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {

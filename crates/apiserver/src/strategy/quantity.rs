@@ -80,19 +80,19 @@ impl Quantity {
         if magnitude == 0 {
             return "0".to_owned();
         }
-        if self.format == Format::Binary && magnitude % 1000 == 0 {
+        if self.format == Format::Binary && magnitude.is_multiple_of(1000) {
             let whole = magnitude / 1000;
             let suffix = BINARY
                 .iter()
                 .rev()
-                .find(|(_, bits)| whole % (1_u128 << bits) == 0)
+                .find(|(_, bits)| whole.is_multiple_of(1_u128 << bits))
                 .map_or((whole, ""), |(suffix, bits)| (whole >> bits, *suffix));
             // small values are not worth a binary suffix
             return format!("{sign}{}{}", suffix.0, suffix.1);
         }
         let mut value = magnitude;
         let mut exponent = -3;
-        while value % 1000 == 0 && exponent < 18 {
+        while value.is_multiple_of(1000) && exponent < 18 {
             value /= 1000;
             exponent += 3;
         }

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector, since, text, wide};
+use super::{AGE, Cells, Column, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector, since, text, wide};
 
 pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    let (columns, cells): (&[Column], fn(&Value, Timestamp) -> Vec<Value>) = match (group, plural) {
+    let (columns, cells): (&[Column], Cells) = match (group, plural) {
         ("", "services") => (SERVICE, service),
         ("" | "events.k8s.io", "events") => (EVENT, event),
         ("", "namespaces") => (const { &[NAME, text("Status"), AGE] }, |o, now| {
@@ -229,11 +229,11 @@ fn endpoints(object: &Value) -> String {
             all.extend(ports.iter().map(|port| format!("{ip}:{port}")));
         }
     }
-    shortened(all)
+    shortened(&all)
 }
 
 /// The first three, and how many more.
-pub(super) fn shortened(all: Vec<String>) -> String {
+pub(super) fn shortened(all: &[String]) -> String {
     match all.len() {
         0 => "<none>".to_owned(),
         1..=3 => all.join(","),

@@ -37,21 +37,24 @@ const fn wide(name: &'static str) -> Column {
 const NAME: Column = Column("Name", "string", "name", false);
 const AGE: Column = text("Age");
 
+/// The cells of an object's row, at this time.
+type Cells = fn(&Value, Timestamp) -> Vec<Value>;
+
 /// How a kind is printed.
 struct Printer {
     columns: &'static [Column],
-    cells: fn(&Value, Timestamp) -> Vec<Value>,
+    cells: Cells,
 }
 
 /// A table of objects; `apiVersion` and `metadata` are the caller's.
 pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> Value {
     let now = Timestamp::now();
-    let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = match resource.custom() {
-        Some(custom) => (
+    let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = resource.custom() {
+        (
             custom::columns(custom),
             items.iter().map(|item| custom::cells(custom, item.value(), now)).collect(),
-        ),
-        None => {
+        )
+    } else {
             let printer = printer(resource);
             let columns = printer
                 .columns
@@ -64,12 +67,11 @@ pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> 
                 .map(|item| (printer.cells)(&hub(resource, item.value()), now))
                 .collect();
             (columns, cells)
-        }
     };
     let rows: Vec<Value> = items
         .iter()
         .zip(cells)
-        .map(|(item, cells)| row(resource, item, cells, include))
+        .map(|(item, cells)| row(resource, item, &cells, include))
         .collect();
     // kinds without a printer of their own write no rows as null
     let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
@@ -85,7 +87,7 @@ fn hub(resource: &Resource, value: &Value) -> Value {
     crate::kinds::views::to_hub(resource, value.clone())
 }
 
-fn row(resource: &Resource, item: &Shown, cells: Vec<Value>, include: Include) -> Value {
+fn row(resource: &Resource, item: &Shown, cells: &[Value], include: Include) -> Value {
     let mut row = json!({"cells": cells});
     if resource.custom().is_none() && resource.group.is_empty() && resource.plural == "pods" {
         let finished = match item.value()["status"]["phase"].as_str() {

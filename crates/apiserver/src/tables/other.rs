@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, Printer, age, core::shortened, list, name, number, or, selector, text, wide};
+use super::{AGE, Cells, Column, NAME, Printer, age, core::shortened, list, name, number, or, selector, text, wide};
 
 const CREATED: Column = Column("Created At", "date", "", false);
 
 pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    let (columns, cells): (&[Column], fn(&Value, Timestamp) -> Vec<Value>) = match (group, plural) {
+    let (columns, cells): (&[Column], Cells) = match (group, plural) {
         ("coordination.k8s.io", "leases") => (const { &[NAME, text("Holder"), AGE] }, |o, now| {
             vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
         }),
@@ -126,7 +126,7 @@ fn slice(slice: &Value, now: Timestamp) -> Vec<Value> {
         .map(str::to_owned)
         .collect();
     let unset = |all: Vec<String>| {
-        let text = shortened(all);
+        let text = shortened(&all);
         Value::from(if text == "<none>" { "<unset>".to_owned() } else { text })
     };
     vec![
@@ -176,7 +176,7 @@ fn ingress(ingress: &Value, now: Timestamp) -> Vec<Value> {
         .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
         .collect();
     let secure = list(&ingress["spec"]["tls"]).next().is_some();
-    let hosts = shortened(hosts);
+    let hosts = shortened(&hosts);
     vec![
         name(ingress),
         or(&ingress["spec"]["ingressClassName"], "<none>"),

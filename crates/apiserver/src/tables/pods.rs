@@ -86,7 +86,7 @@ fn word(pod: &Value) -> String {
     }
     for condition in list(&status["conditions"]) {
         if condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated" {
-            word = "SchedulingGated".to_owned();
+            "SchedulingGated".clone_into(&mut word);
         }
     }
     let total = list(&pod["spec"]["initContainers"]).count();
@@ -139,11 +139,11 @@ fn word(pod: &Value) -> String {
         }
         if word == "Completed" && running {
             let ready = list(&status["conditions"]).any(|c| c["type"] == "Ready" && c["status"] == "True");
-            word = if ready { "Running" } else { "NotReady" }.to_owned();
+            if ready { "Running" } else { "NotReady" }.clone_into(&mut word);
         }
     }
     if pod["metadata"]["deletionTimestamp"].is_string() {
-        word = if status["reason"] == "NodeLost" { "Unknown" } else { "Terminating" }.to_owned();
+        if status["reason"] == "NodeLost" { "Unknown" } else { "Terminating" }.clone_into(&mut word);
     }
     word
 }

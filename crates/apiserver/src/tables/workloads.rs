@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Column, NAME, Printer, age, containers,
+    AGE, Cells, Column, NAME, Printer, age, containers,
     core::{lasted, selects},
     labels, list, name, number, or, selector, since, text, wide,
 };
 
 pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    let (columns, cells): (&[Column], fn(&Value, Timestamp) -> Vec<Value>) = match (group, plural) {
+    let (columns, cells): (&[Column], Cells) = match (group, plural) {
         ("apps", "deployments") => (
             const { &[
                 NAME,

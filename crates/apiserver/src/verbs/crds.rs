@@ -145,7 +145,7 @@ fn empty(state: &State, name: &str) {
             if value["metadata"]["deletionTimestamp"].is_null() {
                 value["metadata"]["deletionTimestamp"] = Value::from(clock::now());
                 value["metadata"]["deletionGracePeriodSeconds"] = Value::from(0);
-                crate::strategy::bump_for_deletion(first, value);
+                crate::strategy::bump_for_deletion(value);
             }
         });
         let held = object.value["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());

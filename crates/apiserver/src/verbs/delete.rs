@@ -273,7 +273,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
     if !held && grace == 0 {
         if resource.group.is_empty() && resource.plural == "pods" {
             mark(&mut value, 0);
-            strategy::bump_for_deletion(resource, &mut value);
+            strategy::bump_for_deletion(&mut value);
         }
         return Plan::Remove(value);
     }
@@ -284,7 +284,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
             metadata.remove("deletionGracePeriodSeconds");
         }
     }
-    strategy::bump_for_deletion(resource, &mut value);
+    strategy::bump_for_deletion(&mut value);
     Plan::Keep(value)
 }
 

@@ -1,5 +1,7 @@
 //! Objects as requests bring them: decoding, checks of kind and version, fields that are not known.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::Call;
@@ -170,14 +172,7 @@ pub(crate) fn normalise(
             }
         })
         .collect();
-    let unknown = match resource.custom() {
-        Some(custom) => custom.schema.prune(&mut value),
-        None => {
-            let unknown = schema::unknown_builtin_fields(resource, &value);
-            schema::prune_builtin(resource, &mut value);
-            unknown
-        }
-    };
+    let unknown = prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
     if !problems.is_empty() {
         match validation {
@@ -193,6 +188,16 @@ pub(crate) fn normalise(
     }
     default(resource, &mut value);
     Ok(value)
+}
+
+/// Drops fields that are not known; their paths.
+pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
+    if let Some(custom) = resource.custom() {
+        return custom.schema.prune(value);
+    }
+    let unknown = schema::unknown_builtin_fields(resource, value);
+    schema::prune_builtin(resource, value);
+    unknown
 }
 
 /// Fills in what the kind's defaults are.
@@ -224,7 +229,11 @@ fn excerpt(body: &[u8]) -> String {
     match std::str::from_utf8(head) {
         Ok(text) if body.first() == Some(&b'{') => format!("{text}{more}"),
         _ => {
-            let hex: String = head.iter().map(|b| format!("{b:02x}")).collect();
+            let mut hex = String::with_capacity(2 * head.len());
+            for byte in head {
+                // writing to a String cannot fail
+                let _ = write!(hex, "{byte:02x}");
+            }
             format!("{hex}{more}")
         }
     }

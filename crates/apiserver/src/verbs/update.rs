@@ -315,14 +315,7 @@ fn patched(
         None => crate::schema::mistyped_builtin_field(resource, &value),
     };
     let mut problems = patched.field_problems;
-    let unknown = match resource.custom() {
-        Some(custom) => custom.schema.prune(&mut value),
-        None => {
-            let unknown = crate::schema::unknown_builtin_fields(resource, &value);
-            crate::schema::prune_builtin(resource, &mut value);
-            unknown
-        }
-    };
+    let unknown = incoming::prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
     if let Some(why) = mistyped {
         return Err(refuse_patch(&patch_shown, &why));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{kinds::Custom, server::State, status::ApiError};
+use crate::{server::State, status::ApiError};
 
 /// Time that the reference gives a conversion.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,7 +14,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// already are not sent. Only labels and annotations of the metadata may be changed.
 pub(crate) async fn convert(
     state: &State,
-    _custom: &Custom,
     config: &Value,
     mut objects: Vec<Value>,
     api_version: &str,

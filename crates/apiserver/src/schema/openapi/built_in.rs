@@ -21,6 +21,13 @@ pub(super) fn add(resource: &Resource, schemas: &mut Map<String, Value>) -> Opti
     let found = definitions(&resource.group, &resource.version, &resource.kind)?;
     add_all(found.all, schemas);
     if let Some(Value::Object(schema)) = schemas.get_mut(&found.root) {
+        // The types here always have metadata; objects on the wire need not.
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|field| field != "metadata");
+            if required.is_empty() {
+                schema.remove("required");
+            }
+        }
         schema
             .insert("x-kubernetes-group-version-kind".to_owned(), json!([kind_of(resource, &resource.kind)]));
     }

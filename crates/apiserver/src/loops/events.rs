@@ -1,0 +1,49 @@
+//! Events are kept for an hour.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::server::State;
+
+/// How long an event is kept after it was last seen, in seconds; as in the reference.
+const KEPT: i64 = 3600;
+/// How often old events are looked for.
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// Runs until `shutdown`.
+pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
+    let Some(resource) = state.registry.find("", "v1", "events") else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+        let now = Timestamp::now().as_second();
+        for (key, stored) in state.store.list(&resource.table, None).objects {
+            if now - last_seen(&stored.value) > KEPT {
+                // an event that was updated meanwhile is not old
+                let _ = state.store.delete(&resource.table, key, stored.revision);
+            }
+        }
+    }
+}
+
+/// The latest of an event's times, in seconds since 1970.
+fn last_seen(event: &Value) -> i64 {
+    [
+        &event["metadata"]["creationTimestamp"],
+        &event["lastTimestamp"],
+        &event["eventTime"],
+        &event["series"]["lastObservedTime"],
+    ]
+    .into_iter()
+    .filter_map(|time| time.as_str()?.parse::<Timestamp>().ok())
+    .map(Timestamp::as_second)
+    .max()
+    .unwrap_or(0)
+}
