@@ -124,11 +124,7 @@ impl Args {
     fn parse<S: AsRef<str>>(mut self, arguments: &[S]) -> Result<Self, ArgsError> {
         let mut certificate = (None, None);
         // Presets leave empty arguments where a template rendered to nothing.
-        let mut words = arguments
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|word| !word.is_empty())
-            .peekable();
+        let mut words = arguments.iter().map(AsRef::as_ref).filter(|word| !word.is_empty()).peekable();
         while let Some(word) = words.next() {
             let Some(flag) = word.strip_prefix("--") else {
                 if self.model.is_empty() {
@@ -152,11 +148,7 @@ impl Args {
                 }
             }
             list.extend(inline.take());
-            let flag = Flag {
-                name: &name,
-                word,
-                values: &list,
-            };
+            let flag = Flag { name: &name, word, values: &list };
             match name.as_str() {
                 "host" => self.host = flag.value()?,
                 "port" => self.port = flag.value()?,
@@ -217,16 +209,12 @@ struct Flag<'a> {
 
 impl Flag<'_> {
     fn text(&self) -> Result<&str, ArgsError> {
-        self.values
-            .first()
-            .map(String::as_str)
-            .ok_or_else(|| ArgsError::Missing(format!("--{}", self.name)))
+        self.values.first().map(String::as_str).ok_or_else(|| ArgsError::Missing(format!("--{}", self.name)))
     }
 
     fn value<T: std::str::FromStr<Err: std::fmt::Display>>(&self) -> Result<T, ArgsError> {
         let text = self.text()?;
-        text.parse()
-            .map_err(|error| self.invalid(format!("`{text}`: {error}")))
+        text.parse().map_err(|error| self.invalid(format!("`{text}`: {error}")))
     }
 
     fn positive(&self) -> Result<usize, ArgsError> {
@@ -270,10 +258,7 @@ impl Flag<'_> {
     }
 
     fn invalid(&self, reason: String) -> ArgsError {
-        ArgsError::Invalid {
-            flag: self.word.to_owned(),
-            reason,
-        }
+        ArgsError::Invalid { flag: self.word.to_owned(), reason }
     }
 }
 
@@ -302,10 +287,7 @@ mod tests {
         assert_eq!(args.served_names, ["Qwen/Qwen2.5-7B", "publishers/ns/models/q"]);
         assert_eq!((args.model.as_str(), args.port), ("/mnt/models", 8001));
         assert_eq!(args.certificate, Some(("/c".into(), "/k".into())));
-        assert_eq!(
-            args.ignored,
-            ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]
-        );
+        assert_eq!(args.ignored, ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]);
     }
 
     #[test]
@@ -313,10 +295,7 @@ mod tests {
         assert_eq!(Args::simulator(&["--port", "x", "m"]).unwrap_err().to_string(), {
             "flag `--port`: `x`: invalid digit found in string"
         });
-        assert_eq!(
-            Args::simulator(&["m", "--port"]).unwrap_err(),
-            ArgsError::Missing("--port".into())
-        );
+        assert_eq!(Args::simulator(&["m", "--port"]).unwrap_err(), ArgsError::Missing("--port".into()));
         assert_eq!(Args::simulator::<&str>(&[]).unwrap_err(), ArgsError::NoModel);
         assert!(Args::simulator(&["m", "--mode", "loud"]).is_err());
         assert!(Args::simulator(&["m", "--block-size", "0"]).is_err());

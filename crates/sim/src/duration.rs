@@ -12,14 +12,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let mut rest = text;
     let mut seconds = 0.0;
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let value: f64 = rest[..digits].parse().map_err(|_| wrong())?;
         rest = &rest[digits..];
-        let end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
         seconds += value
             * match &rest[..end] {
                 "ns" => 1e-9,
@@ -51,10 +47,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(expected), "{text}");
         }
-        for text in ["fast", "-1s", "1", ""]
-            .iter()
-            .filter(|text| **text != "1" && !text.is_empty())
-        {
+        for text in ["fast", "-1s", "1", ""].iter().filter(|text| **text != "1" && !text.is_empty()) {
             assert!(parse(text).is_err(), "{text}");
         }
     }

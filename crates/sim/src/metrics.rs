@@ -46,11 +46,7 @@ impl Metrics {
             ])
         };
         let mut registry = Registry::with_labels(
-            [
-                ("model_name".into(), model.to_owned().into()),
-                ("engine".into(), "0".into()),
-            ]
-            .into_iter(),
+            [("model_name".into(), model.to_owned().into()), ("engine".into(), "0".into())].into_iter(),
         );
         let metrics = Self {
             running: Gauge::default(),
@@ -70,16 +66,9 @@ impl Metrics {
         let cache_config = Family::<CacheConfig, Gauge>::default();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         cache_config
-            .get_or_create(&CacheConfig {
-                block_size: count(block_size),
-                num_gpu_blocks: count(blocks),
-            })
+            .get_or_create(&CacheConfig { block_size: count(block_size), num_gpu_blocks: count(blocks) })
             .set(1);
-        registry.register(
-            "vllm:num_requests_running",
-            "Requests in the batch",
-            metrics.running.clone(),
-        );
+        registry.register("vllm:num_requests_running", "Requests in the batch", metrics.running.clone());
         registry.register(
             "vllm:num_requests_waiting",
             "Requests waiting for the batch",
@@ -101,42 +90,18 @@ impl Metrics {
             "Prompt tokens found in the cache",
             metrics.prefix_hits.clone(),
         );
-        registry.register(
-            "vllm:prompt_tokens",
-            "Prompt tokens processed",
-            metrics.prompt_tokens.clone(),
-        );
-        registry.register(
-            "vllm:generation_tokens",
-            "Tokens generated",
-            metrics.generation_tokens.clone(),
-        );
+        registry.register("vllm:prompt_tokens", "Prompt tokens processed", metrics.prompt_tokens.clone());
+        registry.register("vllm:generation_tokens", "Tokens generated", metrics.generation_tokens.clone());
         registry.register(
             "vllm:request_success",
             "Requests that finished, by reason",
             metrics.success.clone(),
         );
         for (name, help, histogram) in [
-            (
-                "vllm:request_queue_time",
-                "Time before a request joins the batch",
-                &metrics.queue_time,
-            ),
-            (
-                "vllm:time_to_first_token",
-                "Time to the first token",
-                &metrics.first_token,
-            ),
-            (
-                "vllm:inter_token_latency",
-                "Time between two tokens",
-                &metrics.between_tokens,
-            ),
-            (
-                "vllm:e2e_request_latency",
-                "Time of a whole request",
-                &metrics.end_to_end,
-            ),
+            ("vllm:request_queue_time", "Time before a request joins the batch", &metrics.queue_time),
+            ("vllm:time_to_first_token", "Time to the first token", &metrics.first_token),
+            ("vllm:inter_token_latency", "Time between two tokens", &metrics.between_tokens),
+            ("vllm:e2e_request_latency", "Time of a whole request", &metrics.end_to_end),
         ] {
             registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
         }
@@ -151,11 +116,7 @@ impl Metrics {
     pub(crate) fn finished(&self, prompt: usize, generated: usize, reason: &'static str, time: Duration) {
         self.prompt_tokens.inc_by(prompt as u64);
         self.generation_tokens.inc_by(generated as u64);
-        self.success
-            .get_or_create(&Finished {
-                finished_reason: reason,
-            })
-            .inc();
+        self.success.get_or_create(&Finished { finished_reason: reason }).inc();
         self.end_to_end.observe(time.as_secs_f64());
     }
 

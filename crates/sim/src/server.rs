@@ -48,9 +48,7 @@ pub enum RunError {
 /// for `--shutdown-timeout`.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), RunError> {
     let address = SocketAddr::new(args.host, args.port);
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|source| RunError::Listen { address, source })?;
+    let listener = TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })?;
     serve(args, listener, shutdown).await
 }
 
@@ -60,10 +58,7 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         None => None,
         Some((certificate, key)) => {
             let read = async |path: &std::path::Path| {
-                let failed = |source| RunError::Read {
-                    path: path.display().to_string(),
-                    source,
-                };
+                let failed = |source| RunError::Read { path: path.display().to_string(), source };
                 tokio::fs::read_to_string(path).await.map_err(failed)
             };
             let pair = longboat_tls::KeyPair {
@@ -74,10 +69,7 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         }
     };
     if !args.ignored.is_empty() {
-        tracing::info!(
-            flags = args.ignored.join(" "),
-            "These flags have no effect in the simulator."
-        );
+        tracing::info!(flags = args.ignored.join(" "), "These flags have no effect in the simulator.");
     }
     let address = listener.local_addr().ok();
     tracing::info!(
@@ -113,10 +105,7 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         });
     }
     drop(listener);
-    if tokio::time::timeout(patience, connections.shutdown())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(patience, connections.shutdown()).await.is_err() {
         tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
     }
     Ok(())
@@ -128,9 +117,7 @@ async fn connection(
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let builder = Builder::new(TokioExecutor::new());
-    let connection = builder
-        .serve_connection(TokioIo::new(stream), service)
-        .into_owned();
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error, "A connection ended early.");
     }

@@ -36,12 +36,8 @@ fn number(piece: &str) -> u32 {
     u32::try_from(xxh64(piece.as_bytes(), 0) >> 32).unwrap_or_default()
 }
 
-const OPENINGS: [&str; 4] = [
-    "This is simulated text",
-    "The simulator answers",
-    "No model is loaded",
-    "Filler text follows",
-];
+const OPENINGS: [&str; 4] =
+    ["This is simulated text", "The simulator answers", "No model is loaded", "Filler text follows"];
 const SUBJECTS: [&str; 8] = [
     "the river",
     "a quiet harbour",
@@ -52,16 +48,8 @@ const SUBJECTS: [&str; 8] = [
     "the northern wind",
     "salt water",
 ];
-const VERBS: [&str; 8] = [
-    "carries",
-    "remembers",
-    "follows",
-    "keeps",
-    "turns toward",
-    "waits for",
-    "answers",
-    "measures",
-];
+const VERBS: [&str; 8] =
+    ["carries", "remembers", "follows", "keeps", "turns toward", "waits for", "answers", "measures"];
 const OBJECTS: [&str; 8] = [
     "the open sea",
     "a distant light",
@@ -87,15 +75,7 @@ pub(crate) fn filler(seed: u64, wanted: Option<usize>) -> Vec<String> {
         let subject = pick(&mut random, &SUBJECTS);
         let verb = pick(&mut random, &VERBS);
         let object = pick(&mut random, &OBJECTS);
-        text.extend([
-            " ",
-            subject,
-            " ",
-            verb,
-            " ",
-            object,
-            if made == sentences { "." } else { "," },
-        ]);
+        text.extend([" ", subject, " ", verb, " ", object, if made == sentences { "." } else { "," }]);
         out.extend(pieces(&text).map(Into::into));
         text.clear();
         made += 1;
@@ -112,19 +92,10 @@ mod tests {
 
     #[test]
     fn pieces_put_the_text_together_again() {
-        for text in [
-            "",
-            " ",
-            "Why is the sea salty?",
-            "a  b\n\nc — ünï 𝄞x",
-            "((1+2))=3 ",
-        ] {
+        for text in ["", " ", "Why is the sea salty?", "a  b\n\nc — ünï 𝄞x", "((1+2))=3 "] {
             assert_eq!(pieces(text).collect::<String>(), text);
         }
-        assert_eq!(
-            pieces("Why is it?").collect::<Vec<_>>(),
-            ["Why", " is", " it", "?"]
-        );
+        assert_eq!(pieces("Why is it?").collect::<Vec<_>>(), ["Why", " is", " it", "?"]);
     }
 
     #[test]

@@ -27,9 +27,7 @@ pub fn client_config(ca_pem: Option<&str>, alpn: &[&[u8]]) -> Result<Arc<ClientC
     for certificate in certificates(ca_pem.ok_or(TlsError::NoRoots)?)? {
         roots.add(certificate)?;
     }
-    let mut config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = owned(alpn);
     Ok(Arc::new(config))
 }
@@ -57,11 +55,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let list: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|_| TlsError::Pem { what: "certificate" })?;
-    if list.is_empty() {
-        Err(TlsError::Pem { what: "certificate" })
-    } else {
-        Ok(list)
-    }
+    if list.is_empty() { Err(TlsError::Pem { what: "certificate" }) } else { Ok(list) }
 }
 
 fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
@@ -93,12 +87,7 @@ impl ServerCertVerifier for AcceptAny {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -107,12 +96,7 @@ impl ServerCertVerifier for AcceptAny {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

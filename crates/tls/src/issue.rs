@@ -45,9 +45,7 @@ pub struct KeyPair {
 // The key must never reach a log through `{:?}`.
 impl std::fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair")
-            .field("certificate_pem", &self.certificate_pem)
-            .finish_non_exhaustive()
+        f.debug_struct("KeyPair").field("certificate_pem", &self.certificate_pem).finish_non_exhaustive()
     }
 }
 
@@ -61,10 +59,7 @@ pub struct CertificateAuthority {
 impl CertificateAuthority {
     /// Makes a CA valid for ten years.
     pub fn new(common_name: &str) -> Result<Self, TlsError> {
-        let fail = |source| TlsError::Issue {
-            subject: common_name.to_owned(),
-            source,
-        };
+        let fail = |source| TlsError::Issue { subject: common_name.to_owned(), source };
         let mut params = CertificateParams::default();
         params.distinguished_name = subject(common_name, "");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -87,51 +82,32 @@ impl CertificateAuthority {
 
     /// Issues a leaf; its PEM holds the leaf and this CA.
     pub fn issue(&self, request: &LeafRequest) -> Result<KeyPair, TlsError> {
-        let fail = |source| TlsError::Issue {
-            subject: request.common_name.clone(),
-            source,
-        };
+        let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
         let params = leaf_params(request).map_err(fail)?;
         let key = rcgen::KeyPair::generate().map_err(fail)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(fail)?;
-        Ok(KeyPair {
-            certificate_pem: certificate.pem() + &self.pem(),
-            key_pem: key.serialize_pem(),
-        })
+        Ok(KeyPair { certificate_pem: certificate.pem() + &self.pem(), key_pem: key.serialize_pem() })
     }
 }
 
 /// Makes a certificate that is its own issuer.
 pub fn self_signed(request: &LeafRequest) -> Result<KeyPair, TlsError> {
-    let fail = |source| TlsError::Issue {
-        subject: request.common_name.clone(),
-        source,
-    };
+    let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
     let params = leaf_params(request).map_err(fail)?;
     let key = rcgen::KeyPair::generate().map_err(fail)?;
     let certificate = params.self_signed(&key).map_err(fail)?;
-    Ok(KeyPair {
-        certificate_pem: certificate.pem(),
-        key_pem: key.serialize_pem(),
-    })
+    Ok(KeyPair { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
 fn leaf_params(request: &LeafRequest) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(request.dns_names.clone())?;
-    params
-        .subject_alt_names
-        .extend(request.ips.iter().copied().map(SanType::IpAddress));
+    params.subject_alt_names.extend(request.ips.iter().copied().map(SanType::IpAddress));
     params.distinguished_name = subject(&request.common_name, &request.organization);
     params.is_ca = IsCa::ExplicitNoCa;
-    params.key_usages = vec![
-        KeyUsagePurpose::DigitalSignature,
-        KeyUsagePurpose::KeyEncipherment,
-    ];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     if request.client_auth {
-        params
-            .extended_key_usages
-            .push(ExtendedKeyUsagePurpose::ClientAuth);
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
     }
     validity(&mut params, request.days);
     Ok(params)

@@ -35,14 +35,10 @@ impl Reloading {
         let dir = dir.to_owned();
         let first = read(&dir).await?;
         let current = Arc::new(Current(ArcSwap::from_pointee(certified_key(&first)?)));
-        let mut config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_cert_resolver(current.clone());
+        let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(current.clone());
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
         tokio::spawn(follow(dir, first, current, cancel));
-        Ok(Self {
-            config: Arc::new(config),
-        })
+        Ok(Self { config: Arc::new(config) })
     }
 
     /// The configuration to accept connections with; it stays valid across reloads.
@@ -52,11 +48,7 @@ impl Reloading {
 }
 
 async fn follow(dir: PathBuf, mut seen: KeyPair, current: Arc<Current>, cancel: CancellationToken) {
-    while cancel
-        .run_until_cancelled(tokio::time::sleep(INTERVAL))
-        .await
-        .is_some()
-    {
+    while cancel.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         match read(&dir).await {
             Ok(pair) if pair == seen => {}
             Ok(pair) => match certified_key(&pair) {
@@ -78,14 +70,9 @@ async fn follow(dir: PathBuf, mut seen: KeyPair, current: Arc<Current>, cancel: 
 async fn read(dir: &Path) -> Result<KeyPair, TlsError> {
     let file = async |name: &str| {
         let path = dir.join(name);
-        tokio::fs::read_to_string(&path)
-            .await
-            .map_err(|source| TlsError::Read { path, source })
+        tokio::fs::read_to_string(&path).await.map_err(|source| TlsError::Read { path, source })
     };
-    Ok(KeyPair {
-        certificate_pem: file("tls.crt").await?,
-        key_pem: file("tls.key").await?,
-    })
+    Ok(KeyPair { certificate_pem: file("tls.crt").await?, key_pem: file("tls.key").await? })
 }
 
 #[derive(Debug)]
@@ -154,54 +141,32 @@ mod tests {
     async fn a_new_certificate_is_served_without_a_restart() {
         install_default_provider();
         let dir = tempfile::tempdir().unwrap();
-        let (first, second) = (
-            CertificateAuthority::new("one").unwrap(),
-            CertificateAuthority::new("two").unwrap(),
-        );
+        let (first, second) =
+            (CertificateAuthority::new("one").unwrap(), CertificateAuthority::new("two").unwrap());
         write(dir.path(), &first.issue(&localhost()).unwrap());
         let cancel = CancellationToken::new();
         let reloading = Reloading::watch(dir.path(), &[], cancel.clone()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
         let trust_second = client_config(Some(&second.pem()), &[]).unwrap();
-        assert_eq!(
-            greet(&listener, reloading.config(), trust_first.clone())
-                .await
-                .unwrap(),
-            "hello"
-        );
-        assert!(
-            greet(&listener, reloading.config(), trust_second.clone())
-                .await
-                .is_err()
-        );
+        assert_eq!(greet(&listener, reloading.config(), trust_first.clone()).await.unwrap(), "hello");
+        assert!(greet(&listener, reloading.config(), trust_second.clone()).await.is_err());
 
         write(dir.path(), &second.issue(&localhost()).unwrap());
         for _ in 0..200 {
             tokio::time::sleep(INTERVAL).await;
-            if greet(&listener, reloading.config(), trust_second.clone())
-                .await
-                .is_ok()
-            {
+            if greet(&listener, reloading.config(), trust_second.clone()).await.is_ok() {
                 break;
             }
         }
-        assert_eq!(
-            greet(&listener, reloading.config(), trust_second.clone())
-                .await
-                .unwrap(),
-            "hello"
-        );
+        assert_eq!(greet(&listener, reloading.config(), trust_second.clone()).await.unwrap(), "hello");
         // A new client: the old one would resume its session without looking at the certificate.
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
         assert!(greet(&listener, reloading.config(), trust_first).await.is_err());
 
         std::fs::write(dir.path().join("tls.crt"), "not a certificate").unwrap();
         tokio::time::sleep(INTERVAL * 3).await;
-        assert_eq!(
-            greet(&listener, reloading.config(), trust_second).await.unwrap(),
-            "hello"
-        );
+        assert_eq!(greet(&listener, reloading.config(), trust_second).await.unwrap(), "hello");
         cancel.cancel();
     }
 
@@ -211,29 +176,16 @@ mod tests {
         let pair = crate::self_signed(&localhost()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = crate::server_config(&pair, &[]).unwrap();
-        assert_eq!(
-            greet(&listener, server, insecure_client_config(&[]))
-                .await
-                .unwrap(),
-            "hello"
-        );
+        assert_eq!(greet(&listener, server, insecure_client_config(&[])).await.unwrap(), "hello");
     }
 
     #[test]
     fn a_key_of_another_certificate_is_refused() {
         install_default_provider();
-        let (one, two) = (
-            crate::self_signed(&localhost()).unwrap(),
-            crate::self_signed(&localhost()).unwrap(),
-        );
-        let mixed = KeyPair {
-            certificate_pem: one.certificate_pem,
-            key_pem: two.key_pem,
-        };
-        assert!(matches!(
-            crate::server_config(&mixed, &[]),
-            Err(TlsError::Rustls(_))
-        ));
+        let (one, two) =
+            (crate::self_signed(&localhost()).unwrap(), crate::self_signed(&localhost()).unwrap());
+        let mixed = KeyPair { certificate_pem: one.certificate_pem, key_pem: two.key_pem };
+        assert!(matches!(crate::server_config(&mixed, &[]), Err(TlsError::Rustls(_))));
         assert!(client_config(None, &[]).is_err());
     }
 }

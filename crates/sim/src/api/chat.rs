@@ -27,10 +27,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let model = known_model(&engine, &request.sampling)?;
     let prompt = request.prompt()?;
-    let prompts = [Tokenized {
-        tokens: text::tokens(&prompt),
-        text: prompt,
-    }];
+    let prompts = [Tokenized { tokens: text::tokens(&prompt), text: prompt }];
     let (generation, usage) =
         generation::start(&engine, &request.sampling, &prompts, &request.last()?, None).await?;
     let reply = Reply::new("chatcmpl", &headers, model);
@@ -46,12 +43,7 @@ pub(crate) async fn create(
                     Event::Finished { choice, reason } => delta(choice, &json!({}), Some(reason)),
                 },
             ));
-        return Ok(sse::response(reply.stream(
-            "chat.completion.chunk",
-            chunks,
-            usage,
-            include_usage,
-        )));
+        return Ok(sse::response(reply.stream("chat.completion.chunk", chunks, usage, include_usage)));
     }
     let (answers, usage) = super::completions::collect(generation, usage, request.sampling.choices()?).await;
     let choices: Vec<Value> = answers

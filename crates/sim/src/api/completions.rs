@@ -39,11 +39,7 @@ pub(crate) async fn create(
     let count = prompts.len() * request.sampling.choices()?;
     let copies = request.sampling.choices()?;
     let prefix = |choice: usize| {
-        if request.echo == Some(true) {
-            prompts[choice / copies].text.as_str()
-        } else {
-            ""
-        }
+        if request.echo == Some(true) { prompts[choice / copies].text.as_str() } else { "" }
     };
     if request.sampling.stream == Some(true) {
         let opening: Vec<Value> = (0..count)
@@ -55,24 +51,13 @@ pub(crate) async fn create(
             Event::Piece { choice, text } => part(choice, &text, None),
             Event::Finished { choice, reason } => part(choice, "", Some(reason)),
         }));
-        return Ok(sse::response(reply.stream(
-            "text_completion",
-            chunks,
-            usage,
-            include_usage,
-        )));
+        return Ok(sse::response(reply.stream("text_completion", chunks, usage, include_usage)));
     }
     let (answers, usage) = collect(generation, usage, count).await;
     let choices: Vec<Value> = answers
         .into_iter()
         .enumerate()
-        .map(|(index, answer)| {
-            part(
-                index,
-                &(prefix(index).to_owned() + &answer.text),
-                Some(answer.reason),
-            )
-        })
+        .map(|(index, answer)| part(index, &(prefix(index).to_owned() + &answer.text), Some(answer.reason)))
         .collect();
     Ok(Json(reply.whole("text_completion", &choices, usage)).into_response())
 }
@@ -129,19 +114,10 @@ pub(crate) struct Reply {
 impl Reply {
     /// Names the reply after the client's `x-request-id` where it sent one, as vLLM does.
     pub(crate) fn new(prefix: &str, headers: &HeaderMap, model: String) -> Self {
-        let given = headers
-            .get("x-request-id")
-            .and_then(|id| id.to_str().ok())
-            .map(Into::into);
+        let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
         let id = given.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
-        let created = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
-        Self {
-            id: format!("{prefix}-{id}"),
-            created,
-            model,
-        }
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self { id: format!("{prefix}-{id}"), created, model }
     }
 
     pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {
@@ -159,32 +135,29 @@ impl Reply {
         include_usage: bool,
     ) -> impl Stream<Item = Value> + Send {
         // `None` marks the end, where the usage chunk goes.
-        choices
-            .map(Some)
-            .chain(stream::once(future::ready(None)))
-            .scan(usage, move |usage, choice| {
-                let chunk = match choice {
-                    Some(choice) => {
-                        let text = choice
-                            .pointer("/delta/content")
-                            .or_else(|| choice.get("text"))
-                            .and_then(Value::as_str);
-                        usage.add_completion(usize::from(text.is_some_and(|text| !text.is_empty())));
-                        let mut chunk = self.object(object, &[choice]);
-                        if include_usage {
-                            chunk["usage"] = Value::Null;
-                        }
-                        Some(chunk)
+        choices.map(Some).chain(stream::once(future::ready(None))).scan(usage, move |usage, choice| {
+            let chunk = match choice {
+                Some(choice) => {
+                    let text = choice
+                        .pointer("/delta/content")
+                        .or_else(|| choice.get("text"))
+                        .and_then(Value::as_str);
+                    usage.add_completion(usize::from(text.is_some_and(|text| !text.is_empty())));
+                    let mut chunk = self.object(object, &[choice]);
+                    if include_usage {
+                        chunk["usage"] = Value::Null;
                     }
-                    None if include_usage => {
-                        let mut chunk = self.object(object, &[]);
-                        chunk["usage"] = usage.json();
-                        Some(chunk)
-                    }
-                    None => None,
-                };
-                future::ready(chunk)
-            })
+                    Some(chunk)
+                }
+                None if include_usage => {
+                    let mut chunk = self.object(object, &[]);
+                    chunk["usage"] = usage.json();
+                    Some(chunk)
+                }
+                None => None,
+            };
+            future::ready(chunk)
+        })
     }
 
     fn object(&self, object: &str, choices: &[Value]) -> Value {

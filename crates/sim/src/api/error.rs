@@ -21,27 +21,15 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     pub(crate) fn bad_request(message: String) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            kind: "BadRequestError",
-            message,
-        }
+        Self { status: StatusCode::BAD_REQUEST, kind: "BadRequestError", message }
     }
 
     pub(crate) fn too_large(message: String) -> Self {
-        Self {
-            status: StatusCode::PAYLOAD_TOO_LARGE,
-            kind: "BadRequestError",
-            message,
-        }
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, kind: "BadRequestError", message }
     }
 
     pub(crate) fn not_found(message: String) -> Self {
-        Self {
-            status: StatusCode::NOT_FOUND,
-            kind: "NotFoundError",
-            message,
-        }
+        Self { status: StatusCode::NOT_FOUND, kind: "NotFoundError", message }
     }
 
     pub(crate) fn unknown_model(name: &str) -> Self {
@@ -50,11 +38,7 @@ impl ApiError {
 
     pub(crate) fn method_not_allowed() -> Self {
         let message = "Method Not Allowed".into();
-        Self {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            kind: "MethodNotAllowedError",
-            message,
-        }
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, kind: "MethodNotAllowedError", message }
     }
 }
 

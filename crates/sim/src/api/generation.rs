@@ -102,12 +102,7 @@ pub(crate) async fn start(
         for copy in 0..copies {
             choices.push(answer(engine, sampling, prompt, echo, limit, copy));
         }
-        reserved.push(
-            choices[choices.len() - copies..]
-                .iter()
-                .map(|choice| choice.pieces.len())
-                .sum(),
-        );
+        reserved.push(choices[choices.len() - copies..].iter().map(|choice| choice.pieces.len()).sum());
     }
     let mut running = Vec::with_capacity(prompts.len());
     for (prompt, generated) in prompts.iter().zip(reserved) {
@@ -125,15 +120,7 @@ pub(crate) async fn start(
         cached: running.iter().map(Running::cached_tokens).sum(),
         completion: 0,
     };
-    Ok((
-        Generation {
-            running,
-            choices,
-            ready: VecDeque::new(),
-            started: false,
-        },
-        usage,
-    ))
+    Ok((Generation { running, choices, ready: VecDeque::new(), started: false }, usage))
 }
 
 fn answer(
@@ -148,11 +135,7 @@ fn answer(
         Mode::Echo => text::pieces(echo).map(Into::into).collect(),
         Mode::Random => {
             let chosen = sampling.seed.map(i64::cast_unsigned).or(engine.args.seed);
-            let bytes: Vec<u8> = prompt
-                .tokens
-                .iter()
-                .flat_map(|token| token.to_le_bytes())
-                .collect();
+            let bytes: Vec<u8> = prompt.tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
             let seed = chosen.map_or_else(rand::random, |seed| xxh64(&bytes, seed));
             text::filler(seed.wrapping_add(copy as u64), sampling.least(limit))
         }
@@ -163,21 +146,13 @@ fn answer(
         reason = "length";
     }
     let full = pieces.concat();
-    let cut = sampling
-        .stops()
-        .iter()
-        .filter(|stop| !stop.is_empty())
-        .filter_map(|stop| full.find(stop))
-        .min();
+    let cut =
+        sampling.stops().iter().filter(|stop| !stop.is_empty()).filter_map(|stop| full.find(stop)).min();
     if let Some(cut) = cut {
         pieces = text::pieces(&full[..cut]).map(Into::into).collect();
         reason = "stop";
     }
-    Choice {
-        generated: pieces.len(),
-        pieces: pieces.into(),
-        reason,
-    }
+    Choice { generated: pieces.len(), pieces: pieces.into(), reason }
 }
 
 // === impl Generation ===
@@ -221,10 +196,7 @@ impl Generation {
                 self.ready.push_back(Event::Piece { choice: index, text });
             }
             if choice.pieces.is_empty() {
-                self.ready.push_back(Event::Finished {
-                    choice: index,
-                    reason: choice.reason,
-                });
+                self.ready.push_back(Event::Finished { choice: index, reason: choice.reason });
                 choice.reason = "";
             }
         }
@@ -235,10 +207,7 @@ impl Generation {
                 Event::Piece { .. } => None,
             });
             for (running, choices) in self.running.iter().zip(self.choices.chunks(copies.max(1))) {
-                running.finished(
-                    choices.iter().map(|choice| choice.generated).sum(),
-                    last.unwrap_or("stop"),
-                );
+                running.finished(choices.iter().map(|choice| choice.generated).sum(), last.unwrap_or("stop"));
             }
             self.running.clear();
         }

@@ -39,9 +39,7 @@ pub(crate) fn router(engine: Arc<Engine>) -> Router {
         .fallback(|| async { ApiError::not_found("Not Found".into()) })
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .layer(middleware::map_response(move |response| {
-            std::future::ready(identity.mark(response))
-        }))
+        .layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))))
         .with_state(engine)
 }
 
@@ -61,10 +59,7 @@ impl Identity {
             ("x-inference-port", Some(port.to_string())),
         ];
         let valid = |(name, value): (&'static str, Option<String>)| {
-            Some((
-                HeaderName::from_static(name),
-                HeaderValue::from_str(&value?).ok()?,
-            ))
+            Some((HeaderName::from_static(name), HeaderValue::from_str(&value?).ok()?))
         };
         Self(headers.into_iter().filter_map(valid).collect())
     }
@@ -84,27 +79,16 @@ async fn models(State(engine): State<Arc<Engine>>) -> Json<Value> {
         })
     };
     let base = args.served_names.iter().map(|name| card(name, None));
-    let adapters = args
-        .lora_names
-        .iter()
-        .map(|name| card(name, args.served_names.first()));
+    let adapters = args.lora_names.iter().map(|name| card(name, args.served_names.first()));
     Json(json!({"object": "list", "data": base.chain(adapters).collect::<Vec<_>>()}))
 }
 
 async fn tokenize(State(engine): State<Arc<Engine>>, request: Tokenize) -> Result<Json<Value>, ApiError> {
     let tokens = text::tokens(&request.text()?);
-    Ok(Json(
-        json!({"count": tokens.len(), "max_model_len": engine.args.max_model_len, "tokens": tokens}),
-    ))
+    Ok(Json(json!({"count": tokens.len(), "max_model_len": engine.args.max_model_len, "tokens": tokens})))
 }
 
 async fn metrics(State(engine): State<Arc<Engine>>) -> Response {
-    (
-        [(
-            header::CONTENT_TYPE,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )],
-        engine.page(),
-    )
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], engine.page())
         .into_response()
 }

@@ -54,25 +54,19 @@ const MAX_CHOICES: usize = 128;
 
 impl Sampling {
     pub(crate) fn include_usage(&self) -> bool {
-        self.stream_options
-            .as_ref()
-            .is_some_and(|options| options.include_usage)
+        self.stream_options.as_ref().is_some_and(|options| options.include_usage)
     }
 
     pub(crate) fn choices(&self) -> Result<usize, ApiError> {
         match self.n.unwrap_or(1) {
             n @ 1..=MAX_CHOICES => Ok(n),
-            n => Err(ApiError::bad_request(format!(
-                "n must be between 1 and {MAX_CHOICES}, got {n}."
-            ))),
+            n => Err(ApiError::bad_request(format!("n must be between 1 and {MAX_CHOICES}, got {n}."))),
         }
     }
 
     pub(crate) fn limit(&self) -> Result<Option<usize>, ApiError> {
         match self.max_completion_tokens.or(self.max_tokens) {
-            Some(0) => Err(ApiError::bad_request(
-                "max_tokens must be at least 1, got 0.".into(),
-            )),
+            Some(0) => Err(ApiError::bad_request("max_tokens must be at least 1, got 0.".into())),
             limit => Ok(limit),
         }
     }
@@ -123,9 +117,7 @@ impl Chat {
 
     /// What an echoing model says: the last message.
     pub(crate) fn last(&self) -> Result<String, ApiError> {
-        self.messages
-            .last()
-            .map_or(Ok(String::new()), |message| content(&message.content))
+        self.messages.last().map_or(Ok(String::new()), |message| content(&message.content))
     }
 }
 
@@ -142,14 +134,10 @@ fn content(content: &Value) -> Result<String, ApiError> {
     match content {
         Value::Null => Ok(String::new()),
         Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => Ok(parts
-            .iter()
-            .filter_map(|part| part.get("text")?.as_str())
-            .collect::<Vec<_>>()
-            .join("\n")),
-        _ => Err(ApiError::bad_request(
-            "message content must be a string or a list of parts.".into(),
-        )),
+        Value::Array(parts) => {
+            Ok(parts.iter().filter_map(|part| part.get("text")?.as_str()).collect::<Vec<_>>().join("\n"))
+        }
+        _ => Err(ApiError::bad_request("message content must be a string or a list of parts.".into())),
     }
 }
 
@@ -182,14 +170,8 @@ pub(crate) struct Tokenized {
 
 impl Completion {
     pub(crate) fn prompts(&self) -> Result<Vec<Tokenized>, ApiError> {
-        let from_text = |text: &String| Tokenized {
-            text: text.clone(),
-            tokens: text::tokens(text),
-        };
-        let from_tokens = |tokens: &Vec<u32>| Tokenized {
-            text: String::new(),
-            tokens: tokens.clone(),
-        };
+        let from_text = |text: &String| Tokenized { text: text.clone(), tokens: text::tokens(text) };
+        let from_tokens = |tokens: &Vec<u32>| Tokenized { text: String::new(), tokens: tokens.clone() };
         let prompts: Vec<_> = match &self.prompt {
             Prompt::Text(text) => vec![from_text(text)],
             Prompt::Texts(texts) => texts.iter().map(from_text).collect(),
@@ -200,9 +182,7 @@ impl Completion {
             return Err(ApiError::bad_request("prompt must not be empty.".into()));
         }
         if prompts.len() > MAX_CHOICES {
-            return Err(ApiError::bad_request(format!(
-                "at most {MAX_CHOICES} prompts are taken at once."
-            )));
+            return Err(ApiError::bad_request(format!("at most {MAX_CHOICES} prompts are taken at once.")));
         }
         Ok(prompts)
     }
@@ -223,9 +203,9 @@ impl Tokenize {
     pub(crate) fn text(&self) -> Result<String, ApiError> {
         match &self.prompt {
             Some(prompt) => Ok(prompt.clone()),
-            None if self.messages.is_empty() => Err(ApiError::bad_request(
-                "either prompt or messages must be given.".into(),
-            )),
+            None if self.messages.is_empty() => {
+                Err(ApiError::bad_request("either prompt or messages must be given.".into()))
+            }
             None => layout(&self.messages),
         }
     }
@@ -234,12 +214,10 @@ impl Tokenize {
 /// Decodes a JSON body with errors in the API's own form; the Content-Type is not insisted on, as curl users forget it.
 async fn decode<T: DeserializeOwned, S: Send + Sync>(request: Request, state: &S) -> Result<T, ApiError> {
     let body =
-        Bytes::from_request(request, state)
-            .await
-            .map_err(|rejection| match rejection.status().as_u16() {
-                413 => ApiError::too_large(rejection.body_text()),
-                _ => ApiError::bad_request(rejection.body_text()),
-            })?;
+        Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status().as_u16() {
+            413 => ApiError::too_large(rejection.body_text()),
+            _ => ApiError::bad_request(rejection.body_text()),
+        })?;
     serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("request body: {error}")))
 }
 

@@ -16,9 +16,7 @@ pub(crate) fn response(values: impl Stream<Item = Value> + Send + 'static) -> Re
         .map(|value| Bytes::from(format!("data: {value}\n\n")))
         .chain(stream::once(async { Bytes::from_static(b"data: [DONE]\n\n") }))
         .map(Ok::<_, Infallible>);
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
-        (header::CACHE_CONTROL, "no-cache"),
-    ];
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
     (headers, Body::from_stream(frames)).into_response()
 }

@@ -39,29 +39,17 @@ pub(crate) struct Held {
 
 impl KvCache {
     pub(crate) fn new(capacity: usize, block_size: usize) -> Self {
-        Self {
-            capacity,
-            block_size,
-            blocks: HashMap::new(),
-            idle: BTreeMap::new(),
-            private: 0,
-            clock: 0,
-        }
+        Self { capacity, block_size, blocks: HashMap::new(), idle: BTreeMap::new(), private: 0, clock: 0 }
     }
 
     /// Takes the blocks of a prompt, and room for `generated` more tokens; `None` when running requests leave too
     /// little room, so that the request has to wait.
     pub(crate) fn take(&mut self, prompt: &[u32], generated: usize) -> Option<Held> {
         let hashes = self.hashes(prompt);
-        let hits = hashes
-            .iter()
-            .take_while(|hash| self.blocks.contains_key(hash))
-            .count();
+        let hits = hashes.iter().take_while(|hash| self.blocks.contains_key(hash)).count();
         let private = (prompt.len() + generated).div_ceil(self.block_size) - hashes.len();
-        let wanted_idle = hashes[..hits]
-            .iter()
-            .filter(|hash| self.blocks.get(hash).is_some_and(|b| b.users == 0))
-            .count();
+        let wanted_idle =
+            hashes[..hits].iter().filter(|hash| self.blocks.get(hash).is_some_and(|b| b.users == 0)).count();
         let free = self.capacity - self.in_use();
         if hashes.len() - hits + wanted_idle + private > free {
             return None;
@@ -79,11 +67,7 @@ impl KvCache {
         }
         self.private += private;
         self.evict();
-        Some(Held {
-            blocks: hashes,
-            private,
-            cached_tokens,
-        })
+        Some(Held { blocks: hashes, private, cached_tokens })
     }
 
     /// Gives everything back; shareable blocks stay until the room is needed.

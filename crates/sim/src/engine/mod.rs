@@ -92,11 +92,7 @@ impl Engine {
     /// Metrics as a Prometheus text page.
     pub(crate) fn page(&self) -> String {
         let load = |count: &AtomicUsize| i64::try_from(count.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
-        self.metrics.page(
-            load(&self.running),
-            load(&self.waiting),
-            self.cache.lock().usage(),
-        )
+        self.metrics.page(load(&self.running), load(&self.waiting), self.cache.lock().usage())
     }
 
     /// How much longer everything takes for the present number of running requests (`--time-factor-under-load`).
@@ -114,16 +110,9 @@ struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn join(engine: &'a Engine) -> Result<Self, Overloaded> {
-        let room = engine
-            .args
-            .max_waiting
-            .saturating_add(engine.slots.available_permits());
+        let room = engine.args.max_waiting.saturating_add(engine.slots.available_permits());
         let joined = Self(&engine.waiting);
-        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room {
-            Err(Overloaded)
-        } else {
-            Ok(joined)
-        }
+        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(Overloaded) } else { Ok(joined) }
     }
 }
 
@@ -145,29 +134,20 @@ impl Running {
     pub(crate) async fn prefill(&self) {
         let latency = self.engine.args.latency;
         let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens).unwrap_or(u32::MAX);
-        self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached))
-            .await;
-        self.engine
-            .metrics
-            .first_token
-            .observe(self.admitted.elapsed().as_secs_f64());
+        self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached)).await;
+        self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
     }
 
     /// Spends the time between two tokens.
     pub(crate) async fn decode(&self) {
         let before = Instant::now();
         self.spend(self.engine.args.latency.between_tokens).await;
-        self.engine
-            .metrics
-            .between_tokens
-            .observe(before.elapsed().as_secs_f64());
+        self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
     }
 
     /// Counts a request that ended by itself.
     pub(crate) fn finished(&self, generated: usize, reason: &'static str) {
-        self.engine
-            .metrics
-            .finished(self.prompt_tokens, generated, reason, self.admitted.elapsed());
+        self.engine.metrics.finished(self.prompt_tokens, generated, reason, self.admitted.elapsed());
     }
 
     async fn spend(&self, time: Duration) {
@@ -216,11 +196,7 @@ mod tests {
             async move { engine.admit(&[2], 1).await.map(drop) }
         });
         tokio::task::yield_now().await;
-        assert!(
-            engine
-                .page()
-                .contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1")
-        );
+        assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1"));
         assert_eq!(engine.admit(&[3], 1).await.map(drop), Err(Overloaded));
         drop(first);
         assert_eq!(second.await.unwrap(), Ok(()));
@@ -230,11 +206,7 @@ mod tests {
     async fn an_abandoned_request_frees_its_memory() {
         let engine = engine(&["--kv-cache-size", "4"]);
         drop(engine.admit(&[0; 64], 0).await.unwrap());
-        assert!(
-            engine
-                .page()
-                .contains("vllm:kv_cache_usage_perc{model_name=\"model\",engine=\"0\"} 0.0")
-        );
+        assert!(engine.page().contains("vllm:kv_cache_usage_perc{model_name=\"model\",engine=\"0\"} 0.0"));
         assert!(engine.admit(&[9; 64], 0).await.is_ok());
     }
 }

@@ -1,9 +1,5 @@
 //! The simulator over real sockets.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on should stop"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -32,12 +28,7 @@ impl Server {
         let token = shutdown.clone();
         let task = tokio::spawn(async move { serve(args, listener, token).await.unwrap() });
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self {
-            address,
-            shutdown,
-            task,
-            client,
-        }
+        Self { address, shutdown, task, client }
     }
 
     fn url(&self, path: &str) -> String {
@@ -50,34 +41,14 @@ impl Server {
     }
 
     async fn events(&self, path: &str, body: &Value) -> Vec<Value> {
-        let text = self
-            .client
-            .post(self.url(path))
-            .json(body)
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap();
+        let text = self.client.post(self.url(path)).json(body).send().await.unwrap().text().await.unwrap();
         let mut lines: Vec<_> = text.split("\n\n").filter(|line| !line.is_empty()).collect();
         assert_eq!(lines.pop(), Some("data: [DONE]"));
-        lines
-            .iter()
-            .map(|line| serde_json::from_str(line.strip_prefix("data: ").unwrap()).unwrap())
-            .collect()
+        lines.iter().map(|line| serde_json::from_str(line.strip_prefix("data: ").unwrap()).unwrap()).collect()
     }
 
     async fn metric(&self, name: &str) -> f64 {
-        let page = self
-            .client
-            .get(self.url("/metrics"))
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap();
+        let page = self.client.get(self.url("/metrics")).send().await.unwrap().text().await.unwrap();
         let line = page
             .lines()
             .find(|line| line.starts_with(name))
@@ -93,9 +64,7 @@ fn chat(content: &str) -> Value {
 #[tokio::test]
 async fn streamed_and_whole_answers_say_the_same_and_count_the_same() {
     let server = Server::start(&[]).await;
-    let (status, whole) = server
-        .post("/v1/chat/completions", &chat("Why is the sea salty?"))
-        .await;
+    let (status, whole) = server.post("/v1/chat/completions", &chat("Why is the sea salty?")).await;
     assert_eq!(status, 200, "{whole}");
     let text = whole["choices"][0]["message"]["content"].as_str().unwrap();
     assert!(!text.is_empty());
@@ -104,17 +73,12 @@ async fn streamed_and_whole_answers_say_the_same_and_count_the_same() {
     request["stream"] = json!(true);
     request["stream_options"] = json!({"include_usage": true});
     let chunks = server.events("/v1/chat/completions", &request).await;
-    let streamed: String = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
-        .collect();
+    let streamed: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(streamed, text);
     assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
     let (last, body) = chunks.split_last().unwrap();
-    assert_eq!(
-        last["usage"]["completion_tokens"],
-        whole["usage"]["completion_tokens"]
-    );
+    assert_eq!(last["usage"]["completion_tokens"], whole["usage"]["completion_tokens"]);
     assert_eq!(last["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"]);
     assert_eq!(last["choices"], json!([]));
     assert!(body.iter().all(|chunk| chunk["usage"].is_null()));
@@ -132,31 +96,17 @@ async fn completions_take_lists_stops_limits_and_echo() {
         .await;
     assert_eq!(answer["choices"][0]["text"], "one two");
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
-    let (_, answer) = server
-        .post(
-            "/v1/completions",
-            &json!({"prompt": "one two three", "max_tokens": 1}),
-        )
-        .await;
+    let (_, answer) =
+        server.post("/v1/completions", &json!({"prompt": "one two three", "max_tokens": 1})).await;
     assert_eq!(
-        (
-            &answer["choices"][0]["text"],
-            &answer["choices"][0]["finish_reason"]
-        ),
+        (&answer["choices"][0]["text"], &answer["choices"][0]["finish_reason"]),
         (&json!("one"), &json!("length"))
     );
     let (_, answer) = server
-        .post(
-            "/v1/completions",
-            &json!({"prompt": ["a b", "c d"], "n": 2, "echo": true, "max_tokens": 1}),
-        )
+        .post("/v1/completions", &json!({"prompt": ["a b", "c d"], "n": 2, "echo": true, "max_tokens": 1}))
         .await;
-    let texts: Vec<_> = answer["choices"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["text"].as_str().unwrap())
-        .collect();
+    let texts: Vec<_> =
+        answer["choices"].as_array().unwrap().iter().map(|c| c["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["a ba", "a ba", "c da", "c da"]);
     assert_eq!(answer["usage"]["completion_tokens"], 4);
 }
@@ -195,13 +145,8 @@ async fn a_client_that_leaves_stops_the_work() {
     request["stream"] = json!(true);
     request["ignore_eos"] = json!(true);
     request["max_tokens"] = json!(500);
-    let response = server
-        .client
-        .post(server.url("/v1/chat/completions"))
-        .json(&request)
-        .send()
-        .await
-        .unwrap();
+    let response =
+        server.client.post(server.url("/v1/chat/completions")).json(&request).send().await.unwrap();
     let mut body = response.bytes_stream();
     body.next().await.unwrap().unwrap();
     assert!((server.metric("vllm:num_requests_running").await - 1.0).abs() < f64::EPSILON);
@@ -222,19 +167,11 @@ async fn tokens_leave_one_by_one_and_a_stop_lets_answers_finish() {
     request["stream"] = json!(true);
     request["ignore_eos"] = json!(true);
     request["max_tokens"] = json!(10);
-    let response = server
-        .client
-        .post(server.url("/v1/chat/completions"))
-        .json(&request)
-        .send()
-        .await
-        .unwrap();
+    let response =
+        server.client.post(server.url("/v1/chat/completions")).json(&request).send().await.unwrap();
     let mut chunks = response.bytes_stream();
     let first = chunks.next().await.unwrap().unwrap();
-    assert!(
-        !String::from_utf8_lossy(&first).contains("[DONE]"),
-        "the first chunk holds the whole answer"
-    );
+    assert!(!String::from_utf8_lossy(&first).contains("[DONE]"), "the first chunk holds the whole answer");
     server.shutdown.cancel();
     let mut rest = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -247,21 +184,10 @@ async fn tokens_leave_one_by_one_and_a_stop_lets_answers_finish() {
 #[tokio::test]
 async fn models_tokenize_and_prefix_hits_are_reported() {
     let server = Server::start(&["--lora-modules", "tuned=/path"]).await;
-    let models: Value = server
-        .client
-        .get(server.url("/v1/models"))
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
-    let ids: Vec<_> = models["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|model| model["id"].as_str().unwrap())
-        .collect();
+    let models: Value =
+        server.client.get(server.url("/v1/models")).send().await.unwrap().json().await.unwrap();
+    let ids: Vec<_> =
+        models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["m", "alias", "tuned"]);
     let (_, tokens) = server.post("/tokenize", &json!({"prompt": "a b c"})).await;
     assert_eq!(tokens["count"], 3);
