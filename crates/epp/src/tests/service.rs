@@ -32,7 +32,7 @@ use crate::{Error, Server};
 const SOON: Duration = Duration::from_secs(10);
 const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
-struct Running {
+pub(super) struct Running {
     client: Client,
     health: SocketAddr,
     metrics: SocketAddr,
@@ -40,7 +40,7 @@ struct Running {
     serving: JoinHandle<Result<(), Error>>,
 }
 
-async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> Running {
+pub(super) async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> Running {
     longboat_tls::install_default_provider();
     let mut all = vec!["--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
     all.extend_from_slice(arguments);
@@ -58,7 +58,7 @@ async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> Running 
 
 impl Running {
     /// Whether a health check says that it serves.
-    async fn serves(&self, service: &str) -> bool {
+    pub(super) async fn serves(&self, service: &str) -> bool {
         let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", self.health))
             .unwrap()
             .connect()
@@ -69,7 +69,7 @@ impl Running {
         answer.into_inner().status == 1
     }
 
-    async fn ready(&self) {
+    pub(super) async fn ready(&self) {
         let all = async {
             while !self.serves("readiness").await {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -226,9 +226,7 @@ async fn it_is_not_ready_before_the_pool_is_known_and_not_while_it_drains() {
     // A stream in flight ends in its own time; new ones are not for us any more.
     let mut exchange = picker.client.open().await.unwrap();
     assert_eq!(picker.request(&mut exchange).await, "503");
-    let Running { stop, serving, .. } = picker;
-    drop(stop);
-    timeout(SOON, serving).await.unwrap().unwrap().unwrap();
+    picker.stop().await;
 }
 
 fn pool() -> Value {
@@ -270,7 +268,13 @@ async fn pods_of_the_pool_become_endpoints_as_they_come_and_go() {
 }
 
 impl Running {
-    async fn until(&self, destination: &str) {
+    /// Asks it to stop, and waits.
+    pub(super) async fn stop(self) {
+        drop(self.stop);
+        timeout(SOON, self.serving).await.unwrap().unwrap().unwrap();
+    }
+
+    pub(super) async fn until(&self, destination: &str) {
         timeout(SOON, async {
             while self.pick().await != destination {
                 tokio::time::sleep(Duration::from_millis(5)).await;
