@@ -19,9 +19,7 @@ pub(crate) type Answer = Response<Body>;
 
 /// A body that is complete.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never: Infallible| match never {})
-        .boxed_unsync()
+    Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
 /// A body that goes on as long as the stream.
@@ -63,16 +61,10 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
             body.push(b'\n');
             bytes(code, "application/json", body)
         }
-        Encoding::PrettyJson => bytes(
-            code,
-            "application/json",
-            serde_json::to_vec_pretty(value).unwrap_or_default(),
-        ),
-        Encoding::Yaml => bytes(
-            code,
-            "application/yaml",
-            serde_saphyr::to_string(value).unwrap_or_default(),
-        ),
+        Encoding::PrettyJson => {
+            bytes(code, "application/json", serde_json::to_vec_pretty(value).unwrap_or_default())
+        }
+        Encoding::Yaml => bytes(code, "application/yaml", serde_saphyr::to_string(value).unwrap_or_default()),
     }
 }
 
@@ -80,9 +72,7 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
 pub(crate) fn refusal(error: &ApiError, encoding: Encoding) -> Answer {
     let mut answer = value(error.code, &error.to_status(), encoding);
     if let Some(seconds) = error.retry_after {
-        answer
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     answer
 }

@@ -31,20 +31,17 @@ const SUBRESOURCES: &[Sub] = &[
     Sub { name: "resize", kind: None, api: None, verbs: CHANGE },
     Sub { name: "scale", kind: Some("Scale"), api: Some(("autoscaling", "v1")), verbs: CHANGE },
     Sub { name: "status", kind: None, api: None, verbs: CHANGE },
-    Sub { name: "token", kind: Some("TokenRequest"), api: Some(("authentication.k8s.io", "v1")), verbs: CREATE },
+    Sub {
+        name: "token",
+        kind: Some("TokenRequest"),
+        api: Some(("authentication.k8s.io", "v1")),
+        verbs: CREATE,
+    },
 ];
 
 /// Verbs of custom resources, in the order that the reference lists them.
-const CUSTOM_VERBS: &[&str] = &[
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "create",
-    "update",
-    "watch",
-];
+const CUSTOM_VERBS: &[&str] =
+    &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// `/api`
 pub(crate) fn core_versions() -> Value {
@@ -89,11 +86,7 @@ fn group_of<'a>(name: &str, versions: impl Iterator<Item = &'a String>) -> Value
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let groups = registry.groups();
     let served = groups.get(group)?.get(version)?;
-    let group_version = if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
-    };
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let mut list = Vec::new();
     for resource in served {
         let mut entry = json!({
@@ -157,7 +150,8 @@ pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let own = |name: &str| {
         if resource.custom().is_some() {
             kind(&resource.group, &resource.version, name)

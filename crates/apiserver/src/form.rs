@@ -122,9 +122,7 @@ fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
 /// One stored object in the version of `resource`.
 pub(crate) async fn show(state: &State, resource: &Resource, stored: Arc<Stored>) -> Result<Shown, ApiError> {
     let mut shown = show_all(state, resource, vec![stored]).await?;
-    shown
-        .pop()
-        .ok_or_else(|| ApiError::internal("a conversion lost its object"))
+    shown.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))
 }
 
 /// An object of a request in its storage version.
@@ -137,9 +135,7 @@ pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value)
             }
             let target = custom.stored.api_version.clone();
             let mut converted = convert_custom(state, resource, vec![value], &target).await?;
-            converted
-                .pop()
-                .ok_or_else(|| ApiError::internal("a conversion lost its object"))
+            converted.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))
         }
     }
 }

@@ -66,8 +66,13 @@ pub type LogStream = BoxStream<'static, io::Result<Bytes>>;
 /// Access to running pods, implemented by the node.
 pub trait PodAccess: Send + Sync + 'static {
     /// Opens a container's log.
-    fn logs(&self, pod: PodRef, options: LogOptions) -> BoxFuture<'static, Result<LogStream, PodAccessError>>;
+    fn logs(&self, pod: PodRef, options: LogOptions)
+    -> BoxFuture<'static, Result<LogStream, PodAccessError>>;
 
     /// Connects to a port of a pod. One call for each forwarded connection.
-    fn connect(&self, pod: PodRef, port: u16) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>>;
+    fn connect(
+        &self,
+        pod: PodRef,
+        port: u16,
+    ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>>;
 }

@@ -31,7 +31,12 @@ pub(crate) struct Listing {
 }
 
 /// Answers with one object.
-pub(crate) fn object(request: &Request, resource: &Resource, code: u16, shown: &Shown) -> Result<Answer, ApiError> {
+pub(crate) fn object(
+    request: &Request,
+    resource: &Resource,
+    code: u16,
+    shown: &Shown,
+) -> Result<Answer, ApiError> {
     let form = request.accept.object(pretty(request))?;
     let body = match &form.shape {
         Shape::Itself | Shape::Discovery(_) => return Ok(itself(request, code, shown, form.encoding)),
@@ -58,10 +63,10 @@ pub(crate) fn object(request: &Request, resource: &Resource, code: u16, shown: &
 
 /// Answers with something that has no table form of its own: Status objects, reviews, scales.
 pub(crate) fn document(request: &Request, code: u16, value: &Value) -> Answer {
-    let form = request.accept.object(pretty(request)).unwrap_or(Form {
-        encoding: Encoding::Json,
-        shape: Shape::Itself,
-    });
+    let form = request
+        .accept
+        .object(pretty(request))
+        .unwrap_or(Form { encoding: Encoding::Json, shape: Shape::Itself });
     answer::value(code, value, form.encoding)
 }
 
@@ -199,18 +204,11 @@ fn compressed(request: &Request, code: u16, body: Vec<u8>) -> Answer {
         return answer::bytes(code, "application/json", body);
     };
     let mut answer = answer::bytes(code, "application/json", packed);
-    answer
-        .headers_mut()
-        .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    answer
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     answer
 }
 
 fn takes_gzip(request: &Request) -> bool {
-    request
-        .header("accept-encoding")
-        .split(',')
-        .any(|part| part.trim().split(';').next() == Some("gzip"))
+    request.header("accept-encoding").split(',').any(|part| part.trim().split(';').next() == Some("gzip"))
 }

@@ -63,19 +63,14 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     if args.no_auth && !args.listen.ip().is_loopback() {
         return Err(Error::OpenToAll(args.listen));
     }
-    let token = (!args.no_auth).then(|| args.token.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string()));
-    let server = ApiServer::new(Options {
-        state: args.state.clone(),
-        token: token.clone(),
-        ..Options::default()
-    })
-    .map_err(Error::State)?;
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .map_err(|source| Error::Listen(args.listen, source))?;
-    let address = listener
-        .local_addr()
-        .map_err(|source| Error::Listen(args.listen, source))?;
+    let token =
+        (!args.no_auth).then(|| args.token.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string()));
+    let server =
+        ApiServer::new(Options { state: args.state.clone(), token: token.clone(), ..Options::default() })
+            .map_err(Error::State)?;
+    let listener =
+        TcpListener::bind(args.listen).await.map_err(|source| Error::Listen(args.listen, source))?;
+    let address = listener.local_addr().map_err(|source| Error::Listen(args.listen, source))?;
     let tls = if args.tls {
         let authority = CertificateAuthority::new("longboat-apiserver")?;
         let leaf = authority.issue(&LeafRequest {
@@ -98,7 +93,8 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         tracing::info!(%token, "Clients send this bearer token.");
     }
     if let Some(file) = &args.port_file {
-        std::fs::write(file, address.port().to_string()).map_err(|source| Error::PortFile(file.clone(), source))?;
+        std::fs::write(file, address.port().to_string())
+            .map_err(|source| Error::PortFile(file.clone(), source))?;
     }
     let server = Arc::new(server);
     let loops = async {

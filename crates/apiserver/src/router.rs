@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{self, Answer},
-    discovery, metrics, pods,
+    discovery,
     kinds::{Resource, builtin::Verbs},
+    metrics, pods,
     request::{
         Request,
         accept::{Encoding, Shape},
         path::{ResourcePath, segments},
     },
-    respond,
-    schema,
+    respond, schema,
     server::State,
     status::ApiError,
     verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
@@ -36,7 +36,11 @@ pub(crate) async fn handle(state: &Arc<State>, request: Request) -> Answer {
     answer
 }
 
-async fn route(state: &Arc<State>, request: &Request, warnings: &mut Vec<String>) -> Result<Answer, ApiError> {
+async fn route(
+    state: &Arc<State>,
+    request: &Request,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, ApiError> {
     let path = request.path.as_str();
     if path.starts_with("//") {
         return Ok(answer::no_such_page());
@@ -84,11 +88,7 @@ async fn route(state: &Arc<State>, request: &Request, warnings: &mut Vec<String>
 }
 
 fn only_get(request: &Request, then: impl FnOnce() -> Result<Answer, ApiError>) -> Result<Answer, ApiError> {
-    if request.method == Method::GET {
-        then()
-    } else {
-        Err(ApiError::method_not_allowed())
-    }
+    if request.method == Method::GET { then() } else { Err(ApiError::method_not_allowed()) }
 }
 
 fn document(request: &Request, value: &Value) -> Result<Answer, ApiError> {
@@ -100,11 +100,7 @@ fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiE
     only_get(request, || {
         let form = request.accept.discovery(respond::pretty(request))?;
         if !matches!(form.shape, Shape::Discovery(_)) {
-            let value = if core {
-                discovery::core_versions()
-            } else {
-                discovery::groups(&state.registry)
-            };
+            let value = if core { discovery::core_versions() } else { discovery::groups(&state.registry) };
             return Ok(answer::value(200, &value, form.encoding));
         }
         let tag = format!("\"{:X}-{}\"", state.registry.generation(), u8::from(core));
@@ -200,11 +196,7 @@ fn root(state: &State) -> Value {
 
 fn health(request: &Request, words: &[&str]) -> Answer {
     let verbose = request.query.get("verbose").is_some();
-    let text = if verbose {
-        format!("[+]ping ok\n{} check passed\n", words[0])
-    } else {
-        "ok".to_owned()
-    };
+    let text = if verbose { format!("[+]ping ok\n{} check passed\n", words[0]) } else { "ok".to_owned() };
     answer::bytes(200, "text/plain; charset=utf-8", text)
 }
 
@@ -229,19 +221,11 @@ async fn resource(
             .groups()
             .get(group)
             .is_some_and(|versions| versions.values().flatten().all(|r| r.custom().is_some()));
-        return if custom_only {
-            Ok(answer::no_such_page())
-        } else {
-            Err(ApiError::no_such_resource())
-        };
+        return if custom_only { Ok(answer::no_such_page()) } else { Err(ApiError::no_such_resource()) };
     };
     let custom = resource.custom().cloned();
     if path.namespace.is_some() && !resource.namespaced {
-        return if custom.is_some() {
-            Ok(answer::no_such_page())
-        } else {
-            Err(ApiError::no_such_resource())
-        };
+        return if custom.is_some() { Ok(answer::no_such_page()) } else { Err(ApiError::no_such_resource()) };
     }
     let across = resource.namespaced && path.namespace.is_none();
     if across && custom.is_some() && (path.name.is_some() || request.method == Method::POST) {
@@ -255,11 +239,7 @@ async fn resource(
         request,
         resource,
         path,
-        warnings: custom
-            .as_ref()
-            .and_then(|c| c.deprecation.clone())
-            .into_iter()
-            .collect(),
+        warnings: custom.as_ref().and_then(|c| c.deprecation.clone()).into_iter().collect(),
     };
     if call.resource.group.is_empty() && call.resource.plural == "endpoints" {
         call.warnings

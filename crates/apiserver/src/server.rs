@@ -30,12 +30,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            state: None,
-            window: 4096,
-            token: None,
-            service_range: (Ipv4Addr::new(127, 96, 0, 0), 16),
-        }
+        Self { state: None, window: 4096, token: None, service_range: (Ipv4Addr::new(127, 96, 0, 0), 16) }
     }
 }
 

@@ -29,16 +29,9 @@ impl Cause {
     /// A value that must be given.
     pub fn required(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
         let detail = detail.as_ref();
-        let message = if detail.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {detail}")
-        };
-        Self {
-            reason: "FieldValueRequired",
-            message,
-            field: field.into(),
-        }
+        let message =
+            if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        Self { reason: "FieldValueRequired", message, field: field.into() }
     }
 
     /// A value that is none of the known ones.
@@ -46,11 +39,7 @@ impl Cause {
         let known: Vec<String> = known.iter().map(|k| format!("\"{k}\"")).collect();
         Self {
             reason: "FieldValueNotSupported",
-            message: format!(
-                "Unsupported value: {}: supported values: {}",
-                shown(value),
-                known.join(", ")
-            ),
+            message: format!("Unsupported value: {}: supported values: {}", shown(value), known.join(", ")),
             field: field.into(),
         }
     }
@@ -142,11 +131,7 @@ impl About<'_> {
     }
 
     fn qualified(&self) -> String {
-        if self.group.is_empty() {
-            self.kind.to_owned()
-        } else {
-            format!("{}.{}", self.kind, self.group)
-        }
+        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
     }
 }
 
@@ -155,13 +140,7 @@ impl About<'_> {
 impl ApiError {
     /// Any refusal without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-            details: None,
-            retry_after: None,
-        }
+        Self { code, reason, message: message.into(), details: None, retry_after: None }
     }
 
     /// 400 BadRequest.
@@ -186,11 +165,8 @@ impl ApiError {
 
     /// 404 for an object that does not exist.
     pub fn not_found(about: About<'_>) -> Self {
-        let mut error = Self::new(
-            404,
-            "NotFound",
-            format!("{} \"{}\" not found", about.qualified(), about.name),
-        );
+        let mut error =
+            Self::new(404, "NotFound", format!("{} \"{}\" not found", about.qualified(), about.name));
         error.details = Some(about.details());
         error
     }
@@ -264,11 +240,8 @@ impl ApiError {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let mut error = Self::new(
-            422,
-            "Invalid",
-            format!("{} \"{}\" is invalid: {text}", about.qualified(), about.name),
-        );
+        let mut error =
+            Self::new(422, "Invalid", format!("{} \"{}\" is invalid: {text}", about.qualified(), about.name));
         let mut details = about.details();
         details.insert("causes".to_owned(), causes.iter().map(Cause::json).collect());
         error.details = Some(details);
@@ -288,11 +261,7 @@ impl ApiError {
 
     /// 406 with the media types that can be produced.
     pub fn not_acceptable(produced: &str) -> Self {
-        Self::new(
-            406,
-            "NotAcceptable",
-            format!("only the following media types are accepted: {produced}"),
-        )
+        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {produced}"))
     }
 
     /// 410 for a revision that is no longer in the window.

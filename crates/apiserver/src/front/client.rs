@@ -41,10 +41,8 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let upgrade: Option<OnUpgrade> = request
-        .headers()
-        .contains_key(http::header::UPGRADE)
-        .then(|| hyper::upgrade::on(&mut request));
+    let upgrade: Option<OnUpgrade> =
+        request.headers().contains_key(http::header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
     let accept = Accept::parse(&header(&parts.headers, "accept"));
     let reading = http_body_util::Limited::new(body, BODY_LIMIT).collect();
@@ -84,10 +82,5 @@ fn header(headers: &HeaderMap, name: &str) -> String {
 
 /// The refusal of a body that is too large.
 pub(crate) fn too_large() -> ApiError {
-    ApiError::new(
-        413,
-        "RequestEntityTooLarge",
-        format!("Request entity too large: limit is {BODY_LIMIT}"),
-    )
+    ApiError::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {BODY_LIMIT}"))
 }
-

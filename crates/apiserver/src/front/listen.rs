@@ -76,7 +76,8 @@ impl ApiServer {
                 let connection = async {
                     match acceptor {
                         None => connection(state, stream, watcher).await,
-                        Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+                        Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
+                        {
                             Ok(Ok(stream)) => connection(state, stream, watcher).await,
                             Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
                             Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
@@ -109,15 +110,8 @@ where
         async move { Ok::<_, std::convert::Infallible>(authenticated(&state, request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(1000)
-        .keep_alive_interval(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(PATIENCE);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "A connection ended.");

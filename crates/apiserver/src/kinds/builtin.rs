@@ -48,16 +48,8 @@ pub enum Verbs {
 }
 
 /// All verbs of a stored resource, sorted as built-ins list them.
-pub const ALL_VERBS: &[&str] = &[
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
+pub const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 // === impl Verbs ===
 
@@ -180,9 +172,7 @@ impl BuiltIn {
             categories: strings(self.categories),
             namespaced: self.namespaced,
             verbs: strings(self.verbs.names()),
-            table: self
-                .table
-                .map_or_else(|| Arc::from(format!("{}/{}", self.group, self.plural)), Arc::from),
+            table: self.table.map_or_else(|| Arc::from(format!("{}/{}", self.group, self.plural)), Arc::from),
             origin: Origin::BuiltIn(self),
         }
     }

@@ -86,10 +86,7 @@ pub enum Conversion {
 impl Custom {
     /// The schema of a version, `group/version`.
     pub fn schema_of(&self, api_version: &str) -> Option<&Arc<StructuralSchema>> {
-        self.schemas
-            .iter()
-            .find(|(version, _)| version == api_version)
-            .map(|(_, schema)| schema)
+        self.schemas.iter().find(|(version, _)| version == api_version).map(|(_, schema)| schema)
     }
 }
 
@@ -113,10 +110,7 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
     let schemas: Arc<[(String, Arc<StructuralSchema>)]> = versions
         .iter()
         .map(|version| {
-            (
-                format!("{group}/{}", text(&version["name"])),
-                Arc::new(StructuralSchema::compile(crd, version)),
-            )
+            (format!("{group}/{}", text(&version["name"])), Arc::new(StructuralSchema::compile(crd, version)))
         })
         .collect();
     let stamp = stamp(&spec["versions"]);
@@ -147,16 +141,13 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                 } else {
                     Conversion::None
                 },
-                stored: StoredForm {
-                    api_version: stored.clone(),
-                },
+                stored: StoredForm { api_version: stored.clone() },
                 schemas: Arc::clone(&schemas),
                 stamp,
                 deprecation: (version["deprecated"] == true).then(|| {
-                    version["deprecationWarning"].as_str().map_or_else(
-                        || format!("{group}/{name} {kind} is deprecated"),
-                        str::to_owned,
-                    )
+                    version["deprecationWarning"]
+                        .as_str()
+                        .map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned)
                 }),
             };
             Resource {
@@ -164,9 +155,7 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                 version: name,
                 plural: plural.clone(),
                 singular: text(&names["singular"]),
-                list_kind: names["listKind"]
-                    .as_str()
-                    .map_or_else(|| format!("{kind}List"), str::to_owned),
+                list_kind: names["listKind"].as_str().map_or_else(|| format!("{kind}List"), str::to_owned),
                 kind,
                 short_names: strings(&names["shortNames"]),
                 categories: strings(&names["categories"]),
@@ -219,11 +208,5 @@ fn text(value: &Value) -> String {
 }
 
 fn strings(value: &Value) -> Vec<String> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -55,29 +55,17 @@ pub enum Origin {
 impl Resource {
     /// `v1` or `group/version`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.clone()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// `widgets.example.test`, or `pods` for core.
     pub fn qualified(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.clone()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
     /// For refusals about an object (plural in `details.kind`).
     pub fn about<'a>(&'a self, name: &'a str) -> About<'a> {
-        About {
-            group: &self.group,
-            kind: &self.plural,
-            name,
-        }
+        About { group: &self.group, kind: &self.plural, name }
     }
 
     /// For refusals about the content of an object (the kind in `details.kind`).
@@ -85,11 +73,7 @@ impl Resource {
     /// Events of both groups are validated as core events, and refused as such.
     pub fn about_kind<'a>(&'a self, name: &'a str) -> About<'a> {
         let core = self.group == "events.k8s.io";
-        About {
-            group: if core { "" } else { &self.group },
-            kind: &self.kind,
-            name,
-        }
+        About { group: if core { "" } else { &self.group }, kind: &self.kind, name }
     }
 
     /// Whether this is a custom resource.

@@ -1,10 +1,6 @@
 //! The resources served at this moment.
 
-use std::{
-    cmp::Ordering,
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use indexmap::IndexMap;
 use parking_lot::RwLock;
@@ -31,9 +27,7 @@ struct Inner {
 
 impl Default for Registry {
     fn default() -> Self {
-        let registry = Self {
-            inner: RwLock::default(),
-        };
+        let registry = Self { inner: RwLock::default() };
         registry.inner.write().rebuild();
         registry
     }
@@ -57,13 +51,7 @@ impl Registry {
     /// A served version of the objects in `table`, the preferred one.
     pub fn find_table(&self, table: &str) -> Option<Arc<Resource>> {
         let inner = self.inner.read();
-        inner
-            .groups
-            .values()
-            .flat_map(IndexMap::values)
-            .flatten()
-            .find(|r| &*r.table == table)
-            .cloned()
+        inner.groups.values().flat_map(IndexMap::values).flatten().find(|r| &*r.table == table).cloned()
     }
 
     /// Groups with their versions, preferred first, and resources, in the order of discovery.
@@ -79,9 +67,7 @@ impl Registry {
     /// Serves these versions for the definition `crd_name` from now on.
     pub fn put_custom(&self, crd_name: &str, resources: Vec<Resource>) {
         let mut inner = self.inner.write();
-        inner
-            .custom
-            .insert(crd_name.to_owned(), resources.into_iter().map(Arc::new).collect());
+        inner.custom.insert(crd_name.to_owned(), resources.into_iter().map(Arc::new).collect());
         inner.rebuild();
     }
 
@@ -99,8 +85,7 @@ impl Registry {
         let inner = self.inner.read();
         for resource in inner.groups.values().flat_map(IndexMap::values).flatten() {
             if resource.verbs.iter().any(|v| v == "list") {
-                seen.entry(Arc::clone(&resource.table))
-                    .or_insert_with(|| Arc::clone(resource));
+                seen.entry(Arc::clone(&resource.table)).or_insert_with(|| Arc::clone(resource));
             }
         }
         seen.into_values().collect()

@@ -63,10 +63,7 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
             if let Some(uid) = metadata["uid"].as_str() {
                 alive.insert(uid.to_owned(), foreground);
             }
-            let seen = |stored: Arc<Stored>| Seen {
-                resource: Arc::clone(&resource),
-                stored,
-            };
+            let seen = |stored: Arc<Stored>| Seen { resource: Arc::clone(&resource), stored };
             if metadata["ownerReferences"].as_array().is_some_and(|o| !o.is_empty()) {
                 owned.push(seen(Arc::clone(&stored)));
             }
@@ -109,13 +106,13 @@ async fn judge(
     let value = &seen.stored.value;
     let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
     let references = || value["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let owners: Vec<(&str, bool)> = references()
-        .filter_map(|o| Some((o["uid"].as_str()?, o["blockOwnerDeletion"] == true)))
-        .collect();
+    let owners: Vec<(&str, bool)> =
+        references().filter_map(|o| Some((o["uid"].as_str()?, o["blockOwnerDeletion"] == true))).collect();
     // an owner of a kind that is not served may exist elsewhere: nobody can say that it is gone
     let unknown = references().any(|o| {
         let text = |key: &str| o[key].as_str().unwrap_or_default();
-        !alive.contains_key(text("uid")) && state.registry.find_kind(text("apiVersion"), text("kind")).is_none()
+        !alive.contains_key(text("uid"))
+            && state.registry.find_kind(text("apiVersion"), text("kind")).is_none()
     });
     if unknown {
         return;
@@ -165,9 +162,7 @@ async fn judge(
 }
 
 fn has_finalizer(value: &Value, name: &str) -> bool {
-    value["metadata"]["finalizers"]
-        .as_array()
-        .is_some_and(|f| f.iter().any(|f| f == name))
+    value["metadata"]["finalizers"].as_array().is_some_and(|f| f.iter().any(|f| f == name))
 }
 
 fn drop_finalizer(state: &Arc<State>, seen: &Seen, finalizer: &str) {

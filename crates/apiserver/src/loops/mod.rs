@@ -21,11 +21,7 @@ pub struct Loops {
 
 impl Default for Loops {
     fn default() -> Self {
-        Self {
-            garbage: true,
-            namespaces: true,
-            events: true,
-        }
+        Self { garbage: true, namespaces: true, events: true }
     }
 }
 

@@ -58,7 +58,9 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
                 return Err(ApiError::new(
                     403,
                     "Forbidden",
-                    format!("unable to upgrade: unable to negotiate protocol: client supports [{versions}], server supports [{PROTOCOL}]"),
+                    format!(
+                        "unable to upgrade: unable to negotiate protocol: client supports [{versions}], server supports [{PROTOCOL}]"
+                    ),
                 ));
             }
             headers.insert(header::UPGRADE, HeaderValue::from_static("SPDY/3.1"));
@@ -66,9 +68,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
             false
         }
         _ => {
-            return Err(ApiError::bad_request(
-                "unable to upgrade: missing upgrade headers in request",
-            ));
+            return Err(ApiError::bad_request("unable to upgrade: missing upgrade headers in request"));
         }
     };
     let session = run(on_upgrade, tunnelled, access, pods::pod_ref(call));
@@ -92,7 +92,8 @@ async fn run(upgrade: OnUpgrade, tunnelled: bool, access: Arc<dyn PodAccess>, po
     }
     let (near, far) = tokio::io::duplex(BETWEEN);
     let (input, output) = tokio::io::split(near);
-    let (carried, served) = tokio::join!(tunnel::carry(socket, far), session::serve(input, output, access, pod));
+    let (carried, served) =
+        tokio::join!(tunnel::carry(socket, far), session::serve(input, output, access, pod));
     carried.and(served)
 }
 

@@ -33,7 +33,12 @@ struct Connection {
 }
 
 /// Serves a session until the client leaves.
-pub(super) async fn serve<R, W>(input: R, output: W, access: Arc<dyn PodAccess>, pod: PodRef) -> io::Result<()>
+pub(super) async fn serve<R, W>(
+    input: R,
+    output: W,
+    access: Arc<dyn PodAccess>,
+    pod: PodRef,
+) -> io::Result<()>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send,
@@ -89,22 +94,20 @@ async fn read<R: AsyncRead + Unpin>(
                         continue;
                     }
                 }
-                if let Pair {
-                    error: Some(error),
-                    data: Some(data),
-                } = *pair
-                {
+                if let Pair { error: Some(error), data: Some(data) } = *pair {
                     pairs.remove(&id);
                     let (input, received) = mpsc::channel(INCOMING);
-                    let connection = connect(Arc::clone(&access), pod.clone(), port, data, error, received, sender.clone());
-                    let abort = tasks.spawn(connection);
-                    connections.insert(
+                    let connection = connect(
+                        Arc::clone(&access),
+                        pod.clone(),
+                        port,
                         data,
-                        Connection {
-                            input: Some(input),
-                            abort,
-                        },
+                        error,
+                        received,
+                        sender.clone(),
                     );
+                    let abort = tasks.spawn(connection);
+                    connections.insert(data, Connection { input: Some(input), abort });
                 }
             }
             Frame::Data { stream, data, last } => {
@@ -148,10 +151,8 @@ async fn connect(
     let mut problem = Bytes::new();
     match access.connect(pod.clone(), port).await {
         Err(refused) => {
-            problem = Bytes::from(format!(
-                "an error occurred forwarding {port} to pod {}: {refused}",
-                pod.name
-            ));
+            problem =
+                Bytes::from(format!("an error occurred forwarding {port} to pod {}: {refused}", pod.name));
         }
         Ok(stream) => {
             let (mut from_pod, mut to_pod) = tokio::io::split(stream);
@@ -194,13 +195,7 @@ async fn connect(
     }
     for (stream, data) in [(data, Bytes::new()), (error, problem)] {
         // an error means that the session is over
-        let _ = output
-            .send(Outgoing::Data {
-                stream,
-                data,
-                last: true,
-            })
-            .await;
+        let _ = output.send(Outgoing::Data { stream, data, last: true }).await;
     }
     data
 }

@@ -24,9 +24,18 @@ const FIN: u8 = 1;
 /// A frame of the peer, as far as it matters.
 #[derive(Debug)]
 pub(super) enum Frame {
-    Open { stream: u32, headers: Vec<(String, String)> },
-    Data { stream: u32, data: Bytes, last: bool },
-    Reset { stream: u32 },
+    Open {
+        stream: u32,
+        headers: Vec<(String, String)>,
+    },
+    Data {
+        stream: u32,
+        data: Bytes,
+        last: bool,
+    },
+    Reset {
+        stream: u32,
+    },
     Ping(u32),
     GoAway,
     /// Settings, windows, and what is not known.
@@ -58,10 +67,7 @@ pub(super) struct Writer<W> {
 
 impl<R: AsyncRead + Unpin> Reader<R> {
     pub(super) fn new(input: R) -> Self {
-        Self {
-            input: BufReader::with_capacity(64 * 1024, input),
-            headers: Decompress::new(true),
-        }
+        Self { input: BufReader::with_capacity(64 * 1024, input), headers: Decompress::new(true) }
     }
 
     /// The next frame; none at the end of the connection.
@@ -106,9 +112,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 self.headers(block)?;
                 Frame::Other
             }
-            RST_STREAM => Frame::Reset {
-                stream: number(0)? & 0x7fff_ffff,
-            },
+            RST_STREAM => Frame::Reset { stream: number(0)? & 0x7fff_ffff },
             PING => Frame::Ping(number(0)?),
             GOAWAY => Frame::GoAway,
             _ => Frame::Other,
@@ -271,12 +275,19 @@ mod tests {
     async fn headers_of_several_streams_are_read_in_one_compression_context() {
         let mut compress = Compress::new(Compression::default(), true);
         compress.set_dictionary(&dictionary()).unwrap();
-        let mut wire = open_frame(&mut compress, 1, &[("streamtype", "error"), ("port", "80"), ("requestid", "0")]);
-        wire.extend(open_frame(&mut compress, 3, &[("streamtype", "data"), ("port", "80"), ("requestid", "0")]));
+        let mut wire =
+            open_frame(&mut compress, 1, &[("streamtype", "error"), ("port", "80"), ("requestid", "0")]);
+        wire.extend(open_frame(
+            &mut compress,
+            3,
+            &[("streamtype", "data"), ("port", "80"), ("requestid", "0")],
+        ));
         wire.extend([0, 0, 0, 3, 1, 0, 0, 2, b'h', b'i']);
         let mut reader = Reader::new(wire.as_slice());
         for (id, kind) in [(1, "error"), (3, "data")] {
-            let Some(Frame::Open { stream, headers }) = reader.next().await.unwrap() else { panic!("no stream") };
+            let Some(Frame::Open { stream, headers }) = reader.next().await.unwrap() else {
+                panic!("no stream")
+            };
             assert_eq!(stream, id);
             assert_eq!(headers[0], ("streamtype".to_owned(), kind.to_owned()));
         }
@@ -287,7 +298,10 @@ mod tests {
 
     #[tokio::test]
     async fn garbage_is_an_error_and_not_a_panic() {
-        for wire in [&[0x80, 3, 0, 1, 0, 0, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12][..], &[0, 0, 0, 1, 0, 255, 255, 255]] {
+        for wire in [
+            &[0x80, 3, 0, 1, 0, 0, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12][..],
+            &[0, 0, 0, 1, 0, 255, 255, 255],
+        ] {
             let mut reader = Reader::new(wire);
             assert!(reader.next().await.is_err());
         }

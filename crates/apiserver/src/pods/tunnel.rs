@@ -7,7 +7,10 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{Message, protocol::{Role, WebSocketConfig}},
+    tungstenite::{
+        Message,
+        protocol::{Role, WebSocketConfig},
+    },
 };
 
 /// Most bytes of a message: kubectl sends frames of at most 32 KiB.
@@ -19,9 +22,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite,
 {
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(LARGEST))
-        .max_frame_size(Some(LARGEST));
+    let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (mut outgoing, mut incoming) = socket.split();
     let (mut from_inner, mut to_inner) = tokio::io::split(inner);

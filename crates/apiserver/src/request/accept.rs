@@ -70,11 +70,7 @@ impl Accept {
                         parameters.push((name.trim().to_owned(), value.to_owned()));
                     }
                 }
-                Entry {
-                    media,
-                    parameters,
-                    quality,
-                }
+                Entry { media, parameters, quality }
             })
             .collect();
         entries.sort_by(|a, b| b.quality.total_cmp(&a.quality));
@@ -102,37 +98,27 @@ impl Accept {
     /// The form of the objects in a watch stream.
     pub(crate) fn stream(&self) -> Result<Form, ApiError> {
         if self.0.is_empty() {
-            return Ok(Form {
-                encoding: Encoding::Json,
-                shape: Shape::Itself,
-            });
+            return Ok(Form { encoding: Encoding::Json, shape: Shape::Itself });
         }
         self.0
             .iter()
             .filter(|entry| matches!(entry.media.as_str(), "application/json" | "*/*" | "application/*"))
             .find_map(|entry| match entry.shape()? {
                 Shape::Discovery(_) => None,
-                shape => Some(Form {
-                    encoding: Encoding::Json,
-                    shape,
-                }),
+                shape => Some(Form { encoding: Encoding::Json, shape }),
             })
             .ok_or_else(|| ApiError::not_acceptable(STREAMS))
     }
 
     /// How to write a refusal for this client.
     pub(crate) fn refusal(&self) -> Encoding {
-        self.choose(false, |_| Some(Shape::Itself))
-            .map_or(Encoding::Json, |form| form.encoding)
+        self.choose(false, |_| Some(Shape::Itself)).map_or(Encoding::Json, |form| form.encoding)
     }
 
     fn choose(&self, pretty: bool, shape: impl Fn(&Entry) -> Option<Shape>) -> Option<Form> {
         let json = if pretty { Encoding::PrettyJson } else { Encoding::Json };
         if self.0.is_empty() {
-            return Some(Form {
-                encoding: json,
-                shape: Shape::Itself,
-            });
+            return Some(Form { encoding: json, shape: Shape::Itself });
         }
         self.0.iter().find_map(|entry| {
             let encoding = match entry.media.as_str() {
@@ -140,10 +126,7 @@ impl Accept {
                 "application/yaml" => Encoding::Yaml,
                 _ => return None,
             };
-            Some(Form {
-                encoding,
-                shape: shape(entry)?,
-            })
+            Some(Form { encoding, shape: shape(entry)? })
         })
     }
 }
@@ -152,10 +135,7 @@ impl Accept {
 
 impl Entry {
     fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, v)| v.as_str())
+        self.parameters.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
     /// The shape that the parameters ask for, if it is known.

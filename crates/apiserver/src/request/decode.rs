@@ -15,27 +15,18 @@ pub(crate) struct Document {
 /// JSON into a document; the error is worded as Go words it.
 pub(crate) fn json(bytes: &[u8]) -> Result<Document, String> {
     let value = serde_json::from_slice(bytes).map_err(|error| go_text(bytes, &error))?;
-    Ok(Document {
-        value,
-        duplicates: duplicate_fields(bytes),
-    })
+    Ok(Document { value, duplicates: duplicate_fields(bytes) })
 }
 
 /// YAML (the first document) into a document.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     if text.trim().is_empty() {
-        return Ok(Document {
-            value: Value::Null,
-            duplicates: Vec::new(),
-        });
+        return Ok(Document { value: Value::Null, duplicates: Vec::new() });
     }
     let strict: Result<Value, _> = serde_saphyr::from_str(text);
     if let Ok(value) = strict {
-        return Ok(Document {
-            value,
-            duplicates: Vec::new(),
-        });
+        return Ok(Document { value, duplicates: Vec::new() });
     }
     let mut options = serde_saphyr::Options::default();
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
@@ -91,7 +82,8 @@ fn go_text(bytes: &[u8], error: &serde_json::Error) -> String {
     };
     let before = bytes[..offset].iter().rev().take_while(|b| b.is_ascii_lowercase()).count();
     if text.starts_with("expected ident")
-        && let Some(literal) = ["null", "true", "false"].iter().find(|l| l.as_bytes().first() == bytes.get(offset - before))
+        && let Some(literal) =
+            ["null", "true", "false"].iter().find(|l| l.as_bytes().first() == bytes.get(offset - before))
         && let Some(wanted) = literal.chars().nth(before)
     {
         let found = char::from(found);
@@ -126,7 +118,10 @@ mod tests {
 
     #[test]
     fn broken_json_is_described_as_go_does() {
-        assert_eq!(json(b"{bad").unwrap_err(), "invalid character 'b' looking for beginning of object key string");
+        assert_eq!(
+            json(b"{bad").unwrap_err(),
+            "invalid character 'b' looking for beginning of object key string"
+        );
         assert_eq!(json(b"{\"a\":").unwrap_err(), "unexpected end of JSON input");
         assert_eq!(json(b"{} t").unwrap_err(), "invalid character 't' after top-level value");
         assert_eq!(json(b"not json").unwrap_err(), "invalid character 'o' in literal null (expecting 'u')");

@@ -56,21 +56,13 @@ pub(crate) struct Request {
 impl Request {
     /// A header as text, empty if it is missing or not text.
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     /// The media type of the body without parameters, lower case.
     pub(crate) fn content_type(&self) -> String {
         let header = self.header("content-type");
-        header
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_ascii_lowercase()
+        header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
     /// `fieldManager`, or the first part of the user agent as the reference takes it.
@@ -79,13 +71,7 @@ impl Request {
             return manager.to_owned();
         }
         let agent = self.header("user-agent");
-        let prefix: String = agent
-            .split('/')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(128)
-            .collect();
+        let prefix: String = agent.split('/').next().unwrap_or_default().chars().take(128).collect();
         if prefix.is_empty() { "unknown".to_owned() } else { prefix }
     }
 }

@@ -18,14 +18,14 @@ impl ResourcePath {
     /// Reads the segments after `/api` or `/apis/<group>`: version, then the resource.
     pub(crate) fn parse(group: &str, segments: &[String]) -> Option<Self> {
         let (version, segments) = segments.split_first()?;
-        let mut path = Self {
-            group: group.to_owned(),
-            version: version.clone(),
-            ..Self::default()
-        };
+        let mut path = Self { group: group.to_owned(), version: version.clone(), ..Self::default() };
         let words: Vec<&str> = segments.iter().map(String::as_str).collect();
         let tail: &[&str] = match words.as_slice() {
-            ["namespaces", _, "status" | "finalize"] | ["namespaces"] | ["namespaces", _] if group.is_empty() => &words,
+            ["namespaces", _, "status" | "finalize"] | ["namespaces"] | ["namespaces", _]
+                if group.is_empty() =>
+            {
+                &words
+            }
             ["namespaces", namespace, tail @ ..] if !tail.is_empty() => {
                 path.namespace = Some((*namespace).to_owned()).filter(|n| !n.is_empty());
                 tail

@@ -2,7 +2,7 @@
 
 use url::form_urlencoded;
 
-use crate::status::{ApiError, About, Cause};
+use crate::status::{About, ApiError, Cause};
 use serde_json::Value;
 
 /// Decoded parameters in their order; the first of several with one name counts.
@@ -53,11 +53,7 @@ pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError
     }
     let shown = Value::from(given.to_vec());
     Err(ApiError::invalid(
-        About {
-            group: "meta.k8s.io",
-            kind,
-            name: "",
-        },
+        About { group: "meta.k8s.io", kind, name: "" },
         &[Cause::unsupported("dryRun", &shown, &["All"])],
     ))
 }
@@ -79,11 +75,7 @@ impl FieldValidation {
             Some("Ignore") => Ok(Self::Ignore),
             Some("Strict") => Ok(Self::Strict),
             Some(other) => Err(ApiError::invalid(
-                About {
-                    group: "meta.k8s.io",
-                    kind,
-                    name: "",
-                },
+                About { group: "meta.k8s.io", kind, name: "" },
                 &[Cause::unsupported(
                     "fieldValidation",
                     &Value::from(other),

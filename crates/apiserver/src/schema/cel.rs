@@ -17,7 +17,7 @@ use kube_cel::{
 };
 use serde_json::Value;
 
-use super::{default::correlated, structural::Node, validate::join};
+use super::{cel_optional, default::correlated, structural::Node, validate::join};
 use crate::status::Cause;
 
 type Cel = kube_cel::cel::Value;
@@ -68,6 +68,7 @@ pub(crate) struct Rule {
 #[derive(Debug)]
 struct Compiled {
     program: Program,
+    runnable: Program,
     message: Option<Program>,
     uses_old: bool,
 }
@@ -156,15 +157,22 @@ impl Rule {
 
     fn compiled(&self) -> &Result<Compiled, String> {
         self.compiled.get_or_init(|| {
+            // The rule as written, for checks and messages, is not rewritten; what runs is.
             let program = Program::compile(&self.source)?;
             let message = if self.message_expression.trim().is_empty() {
                 None
             } else {
-                Some(Program::compile(&self.message_expression)?)
+                Some(self.runnable(Program::compile(&self.message_expression)?))
             };
+            let runnable = self.runnable(Program { expression: program.expression.clone() });
             let uses_old = program.uses("oldSelf");
-            Ok(Compiled { program, message, uses_old })
+            Ok(Compiled { program, runnable, message, uses_old })
         })
+    }
+
+    fn runnable(&self, mut program: Program) -> Program {
+        cel_optional::rewrite(&mut program.expression, self.optional_old.then_some("oldSelf"));
+        program
     }
 
     /// How the rule is named in messages about its evaluation.
@@ -262,7 +270,7 @@ impl Judgement {
                     Some(old) => scope.add_variable_from_value("oldSelf", old.clone()),
                 }
             }
-            let cause = match Cel::resolve(&compiled.program.expression, &scope) {
+            let cause = match Cel::resolve(&compiled.runnable.expression, &scope) {
                 Ok(Cel::Bool(true)) => continue,
                 Ok(_) => rule.cause(path, schema.type_name(), &rule.failed(&scope, compiled)),
                 Err(error) => Cause::invalid(

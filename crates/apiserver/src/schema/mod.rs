@@ -3,6 +3,7 @@
 
 mod builtin;
 mod cel;
+mod cel_optional;
 mod cel_types;
 mod crd;
 mod default;

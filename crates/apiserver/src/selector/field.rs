@@ -95,7 +95,8 @@ impl FieldSelector {
                 return Err(unreadable());
             };
             let known = selectable(resource);
-            let is_meta = path == "metadata.name" || (path == "metadata.namespace" && resource.namespaced)
+            let is_meta = path == "metadata.name"
+                || (path == "metadata.namespace" && resource.namespaced)
                 || (path == "metadata.namespace" && resource.custom().is_none());
             if !is_meta && !known.contains(&path) {
                 return Err(if has_own_labels(resource) {
@@ -108,11 +109,7 @@ impl FieldSelector {
                     )
                 });
             }
-            requirements.push(Requirement {
-                path: path.to_owned(),
-                value: unescape(value),
-                equal,
-            });
+            requirements.push(Requirement { path: path.to_owned(), value: unescape(value), equal });
         }
         Ok(Self(requirements))
     }

@@ -44,12 +44,7 @@ const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 impl LabelSelector {
     /// Reads a selector; errors are worded as the reference words them.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        Parser {
-            tokens: lex(text),
-            at: 0,
-        }
-        .parse()
-        .map(Self)
+        Parser { tokens: lex(text), at: 0 }.parse().map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,10 +98,18 @@ impl Parser {
                         Token::End => return Ok(requirements),
                         Token::Comma => match self.peek() {
                             Token::Word(_) | Token::Not => {}
-                            other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
+                            other => {
+                                return Err(format!(
+                                    "found '{}', expected: identifier after ','",
+                                    other.text()
+                                ));
+                            }
                         },
                         other => {
-                            return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+                            return Err(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                other.text()
+                            ));
                         }
                     }
                 }
@@ -134,16 +137,10 @@ impl Parser {
             return Err(format!("key: Invalid value: {key:?}: {why}"));
         }
         if negated {
-            return Ok(Requirement {
-                key,
-                operator: Operator::Missing,
-            });
+            return Ok(Requirement { key, operator: Operator::Missing });
         }
         if matches!(self.peek(), Token::End | Token::Comma) {
-            return Ok(Requirement {
-                key,
-                operator: Operator::Exists,
-            });
+            return Ok(Requirement { key, operator: Operator::Exists });
         }
         let operator = match self.next() {
             Token::Word(word) if word == "in" => Operator::In(self.values()?),
@@ -304,11 +301,7 @@ mod tests {
             ("none in ()", false),
             ("", true),
         ] {
-            assert_eq!(
-                LabelSelector::parse(selector).unwrap().matches(&labels),
-                expected,
-                "{selector}"
-            );
+            assert_eq!(LabelSelector::parse(selector).unwrap().matches(&labels), expected, "{selector}");
         }
     }
 }

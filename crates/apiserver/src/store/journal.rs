@@ -53,15 +53,11 @@ type Kept = Vec<(String, Value, u64)>;
 
 impl Journal {
     pub(super) fn open(directory: &Path) -> Result<(Self, u64, Kept), JournalError> {
-        std::fs::create_dir_all(directory).map_err(|source| JournalError::Directory {
-            path: directory.to_owned(),
-            source,
-        })?;
+        std::fs::create_dir_all(directory)
+            .map_err(|source| JournalError::Directory { path: directory.to_owned(), source })?;
         let path = directory.join("apiserver.redb");
-        let failed = |source: redb::Error| JournalError::Database {
-            path: path.clone(),
-            source: Box::new(source),
-        };
+        let failed =
+            |source: redb::Error| JournalError::Database { path: path.clone(), source: Box::new(source) };
         let database = Database::create(&path).map_err(|e| failed(e.into()))?;
         let (revision, raw) = Self::read(&database).map_err(failed)?;
         let mut kept = Vec::with_capacity(raw.len());
@@ -84,10 +80,7 @@ impl Journal {
         begun.open_table(COUNTERS)?;
         begun.commit()?;
         let reading = database.begin_read()?;
-        let revision = reading
-            .open_table(COUNTERS)?
-            .get("revision")?
-            .map_or(1, |value| value.value());
+        let revision = reading.open_table(COUNTERS)?.get("revision")?.map_or(1, |value| value.value());
         let mut rows = Vec::new();
         for row in reading.open_table(OBJECTS)?.iter()? {
             let (key, value) = row?;

@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use journal::JournalError;
 use journal::Journal;
+pub use journal::JournalError;
 use table::Table;
 
 /// Where an object is in its table.
@@ -122,18 +122,12 @@ impl Key {
     /// The key of an object by its metadata.
     pub fn of(object: &Value) -> Self {
         let part = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-        Self {
-            namespace: part("namespace"),
-            name: part("name"),
-        }
+        Self { namespace: part("namespace"), name: part("name") }
     }
 
     /// A key from its parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
@@ -144,12 +138,7 @@ impl Stored {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
         }
-        Self {
-            value,
-            revision,
-            fragment: OnceLock::new(),
-            defaulted: AtomicU64::new(0),
-        }
+        Self { value, revision, fragment: OnceLock::new(), defaulted: AtomicU64::new(0) }
     }
 
     /// The same object under another revision.
@@ -215,22 +204,11 @@ impl Store {
         let (journal, revision, objects) = Journal::open(directory)?;
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
         for (name, value, object_revision) in objects {
-            let table = tables
-                .entry(Arc::from(name))
-                .or_insert_with(|| Table::new(revision));
+            let table = tables.entry(Arc::from(name)).or_insert_with(|| Table::new(revision));
             let key = Key::of(&value);
-            table
-                .objects
-                .insert(key, Arc::new(Stored::new(value, object_revision)));
+            table.objects.insert(key, Arc::new(Stored::new(value, object_revision)));
         }
-        Ok(Self {
-            inner: Mutex::new(Inner {
-                revision,
-                tables,
-                journal: Some(journal),
-            }),
-            window,
-        })
+        Ok(Self { inner: Mutex::new(Inner { revision, tables, journal: Some(journal) }), window })
     }
 
     /// The revision of the last write.
@@ -248,11 +226,7 @@ impl Store {
         let inner = self.inner.lock();
         Snapshot {
             revision: inner.revision,
-            objects: inner
-                .tables
-                .get(table)
-                .map(|t| t.range(namespace))
-                .unwrap_or_default(),
+            objects: inner.tables.get(table).map(|t| t.range(namespace)).unwrap_or_default(),
         }
     }
 
@@ -270,10 +244,7 @@ impl Store {
     pub fn create_table(&self, table: &Arc<str>) {
         let mut inner = self.inner.lock();
         let revision = inner.revision;
-        inner
-            .tables
-            .entry(Arc::clone(table))
-            .or_insert_with(|| Table::new(revision));
+        inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(revision));
     }
 
     /// Forgets an (empty) table; its watches end.
@@ -291,7 +262,13 @@ impl Store {
     }
 
     /// Replaces the object that is at revision `expected`.
-    pub fn update(&self, table: &Arc<str>, key: Key, expected: u64, value: Value) -> Result<Arc<Stored>, WriteError> {
+    pub fn update(
+        &self,
+        table: &Arc<str>,
+        key: Key,
+        expected: u64,
+        value: Value,
+    ) -> Result<Arc<Stored>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
         self.write(&mut inner, table, key, Write::Put(value))
@@ -307,12 +284,7 @@ impl Store {
     /// Signals of a table's changes: the value is the table's last revision. Ends when the table is dropped.
     pub fn subscribe(&self, table: &Arc<str>) -> watch::Receiver<u64> {
         let mut inner = self.inner.lock();
-        inner
-            .tables
-            .entry(Arc::clone(table))
-            .or_insert_with(|| Table::new(0))
-            .signal
-            .subscribe()
+        inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0)).signal.subscribe()
     }
 
     /// Up to `most` changes of a table after `cursor`, and the cursor to go on from.
@@ -358,25 +330,13 @@ impl Store {
                 .map_err(|error| WriteError::Journal(error.to_string()))?;
         }
         inner.revision = revision;
-        let target = inner
-            .tables
-            .entry(Arc::clone(table))
-            .or_insert_with(|| Table::new(0));
+        let target = inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0));
         if deleted {
             target.objects.remove(&key);
         } else {
             target.objects.insert(key.clone(), Arc::clone(&after));
         }
-        target.remember(
-            Change {
-                revision,
-                key,
-                before,
-                after: Arc::clone(&after),
-                deleted,
-            },
-            self.window,
-        );
+        target.remember(Change { revision, key, before, after: Arc::clone(&after), deleted }, self.window);
         Ok(after)
     }
 }
@@ -385,15 +345,7 @@ impl Store {
 
 impl Inner {
     fn check(&self, table: &str, key: &Key, expected: u64) -> Result<(), WriteError> {
-        let found = self
-            .tables
-            .get(table)
-            .and_then(|t| t.objects.get(key))
-            .ok_or(WriteError::Missing)?;
-        if found.revision == expected {
-            Ok(())
-        } else {
-            Err(WriteError::Changed)
-        }
+        let found = self.tables.get(table).and_then(|t| t.objects.get(key)).ok_or(WriteError::Missing)?;
+        if found.revision == expected { Ok(()) } else { Err(WriteError::Changed) }
     }
 }

@@ -45,7 +45,11 @@ impl Table {
     }
 
     /// The objects at an earlier revision: the present ones with the later changes undone.
-    pub(super) fn range_at(&self, namespace: Option<&str>, revision: u64) -> Result<Vec<(Key, Arc<Stored>)>, TooOld> {
+    pub(super) fn range_at(
+        &self,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<Vec<(Key, Arc<Stored>)>, TooOld> {
         self.check(revision)?;
         let mut objects: BTreeMap<Key, Arc<Stored>> = self.range(namespace).into_iter().collect();
         for change in self.history.iter().rev().take_while(|c| c.revision > revision) {
@@ -79,10 +83,7 @@ impl Table {
 
     fn check(&self, revision: u64) -> Result<(), TooOld> {
         if revision < self.forgotten {
-            Err(TooOld {
-                asked: revision,
-                oldest: self.forgotten,
-            })
+            Err(TooOld { asked: revision, oldest: self.forgotten })
         } else {
             Ok(())
         }

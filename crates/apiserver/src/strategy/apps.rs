@@ -13,11 +13,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
     if !value["spec"].is_object() {
         value["spec"] = json!({});
     }
-    for condition in value
-        .pointer_mut("/status/conditions")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
+    for condition in
+        value.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
     {
         let times: &[&str] = if resource.plural == "deployments" {
             &["lastUpdateTime", "lastTransitionTime"]
@@ -62,7 +59,9 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             fill(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
             fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenDeleted", "Retain");
             fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenScaled", "Retain");
-            for claim in spec.pointer_mut("/volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
+            for claim in
+                spec.pointer_mut("/volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 fill(claim, "kind", "PersistentVolumeClaim");
                 fill(claim, "apiVersion", "v1");
                 fill(&mut claim["spec"], "volumeMode", "Filesystem");
@@ -104,8 +103,10 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
         "deployments" => json!({}),
         "replicasets" => json!({"replicas": 0}),
         "statefulsets" => json!({"replicas": 0, "availableReplicas": 0}),
-        "daemonsets" => json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
-            "numberReady": 0}),
+        "daemonsets" => {
+            json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
+            "numberReady": 0})
+        }
         _ => return,
     };
     value["status"] = status;
@@ -211,11 +212,7 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
     causes.extend(pod::validate_spec(&template["spec"], &format!("{path}.spec")));
     let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
     if !policies.contains(&policy) && ["Always", "OnFailure", "Never"].contains(&policy) {
-        causes.push(Cause::unsupported(
-            format!("{path}.spec.restartPolicy"),
-            &Value::from(policy),
-            policies,
-        ));
+        causes.push(Cause::unsupported(format!("{path}.spec.restartPolicy"), &Value::from(policy), policies));
     }
     causes
 }
@@ -307,13 +304,8 @@ pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
     exact
         && selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
             let found = label(expression["key"].as_str().unwrap_or_default());
-            let listed = || {
-                expression["values"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .any(|v| v.as_str() == found)
-            };
+            let listed =
+                || expression["values"].as_array().into_iter().flatten().any(|v| v.as_str() == found);
             match expression["operator"].as_str().unwrap_or_default() {
                 "In" => found.is_some() && listed(),
                 "NotIn" => found.is_none() || !listed(),

@@ -93,11 +93,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     if let Some(live) = live {
         for key in ["completions", "selector", "template"] {
             if value["spec"][key] != live["spec"][key] {
-                causes.push(Cause::invalid(
-                    format!("spec.{key}"),
-                    &value["spec"][key],
-                    "field is immutable",
-                ));
+                causes.push(Cause::invalid(format!("spec.{key}"), &value["spec"][key], "field is immutable"));
             }
         }
     }

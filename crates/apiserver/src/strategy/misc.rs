@@ -65,7 +65,9 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
                     value[list] = if list == "endpoints" { json!([]) } else { Value::Null };
                 }
             }
-            for endpoint in value.pointer_mut("/endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+            for endpoint in
+                value.pointer_mut("/endpoints").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 fill(endpoint, "conditions", json!({}));
             }
             for port in value.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -92,7 +94,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         (RBAC, _) => {
             drop_empty(&mut value["roleRef"], &["apiGroup"]);
             fill(&mut value["roleRef"], "apiGroup", RBAC);
-            for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 if subject["kind"] != "ServiceAccount" {
                     fill(subject, "apiGroup", RBAC);
                 }
@@ -116,7 +119,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             }
             for direction in ["ingress", "egress"] {
                 for rule in spec.get_mut(direction).and_then(Value::as_array_mut).into_iter().flatten() {
-                    for port in rule.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                    for port in rule.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten()
+                    {
                         fill(port, "protocol", "TCP");
                     }
                 }
@@ -209,7 +213,8 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             value["status"] = json!({});
             node_status(&mut value["status"]);
             if !value["spec"]["taints"].is_array() {
-                value["spec"]["taints"] = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+                value["spec"]["taints"] =
+                    json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
             }
         }
         ("", "persistentvolumeclaims") => {
@@ -222,7 +227,8 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
         }
         ("", "resourcequotas") => value["status"] = json!({}),
         ("policy", "poddisruptionbudgets") => {
-            value["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+            value["status"] =
+                json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
         }
         ("networking.k8s.io", "ingresses") => value["status"] = json!({"loadBalancer": {}}),
         ("autoscaling", _) => {
@@ -334,11 +340,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             let spec = &value["spec"];
             let most = spec["maxReplicas"].as_i64().unwrap_or(0);
             if most < 1 {
-                causes.push(Cause::invalid(
-                    "spec.maxReplicas",
-                    &Value::from(most),
-                    "must be greater than 0",
-                ));
+                causes.push(Cause::invalid("spec.maxReplicas", &Value::from(most), "must be greater than 0"));
             }
             if let Some(least) = spec["minReplicas"].as_i64()
                 && most >= 1
@@ -386,11 +388,7 @@ fn validate_event(resource: &Resource, value: &Value) -> Vec<Cause> {
     }
     let kind = value["type"].as_str().unwrap_or_default();
     if kind != "Normal" && kind != "Warning" {
-        causes.push(Cause::invalid(
-            "type",
-            &Value::from(kind),
-            format!("has invalid value: {kind}"),
-        ));
+        causes.push(Cause::invalid("type", &Value::from(kind), format!("has invalid value: {kind}")));
     }
     causes
 }

@@ -134,13 +134,14 @@ fn put(value: &mut Value, key: &str, content: Option<Value>) {
 }
 
 /// Generation counts changes of what the user wants.
-pub(crate) fn bump_generation(resource: &Resource, subresource: Option<&str>, value: &mut Value, live: &Value) {
+pub(crate) fn bump_generation(
+    resource: &Resource,
+    subresource: Option<&str>,
+    value: &mut Value,
+    live: &Value,
+) {
     let changed = if let Some(custom) = resource.custom() {
-        if subresource == Some("status") {
-            false
-        } else {
-            differs(value, live, custom.status)
-        }
+        if subresource == Some("status") { false } else { differs(value, live, custom.status) }
     } else if keeps_generation(resource) {
         match subresource {
             Some("status" | "binding") => false,
@@ -244,10 +245,7 @@ pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
         }
         ("apps" | "batch", _) if resource.custom().is_none() => {
             let (path, template) = if resource.plural == "cronjobs" {
-                (
-                    "spec.jobTemplate.spec.template",
-                    &value["spec"]["jobTemplate"]["spec"]["template"],
-                )
+                ("spec.jobTemplate.spec.template", &value["spec"]["jobTemplate"]["spec"]["template"])
             } else {
                 ("spec.template", &value["spec"]["template"])
             };
@@ -293,7 +291,12 @@ pub(crate) fn shows_deleted(resource: &Resource) -> bool {
         && resource.group.is_empty()
         && matches!(
             resource.plural.as_str(),
-            "pods" | "services" | "serviceaccounts" | "persistentvolumeclaims" | "persistentvolumes" | "podtemplates"
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "podtemplates"
                 | "resourcequotas"
         )
 }
@@ -340,12 +343,8 @@ pub(crate) fn selector_text(selector: &Value) -> String {
         .collect();
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or_default();
-        let mut values: Vec<&str> = expression["values"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         values.sort_unstable();
         parts.push(match expression["operator"].as_str().unwrap_or_default() {
             "In" => format!("{key} in ({})", values.join(",")),

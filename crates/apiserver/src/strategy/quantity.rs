@@ -18,18 +18,8 @@ enum Format {
 }
 
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
 // === impl Quantity ===
 
@@ -62,15 +52,8 @@ impl Quantity {
             return None;
         }
         let factor = 10_i128.checked_pow(power.unsigned_abs())?;
-        value = if power >= 0 {
-            value.checked_mul(factor)?
-        } else {
-            value.checked_add(factor - 1)? / factor
-        };
-        Some(Self {
-            milli: if negative { -value } else { value },
-            format,
-        })
+        value = if power >= 0 { value.checked_mul(factor)? } else { value.checked_add(factor - 1)? / factor };
+        Some(Self { milli: if negative { -value } else { value }, format })
     }
 
     /// The canonical text.
@@ -113,10 +96,17 @@ pub(super) fn canonicalise(value: &mut Value) {
         Value::Object(map) => {
             for (key, child) in map {
                 match key.as_str() {
-                    "limits" | "requests" | "capacity" | "allocatable" | "hard" | "used" | "overhead"
-                    | "defaultRequest" | "maxLimitRequestRatio" => each(child),
-                    "data" | "stringData" | "binaryData" | "labels" | "annotations" | "matchLabels" | "nodeSelector"
-                    | "managedFields" => {}
+                    "limits"
+                    | "requests"
+                    | "capacity"
+                    | "allocatable"
+                    | "hard"
+                    | "used"
+                    | "overhead"
+                    | "defaultRequest"
+                    | "maxLimitRequestRatio" => each(child),
+                    "data" | "stringData" | "binaryData" | "labels" | "annotations" | "matchLabels"
+                    | "nodeSelector" | "managedFields" => {}
                     "sizeLimit" | "divisor" | "averageValue" => one(child),
                     _ => canonicalise(child),
                 }

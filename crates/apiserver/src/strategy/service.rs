@@ -19,7 +19,14 @@ pub(super) fn default(value: &mut Value) {
     }
     drop_empty(
         spec,
-        &["selector", "clusterIP", "externalName", "externalIPs", "loadBalancerIP", "publishNotReadyAddresses"],
+        &[
+            "selector",
+            "clusterIP",
+            "externalName",
+            "externalIPs",
+            "loadBalancerIP",
+            "publishNotReadyAddresses",
+        ],
     );
     fill(spec, "type", "ClusterIP");
     fill(spec, "sessionAffinity", "None");
@@ -62,7 +69,8 @@ pub(super) fn prepare_update(value: &mut Value, live: &Value) {
             value["spec"][key] = kept.clone();
         }
     }
-    if value["spec"]["clusterIP"] != live["spec"]["clusterIP"] && value["spec"]["clusterIPs"] == live["spec"]["clusterIPs"]
+    if value["spec"]["clusterIP"] != live["spec"]["clusterIP"]
+        && value["spec"]["clusterIPs"] == live["spec"]["clusterIPs"]
     {
         value["spec"]["clusterIPs"] = json!([value["spec"]["clusterIP"]]);
     }
@@ -72,9 +80,8 @@ pub(super) fn prepare_update(value: &mut Value, live: &Value) {
         let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
         for port in value.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
             if port["nodePort"].is_null()
-                && let Some(same) = old
-                    .iter()
-                    .find(|o| o["port"] == port["port"] && o["protocol"] == port["protocol"])
+                && let Some(same) =
+                    old.iter().find(|o| o["port"] == port["port"] && o["protocol"] == port["protocol"])
             {
                 port["nodePort"] = same["nodePort"].clone();
             }
@@ -118,11 +125,7 @@ pub(crate) fn allocate(
     value: &mut Value,
     live: Option<&Value>,
 ) -> Result<Allocation, ApiError> {
-    let mut allocation = Allocation {
-        state: Arc::clone(state),
-        addresses: Vec::new(),
-        ports: Vec::new(),
-    };
+    let mut allocation = Allocation { state: Arc::clone(state), addresses: Vec::new(), ports: Vec::new() };
     if !(resource.group.is_empty() && resource.plural == "services") {
         return Ok(allocation);
     }
@@ -175,13 +178,14 @@ pub(crate) fn allocate(
     fill(spec, "clusterIPs", json!([address]));
     fill(spec, "ipFamilies", json!(["IPv4"]));
     fill(spec, "ipFamilyPolicy", "SingleStack");
-    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) && spec["allocateLoadBalancerNodePorts"] != false {
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
+        && spec["allocateLoadBalancerNodePorts"] != false
+    {
         for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
             match port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
                 None => {
-                    let free = all
-                        .allocate_port()
-                        .ok_or_else(|| ApiError::internal("no node port is free"))?;
+                    let free =
+                        all.allocate_port().ok_or_else(|| ApiError::internal("no node port is free"))?;
                     allocation.ports.push(free);
                     port["nodePort"] = Value::from(free);
                 }
@@ -198,9 +202,7 @@ pub(crate) fn allocate(
 }
 
 fn value_name(live: Option<&Value>) -> String {
-    live.and_then(|l| l["metadata"]["name"].as_str())
-        .unwrap_or_default()
-        .to_owned()
+    live.and_then(|l| l["metadata"]["name"].as_str()).unwrap_or_default().to_owned()
 }
 
 /// Gives back what the new state does not hold any more.
@@ -312,11 +314,7 @@ pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
         && live["spec"]["clusterIPs"].is_array()
         && live["spec"]["clusterIPs"] != spec["clusterIPs"]
     {
-        causes.push(Cause::invalid(
-            "spec.clusterIPs[0]",
-            &spec["clusterIPs"],
-            "may not change once set",
-        ));
+        causes.push(Cause::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], "may not change once set"));
     }
     causes
 }

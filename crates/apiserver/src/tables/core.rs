@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Cells, Column, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector, since, text, wide};
+use super::{
+    AGE, Cells, Column, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector,
+    since, text, wide,
+};
 
 pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
     let (columns, cells): (&[Column], Cells) = match (group, plural) {
@@ -28,16 +31,18 @@ pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
         ("", "persistentvolumeclaims") => (CLAIM, claim),
         ("", "persistentvolumes") => (VOLUME, volume),
         ("", "replicationcontrollers") => (
-            const { &[
-                NAME,
-                text("Desired"),
-                text("Current"),
-                text("Ready"),
-                AGE,
-                wide("Containers"),
-                wide("Images"),
-                wide("Selector"),
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Desired"),
+                    text("Current"),
+                    text("Ready"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            },
             |o, now| {
                 let spec = &o["spec"]["template"]["spec"];
                 vec![
@@ -61,15 +66,8 @@ fn count(map: &Value) -> usize {
     map.as_object().map_or(0, serde_json::Map::len)
 }
 
-const SERVICE: &[Column] = &[
-    NAME,
-    text("Type"),
-    text("Cluster-IP"),
-    text("External-IP"),
-    text("Port(s)"),
-    AGE,
-    wide("Selector"),
-];
+const SERVICE: &[Column] =
+    &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")];
 
 fn service(service: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &service["spec"];
@@ -148,10 +146,7 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
         Some(host) => format!("{component}, {host}"),
         None => component.to_owned(),
     };
-    let count = event["series"]["count"]
-        .as_i64()
-        .or(event["count"].as_i64())
-        .unwrap_or(1);
+    let count = event["series"]["count"].as_i64().or(event["count"].as_i64()).unwrap_or(1);
     vec![
         Value::from(last),
         or(&event["type"], ""),

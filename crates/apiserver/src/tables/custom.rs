@@ -35,7 +35,10 @@ pub(super) fn cells(custom: &Custom, object: &Value, now: Timestamp) -> Vec<Valu
             return Value::Null;
         }
         match column.kind.as_str() {
-            "integer" => found[0].as_i64().or_else(|| found[0].as_f64().map(truncated)).map_or(Value::Null, Value::from),
+            "integer" => found[0]
+                .as_i64()
+                .or_else(|| found[0].as_f64().map(truncated))
+                .map_or(Value::Null, Value::from),
             "number" => found[0].as_f64().map_or(Value::Null, Value::from),
             "boolean" => found[0].as_bool().map_or(Value::Null, Value::from),
             "date" => match found[0].as_str().map(str::parse::<Timestamp>) {

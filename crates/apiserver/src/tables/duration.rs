@@ -8,11 +8,7 @@ pub(super) fn short(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let pair = |big: i64, unit: &str, small: i64, sub: &str| {
-        if small == 0 {
-            format!("{big}{unit}")
-        } else {
-            format!("{big}{unit}{small}{sub}")
-        }
+        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{sub}") }
     };
     match seconds {
         0..120 => format!("{seconds}s"),

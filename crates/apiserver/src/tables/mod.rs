@@ -50,36 +50,23 @@ struct Printer {
 pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> Value {
     let now = Timestamp::now();
     let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = resource.custom() {
-        (
-            custom::columns(custom),
-            items.iter().map(|item| custom::cells(custom, item.value(), now)).collect(),
-        )
+        (custom::columns(custom), items.iter().map(|item| custom::cells(custom, item.value(), now)).collect())
     } else {
-            let printer = printer(resource);
-            let columns = printer
-                .columns
-                .iter()
-                .map(|Column(name, kind, format, wide)| column(name, kind, format, "", i64::from(*wide)))
-                .collect();
-            // printers know the stored form: that of the newest version
-            let cells = items
-                .iter()
-                .map(|item| (printer.cells)(&hub(resource, item.value()), now))
-                .collect();
-            (columns, cells)
+        let printer = printer(resource);
+        let columns = printer
+            .columns
+            .iter()
+            .map(|Column(name, kind, format, wide)| column(name, kind, format, "", i64::from(*wide)))
+            .collect();
+        // printers know the stored form: that of the newest version
+        let cells = items.iter().map(|item| (printer.cells)(&hub(resource, item.value()), now)).collect();
+        (columns, cells)
     };
-    let rows: Vec<Value> = items
-        .iter()
-        .zip(cells)
-        .map(|(item, cells)| row(resource, item, &cells, include))
-        .collect();
+    let rows: Vec<Value> =
+        items.iter().zip(cells).map(|(item, cells)| row(resource, item, &cells, include)).collect();
     // kinds without a printer of their own write no rows as null
     let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
-    let rows = if rows.is_empty() && plain {
-        Value::Null
-    } else {
-        Value::Array(rows)
-    };
+    let rows = if rows.is_empty() && plain { Value::Null } else { Value::Array(rows) };
     json!({"kind": "Table", "columnDefinitions": columns, "rows": rows})
 }
 
@@ -96,7 +83,8 @@ fn row(resource: &Resource, item: &Shown, cells: &[Value], include: Include) -> 
             _ => None,
         };
         if let Some((reason, message)) = finished {
-            row["conditions"] = json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]);
+            row["conditions"] =
+                json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]);
         }
     }
     row["object"] = match include {

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Cells, Column, NAME, Printer, age, core::shortened, list, name, number, or, selector, text, wide};
+use super::{
+    AGE, Cells, Column, NAME, Printer, age, core::shortened, list, name, number, or, selector, text, wide,
+};
 
 const CREATED: Column = Column("Created At", "date", "", false);
 
@@ -12,63 +14,42 @@ pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
         ("coordination.k8s.io", "leases") => (const { &[NAME, text("Holder"), AGE] }, |o, now| {
             vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
         }),
-        ("discovery.k8s.io", "endpointslices") => (
-            const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] },
-            slice,
-        ),
-        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => (const { &[NAME, CREATED] }, |o, _| {
-            vec![name(o), o["metadata"]["creationTimestamp"].clone()]
-        }),
+        ("discovery.k8s.io", "endpointslices") => {
+            (const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] }, slice)
+        }
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
+            (const { &[NAME, CREATED] }, |o, _| vec![name(o), o["metadata"]["creationTimestamp"].clone()])
+        }
         ("rbac.authorization.k8s.io", _) => (
-            const { &[
-                NAME,
-                text("Role"),
-                AGE,
-                wide("Users"),
-                wide("Groups"),
-                wide("ServiceAccounts"),
-            ] },
+            const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] },
             binding,
         ),
-        ("apiextensions.k8s.io", _) => (const { &[NAME, CREATED] }, |o, _| {
-            vec![name(o), o["metadata"]["creationTimestamp"].clone()]
-        }),
+        ("apiextensions.k8s.io", _) => {
+            (const { &[NAME, CREATED] }, |o, _| vec![name(o), o["metadata"]["creationTimestamp"].clone()])
+        }
         ("admissionregistration.k8s.io", _) => (const { &[NAME, text("Webhooks"), AGE] }, |o, now| {
             vec![name(o), Value::from(list(&o["webhooks"]).count()), age(o, now)]
         }),
-        ("networking.k8s.io", "ingresses") => (
-            const { &[
-                NAME,
-                text("Class"),
-                text("Hosts"),
-                text("Address"),
-                text("Ports"),
-                AGE,
-            ] },
-            ingress,
-        ),
-        ("networking.k8s.io", "ingressclasses") => (
-            const { &[NAME, text("Controller"), text("Parameters"), AGE] },
-            |o, now| {
+        ("networking.k8s.io", "ingresses") => {
+            (const { &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE] }, ingress)
+        }
+        ("networking.k8s.io", "ingressclasses") => {
+            (const { &[NAME, text("Controller"), text("Parameters"), AGE] }, |o, now| {
                 let parameters = &o["spec"]["parameters"];
                 let shown = match parameters["kind"].as_str() {
                     Some(kind) => format!("{kind}/{}", parameters["name"].as_str().unwrap_or_default()),
                     None => "<none>".to_owned(),
                 };
                 vec![name(o), or(&o["spec"]["controller"], ""), Value::from(shown), age(o, now)]
-            },
-        ),
-        ("networking.k8s.io", "networkpolicies") => (const { &[NAME, text("Pod-Selector"), AGE] }, |o, now| {
-            vec![name(o), selector(&o["spec"]["podSelector"]), age(o, now)]
-        }),
+            })
+        }
+        ("networking.k8s.io", "networkpolicies") => {
+            (const { &[NAME, text("Pod-Selector"), AGE] }, |o, now| {
+                vec![name(o), selector(&o["spec"]["podSelector"]), age(o, now)]
+            })
+        }
         ("policy", "poddisruptionbudgets") => (
-            const { &[
-                NAME,
-                text("Min Available"),
-                text("Max Unavailable"),
-                text("Allowed Disruptions"),
-                AGE,
-            ] },
+            const { &[NAME, text("Min Available"), text("Max Unavailable"), text("Allowed Disruptions"), AGE] },
             |o, now| {
                 vec![
                     name(o),
@@ -80,14 +61,16 @@ pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
             },
         ),
         ("storage.k8s.io", "storageclasses") => (
-            const { &[
-                NAME,
-                text("Provisioner"),
-                text("ReclaimPolicy"),
-                text("VolumeBindingMode"),
-                text("AllowVolumeExpansion"),
-                AGE,
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Provisioner"),
+                    text("ReclaimPolicy"),
+                    text("VolumeBindingMode"),
+                    text("AllowVolumeExpansion"),
+                    AGE,
+                ]
+            },
             |o, now| {
                 vec![
                     name(o),
@@ -129,13 +112,7 @@ fn slice(slice: &Value, now: Timestamp) -> Vec<Value> {
         let text = shortened(&all);
         Value::from(if text == "<none>" { "<unset>".to_owned() } else { text })
     };
-    vec![
-        name(slice),
-        or(&slice["addressType"], ""),
-        unset(ports),
-        unset(addresses),
-        age(slice, now),
-    ]
+    vec![name(slice), or(&slice["addressType"], ""), unset(ports), unset(addresses), age(slice, now)]
 }
 
 fn binding(binding: &Value, now: Timestamp) -> Vec<Value> {
@@ -168,10 +145,8 @@ fn binding(binding: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn ingress(ingress: &Value, now: Timestamp) -> Vec<Value> {
-    let hosts: Vec<String> = list(&ingress["spec"]["rules"])
-        .filter_map(|r| r["host"].as_str())
-        .map(str::to_owned)
-        .collect();
+    let hosts: Vec<String> =
+        list(&ingress["spec"]["rules"]).filter_map(|r| r["host"].as_str()).map(str::to_owned).collect();
     let addresses: Vec<&str> = list(&ingress["status"]["loadBalancer"]["ingress"])
         .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
         .collect();

@@ -6,10 +6,7 @@ use serde_json::Value;
 use super::{AGE, Column, NAME, Printer, age, list, name, number, or, since, text, wide};
 
 pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    (group.is_empty() && plural == "pods").then_some(Printer {
-        columns: COLUMNS,
-        cells,
-    })
+    (group.is_empty() && plural == "pods").then_some(Printer { columns: COLUMNS, cells })
 }
 
 const COLUMNS: &[Column] = &[
@@ -27,12 +24,8 @@ const COLUMNS: &[Column] = &[
 fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let total = list(&pod["spec"]["containers"]).count();
     let statuses = &pod["status"]["containerStatuses"];
-    let ready = list(statuses)
-        .filter(|s| s["ready"] == true && s["state"]["running"].is_object())
-        .count();
-    let ip = list(&pod["status"]["podIPs"])
-        .next()
-        .map_or(&pod["status"]["podIP"], |first| &first["ip"]);
+    let ready = list(statuses).filter(|s| s["ready"] == true && s["state"]["running"].is_object()).count();
+    let ip = list(&pod["status"]["podIPs"]).next().map_or(&pod["status"]["podIP"], |first| &first["ip"]);
     vec![
         name(pod),
         Value::from(format!("{ready}/{total}")),
@@ -54,7 +47,8 @@ fn gates(pod: &Value) -> Value {
     let met = gates
         .iter()
         .filter(|gate| {
-            list(&pod["status"]["conditions"]).any(|c| c["type"] == gate["conditionType"] && c["status"] == "True")
+            list(&pod["status"]["conditions"])
+                .any(|c| c["type"] == gate["conditionType"] && c["status"] == "True")
         })
         .count();
     Value::from(format!("{met}/{}", gates.len()))

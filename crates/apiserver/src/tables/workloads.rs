@@ -12,16 +12,18 @@ use super::{
 pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
     let (columns, cells): (&[Column], Cells) = match (group, plural) {
         ("apps", "deployments") => (
-            const { &[
-                NAME,
-                text("Ready"),
-                text("Up-to-date"),
-                text("Available"),
-                AGE,
-                wide("Containers"),
-                wide("Images"),
-                wide("Selector"),
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Ready"),
+                    text("Up-to-date"),
+                    text("Available"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            },
             |o, now| {
                 let mut cells = vec![
                     name(o),
@@ -36,16 +38,18 @@ pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
             },
         ),
         ("apps", "replicasets") => (
-            const { &[
-                NAME,
-                text("Desired"),
-                text("Current"),
-                text("Ready"),
-                AGE,
-                wide("Containers"),
-                wide("Images"),
-                wide("Selector"),
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Desired"),
+                    text("Current"),
+                    text("Ready"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            },
             |o, now| {
                 let mut cells = vec![
                     name(o),
@@ -59,18 +63,16 @@ pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
                 cells
             },
         ),
-        ("apps", "statefulsets") => (
-            const { &[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")] },
-            |o, now| {
+        ("apps", "statefulsets") => {
+            (const { &[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")] }, |o, now| {
                 let mut cells = vec![name(o), ready(o), age(o, now)];
                 cells.extend(template(o));
                 cells
-            },
-        ),
+            })
+        }
         ("apps", "daemonsets") => (DAEMONS, daemons),
-        ("apps", "controllerrevisions") => (
-            const { &[NAME, text("Controller"), text("Revision"), AGE] },
-            |o, now| {
+        ("apps", "controllerrevisions") => {
+            (const { &[NAME, text("Controller"), text("Revision"), AGE] }, |o, now| {
                 let owner = list(&o["metadata"]["ownerReferences"]).find(|r| r["controller"] == true);
                 let owner = owner.map_or_else(
                     || "<none>".to_owned(),
@@ -81,46 +83,52 @@ pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
                     },
                 );
                 vec![name(o), Value::from(owner), Value::from(number(&o["revision"])), age(o, now)]
-            },
-        ),
+            })
+        }
         ("batch", "jobs") => (
-            const { &[
-                NAME,
-                text("Status"),
-                text("Completions"),
-                text("Duration"),
-                AGE,
-                wide("Containers"),
-                wide("Images"),
-                wide("Selector"),
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Status"),
+                    text("Completions"),
+                    text("Duration"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            },
             job,
         ),
         ("batch", "cronjobs") => (
-            const { &[
-                NAME,
-                text("Schedule"),
-                text("Timezone"),
-                text("Suspend"),
-                text("Active"),
-                text("Last Schedule"),
-                AGE,
-                wide("Containers"),
-                wide("Images"),
-                wide("Selector"),
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Schedule"),
+                    text("Timezone"),
+                    text("Suspend"),
+                    text("Active"),
+                    text("Last Schedule"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            },
             cron,
         ),
         ("autoscaling", "horizontalpodautoscalers") => (
-            const { &[
-                NAME,
-                text("Reference"),
-                text("Targets"),
-                text("MinPods"),
-                text("MaxPods"),
-                text("Replicas"),
-                AGE,
-            ] },
+            const {
+                &[
+                    NAME,
+                    text("Reference"),
+                    text("Targets"),
+                    text("MinPods"),
+                    text("MaxPods"),
+                    text("Replicas"),
+                    AGE,
+                ]
+            },
             autoscaler,
         ),
         _ => return None,
@@ -173,7 +181,8 @@ fn daemons(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn job(job: &Value, now: Timestamp) -> Vec<Value> {
-    let has = |kind: &str| list(&job["status"]["conditions"]).any(|c| c["type"] == kind && c["status"] == "True");
+    let has =
+        |kind: &str| list(&job["status"]["conditions"]).any(|c| c["type"] == kind && c["status"] == "True");
     let status = if has("Complete") {
         "Complete"
     } else if has("Failed") {
@@ -268,9 +277,8 @@ fn targets(object: &Value) -> String {
                 String::new()
             };
             if let Some(wanted) = target["averageUtilization"].as_i64() {
-                let now = seen["averageUtilization"]
-                    .as_i64()
-                    .map_or("<unknown>".to_owned(), |n| format!("{n}%"));
+                let now =
+                    seen["averageUtilization"].as_i64().map_or("<unknown>".to_owned(), |n| format!("{n}%"));
                 return format!("{name}{now}/{wanted}%");
             }
             let (kind, suffix) = if target["averageValue"].is_string() {

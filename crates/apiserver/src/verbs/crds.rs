@@ -29,9 +29,8 @@ pub(crate) fn restore(state: &State) {
 pub(crate) fn changed(state: &State, before: Option<&Value>, after: Option<&Value>) {
     let Some(after) = after else {
         if let Some(name) = before.and_then(|b| b["metadata"]["name"].as_str()) {
-            let table = custom::resources(before.unwrap_or(&Value::Null))
-                .first()
-                .map(|r| Arc::clone(&r.table));
+            let table =
+                custom::resources(before.unwrap_or(&Value::Null)).first().map(|r| Arc::clone(&r.table));
             state.registry.remove_custom(name);
             if let Some(table) = table {
                 state.store.drop_table(&table);
@@ -75,9 +74,7 @@ fn reconsider(state: &State, name: &str) {
         .filter(|(key, _)| key.name != name)
         .map(|(_, stored)| stored)
         .collect();
-    let Some(resource) = state
-        .registry
-        .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    let Some(resource) = state.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
     else {
         return;
     };
@@ -175,9 +172,7 @@ pub(crate) fn instance_gone(state: &State, crd_name: &str) {
 }
 
 fn finish(state: &State, key: &Key) {
-    let Some(resource) = state
-        .registry
-        .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    let Some(resource) = state.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
     else {
         return;
     };

@@ -172,13 +172,7 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Resul
         .state
         .store
         .get("/namespaces", &Key::new("", namespace))
-        .ok_or_else(|| {
-            ApiError::not_found(About {
-                group: "",
-                kind: "namespaces",
-                name: namespace,
-            })
-        })?;
+        .ok_or_else(|| ApiError::not_found(About { group: "", kind: "namespaces", name: namespace }))?;
     if found.value["metadata"]["deletionTimestamp"].is_null() {
         return Ok(());
     }
@@ -224,7 +218,5 @@ fn stamp(resource: &Resource, value: &mut Value) {
 
 fn suffix() -> String {
     let mut random = rand::rng();
-    (0..5)
-        .map(|_| char::from(SUFFIX[random.random_range(0..SUFFIX.len())]))
-        .collect()
+    (0..5).map(|_| char::from(SUFFIX[random.random_range(0..SUFFIX.len())])).collect()
 }

@@ -40,11 +40,9 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let done = object(call, &call.key(), &options).await?;
     match done {
         Done::Shown(shown) => respond::object(call.request, &call.resource, 200, &shown),
-        Done::Gone { name, uid } => Ok(respond::document(
-            call.request,
-            200,
-            &success(&call.resource, &name, &uid),
-        )),
+        Done::Gone { name, uid } => {
+            Ok(respond::document(call.request, 200, &success(&call.resource, &name, &uid)))
+        }
     }
 }
 
@@ -52,15 +50,9 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let options = options(call)?;
     let selector = read::selector(call)?;
-    let snapshot = call
-        .state
-        .store
-        .list(&call.resource.table, call.path.namespace.as_deref());
-    let chosen: Vec<(Key, Arc<Stored>)> = snapshot
-        .objects
-        .into_iter()
-        .filter(|(_, stored)| selector.matches(&stored.value))
-        .collect();
+    let snapshot = call.state.store.list(&call.resource.table, call.path.namespace.as_deref());
+    let chosen: Vec<(Key, Arc<Stored>)> =
+        snapshot.objects.into_iter().filter(|(_, stored)| selector.matches(&stored.value)).collect();
     for (key, _) in &chosen {
         match object(call, key, &options).await {
             Err(error) if error.code == 404 => {}
@@ -295,9 +287,8 @@ fn mark(value: &mut Value, grace: i64) {
 }
 
 fn shorten(value: &mut Value, old: i64, new: i64) {
-    let end: Option<Timestamp> = value["metadata"]["deletionTimestamp"]
-        .as_str()
-        .and_then(|text| text.parse().ok());
+    let end: Option<Timestamp> =
+        value["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
     if let Some(end) = end {
         let moved = end.saturating_sub((old - new).seconds()).unwrap_or(end);
         value["metadata"]["deletionTimestamp"] = Value::from(clock::seconds(moved));
@@ -310,10 +301,7 @@ fn shorten(value: &mut Value, old: i64, new: i64) {
 impl Options {
     /// Deletion by the server itself, in the background.
     pub(crate) fn background() -> Self {
-        Self {
-            policy: Some("Background".to_owned()),
-            ..Self::default()
-        }
+        Self { policy: Some("Background".to_owned()), ..Self::default() }
     }
 
     /// Only the object with this uid.
@@ -331,20 +319,13 @@ impl Options {
             Some("Orphan") => (true, false),
             Some("Foreground") => (false, true),
             Some(_) => (false, false),
-            None => (
-                finalizers.iter().any(|f| f == ORPHAN),
-                finalizers.iter().any(|f| f == FOREGROUND),
-            ),
+            None => (finalizers.iter().any(|f| f == ORPHAN), finalizers.iter().any(|f| f == FOREGROUND)),
         }
     }
 }
 
 fn options(call: &Call<'_>) -> Result<Options, ApiError> {
-    let about = About {
-        group: "meta.k8s.io",
-        kind: "DeleteOptions",
-        name: "",
-    };
+    let about = About { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
     let request = call.request;
     let body = if request.body.is_empty() {
         let mut given = json!({});
@@ -364,7 +345,8 @@ fn options(call: &Call<'_>) -> Result<Options, ApiError> {
         body_options(call)?
     };
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let mut dry: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut dry: Vec<&str> =
+        body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     dry.extend(request.query.all("dryRun").filter(|v| !v.is_empty()));
     dry.dedup();
     let options = Options {
@@ -409,10 +391,7 @@ fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
         "application/vnd.kubernetes.protobuf" => {
             let value = crate::protobuf::decode(&request.body)
                 .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
-            decode::Document {
-                value,
-                duplicates: Vec::new(),
-            }
+            decode::Document { value, duplicates: Vec::new() }
         }
         _ => {
             return Err(ApiError::unsupported_media_type(

@@ -64,11 +64,9 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
         }
         "application/yaml" => decode::yaml(body).map_err(unrecognised),
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
-            let value = protobuf::decode(body).map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
-            Ok(Document {
-                value,
-                duplicates: Vec::new(),
-            })
+            let value =
+                protobuf::decode(body).map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
+            Ok(Document { value, duplicates: Vec::new() })
         }
         _ if resource.custom().is_some() => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),
         _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
@@ -106,11 +104,7 @@ pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Re
             };
             return Err(ApiError::invalid(
                 about,
-                &[Cause::invalid(
-                    "kind",
-                    &Value::from(kind.as_str()),
-                    format!("must be {}", resource.kind),
-                )],
+                &[Cause::invalid("kind", &Value::from(kind.as_str()), format!("must be {}", resource.kind))],
             ));
         }
         return Ok(value);
@@ -164,13 +158,7 @@ pub(crate) fn normalise(
     }
     let mut problems: Vec<String> = duplicates
         .into_iter()
-        .map(|path| {
-            if path.starts_with("yaml: ") {
-                path
-            } else {
-                format!("duplicate field \"{path}\"")
-            }
-        })
+        .map(|path| if path.starts_with("yaml: ") { path } else { format!("duplicate field \"{path}\"") })
         .collect();
     let unknown = prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
@@ -179,10 +167,7 @@ pub(crate) fn normalise(
             FieldValidation::Ignore => {}
             FieldValidation::Warn => call.warnings.extend(problems),
             FieldValidation::Strict => {
-                return Err(unreadable(
-                    resource,
-                    &format!("strict decoding error: {}", problems.join(", ")),
-                ));
+                return Err(unreadable(resource, &format!("strict decoding error: {}", problems.join(", "))));
             }
         }
     }
@@ -221,11 +206,7 @@ fn excerpt(body: &[u8]) -> String {
     if body.is_empty() {
         return "<empty>".to_owned();
     }
-    let (head, more) = if body.len() > MOST {
-        (&body[..MOST], " ...")
-    } else {
-        (body, "")
-    };
+    let (head, more) = if body.len() > MOST { (&body[..MOST], " ...") } else { (body, "") };
     match std::str::from_utf8(head) {
         Ok(text) if body.first() == Some(&b'{') => format!("{text}{more}"),
         _ => {

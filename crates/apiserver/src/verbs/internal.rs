@@ -16,7 +16,11 @@ use crate::{
 };
 
 /// Deletes an object in the background, if it is still the same one.
-pub(crate) async fn delete(state: &Arc<State>, resource: &Arc<Resource>, stored: &Stored) -> Result<(), ApiError> {
+pub(crate) async fn delete(
+    state: &Arc<State>,
+    resource: &Arc<Resource>,
+    stored: &Stored,
+) -> Result<(), ApiError> {
     let key = Key::of(&stored.value);
     let request = Request {
         method: Method::DELETE,

@@ -1,7 +1,7 @@
 //! What can be done to objects, one verb per file.
 
-pub(crate) mod create;
 pub(crate) mod crds;
+pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod incoming;
 pub(crate) mod internal;
@@ -40,10 +40,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// The key that the path names.
     pub(crate) fn key(&self) -> Key {
-        Key::new(
-            self.path.namespace.clone().unwrap_or_default(),
-            self.path.name.clone().unwrap_or_default(),
-        )
+        Key::new(self.path.namespace.clone().unwrap_or_default(), self.path.name.clone().unwrap_or_default())
     }
 
     /// The refusal for the object of the path that does not exist.

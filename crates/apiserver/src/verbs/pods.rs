@@ -34,16 +34,8 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         return Err(ApiError::bad_request("target.name: Required value"));
     }
     let stored = pod(call)?;
-    let conflict = |why: String| {
-        Err(ApiError::conflict(
-            About {
-                group: "",
-                kind: "pods/binding",
-                name: &name,
-            },
-            why,
-        ))
-    };
+    let conflict =
+        |why: String| Err(ApiError::conflict(About { group: "", kind: "pods/binding", name: &name }, why));
     if stored.value["metadata"]["deletionTimestamp"].is_string() {
         return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }
@@ -117,9 +109,7 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     let asked = query.get("container").filter(|c| !c.is_empty());
     match asked {
         Some(container) if !containers.contains(&container) => {
-            return Err(ApiError::bad_request(format!(
-                "container {container} is not valid for pod {name}"
-            )));
+            return Err(ApiError::bad_request(format!("container {container} is not valid for pod {name}")));
         }
         None if stored.value["spec"]["containers"].as_array().map_or(0, Vec::len) != 1 => {
             return Err(ApiError::bad_request(format!(
@@ -163,10 +153,7 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
 
 /// The pod of the path.
 pub(crate) fn pod(call: &Call<'_>) -> Result<std::sync::Arc<Stored>, ApiError> {
-    call.state
-        .store
-        .get(&call.resource.table, &call.key())
-        .ok_or_else(|| call.not_found())
+    call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())
 }
 
 /// Whoever runs the pods of `node`.
@@ -178,11 +165,7 @@ pub(crate) fn access(
         return Ok(access);
     }
     // the reference looks for the kubelet of a node that does not exist, and reports it so
-    Err(ApiError::not_found(About {
-        group: "",
-        kind: "pods",
-        name: node,
-    }))
+    Err(ApiError::not_found(About { group: "", kind: "pods", name: node }))
 }
 
 /// The pod that the path names, for whoever runs it.

@@ -31,11 +31,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
         let asked = parse_revision(text).map_err(ApiError::unforeseen)?;
         check_reached(asked, call.state.store.revision())?;
     }
-    let stored = call
-        .state
-        .store
-        .get(&call.resource.table, &call.key())
-        .ok_or_else(|| call.not_found())?;
+    let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
     let shown = form::show(call.state, &call.resource, stored).await?;
     respond::object(call.request, &call.resource, 200, &shown)
 }
@@ -99,22 +95,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
         }
     }
     let continues = match (&last, remaining) {
-        (Some(after), Some(_)) => Some(
-            Token {
-                revision,
-                after: after.clone(),
-            }
-            .encode(),
-        ),
+        (Some(after), Some(_)) => Some(Token { revision, after: after.clone() }.encode()),
         _ => None,
     };
     let items = form::show_all(call.state, &call.resource, chosen).await?;
-    let listing = Listing {
-        revision,
-        items,
-        continues,
-        remaining: remaining.filter(|_| everything),
-    };
+    let listing = Listing { revision, items, continues, remaining: remaining.filter(|_| everything) };
     respond::list(call.request, &call.resource, &listing)
 }
 
@@ -154,17 +139,12 @@ pub(crate) fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Re
             ));
         }
         if continues {
-            causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
+            causes
+                .push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
         }
     } else {
         if initial.is_some() {
-            causes.push(Cause::forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for list",
-            ));
+            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
         if !matching.is_empty() {
             if version.is_empty() {
@@ -197,11 +177,7 @@ pub(crate) fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Re
     if causes.is_empty() {
         return Ok(());
     }
-    let about = About {
-        group: "meta.k8s.io",
-        kind: "ListOptions",
-        name: "",
-    };
+    let about = About { group: "meta.k8s.io", kind: "ListOptions", name: "" };
     Err(ApiError::invalid(about, &causes))
 }
 
@@ -216,9 +192,9 @@ fn snapshot_at(call: &Call<'_>, asked: Option<u64>, limit: Option<usize>) -> Res
     check_reached(asked, store.revision())?;
     // with a limit and no match rule the reference reads exactly that revision
     if matching == "Exact" || (matching.is_empty() && limit.is_some()) {
-        return store.list_at(table, namespace, asked).map_err(|_| {
-            ApiError::expired("The resourceVersion for the provided list is too old.")
-        });
+        return store
+            .list_at(table, namespace, asked)
+            .map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."));
     }
     Ok(store.list(table, namespace))
 }
@@ -266,31 +242,28 @@ impl Token {
     }
 
     fn decode(text: &str) -> Result<Self, ApiError> {
-        let refuse = |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = TOKENS
-            .decode(text.trim_end_matches('='))
-            .map_err(|error| refuse(&error.to_string()))?;
+        let refuse = |why: &str| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
+        let bytes = TOKENS.decode(text.trim_end_matches('=')).map_err(|error| refuse(&error.to_string()))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             refuse(&match bytes.first() {
-                Some(byte) => format!("invalid character '{}' looking for beginning of value", go_char(*byte)),
+                Some(byte) => {
+                    format!("invalid character '{}' looking for beginning of value", go_char(*byte))
+                }
                 None => "unexpected end of JSON input".to_owned(),
             })
         })?;
         let part = |index: usize| value["start"][index].as_str().map(str::to_owned);
         match (value["rv"].as_u64(), part(0), part(1)) {
-            (Some(revision), Some(namespace), Some(name)) => Ok(Self {
-                revision,
-                after: Key { namespace, name },
-            }),
+            (Some(revision), Some(namespace), Some(name)) => {
+                Ok(Self { revision, after: Key { namespace, name } })
+            }
             _ => Err(refuse("no position in it")),
         }
     }
 }
 
 fn go_char(byte: u8) -> String {
-    if (0x20..0x7f).contains(&byte) {
-        char::from(byte).to_string()
-    } else {
-        format!("\\u{byte:04x}")
-    }
+    if (0x20..0x7f).contains(&byte) { char::from(byte).to_string() } else { format!("\\u{byte:04x}") }
 }

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::{Call, incoming};
 use crate::{
     answer::Answer,
-    respond,
-    clock,
+    clock, respond,
     status::{About, ApiError, Cause},
 };
 
@@ -19,14 +18,7 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let user = &call.request.user;
     let refuse = |causes: &[Cause]| {
         // the reference does not name the kind here
-        Err(ApiError::invalid(
-            About {
-                group: &call.resource.group,
-                kind: "",
-                name: "",
-            },
-            causes,
-        ))
+        Err(ApiError::invalid(About { group: &call.resource.group, kind: "", name: "" }, causes))
     };
     match call.resource.plural.as_str() {
         "selfsubjectreviews" => {
@@ -52,7 +44,10 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified",
                 ));
             }
-            if call.resource.plural != "selfsubjectaccessreviews" && spec["user"].is_null() && spec["groups"].is_null() {
+            if call.resource.plural != "selfsubjectaccessreviews"
+                && spec["user"].is_null()
+                && spec["groups"].is_null()
+            {
                 causes.push(Cause::invalid(
                     "spec.user",
                     &Value::from(""),
@@ -64,10 +59,10 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
             }
             // nobody but the bearer of the token has any rights: others are unknown here
             let asked = spec["user"].as_str();
-            let masters = spec["groups"]
-                .as_array()
-                .is_some_and(|groups| groups.iter().any(|g| g == "system:masters"));
-            let allowed = call.resource.plural == "selfsubjectaccessreviews" || asked == Some(&user.name) || masters;
+            let masters =
+                spec["groups"].as_array().is_some_and(|groups| groups.iter().any(|g| g == "system:masters"));
+            let allowed =
+                call.resource.plural == "selfsubjectaccessreviews" || asked == Some(&user.name) || masters;
             value["status"] = json!({"allowed": allowed});
         }
         "selfsubjectrulesreviews" => {

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     answer::Answer,
-    form, patching,
+    form,
     kinds::{Resource, ScalePaths},
-    respond,
+    patching, respond,
     status::{About, ApiError, Cause},
     strategy,
 };
@@ -70,7 +70,8 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     };
     let applies = kind == patching::PatchKind::Apply;
     let patched = if applies {
-        let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+        let stored =
+            call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
         let parent = form::show(call.state, &call.resource, stored).await?.into_value();
         patching::apply_scale(&write_options, &call.resource, &call.request.body, &parent, &live)?
     } else {
@@ -85,18 +86,10 @@ async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) 
     let name = call.path.name.clone().unwrap_or_default();
     let replicas = &scale["spec"]["replicas"];
     if let Some(replicas) = replicas.as_i64().filter(|r| *r < 0 && call.resource.custom().is_none()) {
-        let about = About {
-            group: "autoscaling",
-            kind: "Scale",
-            name: &name,
-        };
+        let about = About { group: "autoscaling", kind: "Scale", name: &name };
         return Err(ApiError::invalid(
             about,
-            &[Cause::invalid(
-                "spec.replicas",
-                &Value::from(replicas),
-                "must be greater than or equal to 0",
-            )],
+            &[Cause::invalid("spec.replicas", &Value::from(replicas), "must be greater than or equal to 0")],
         ));
     }
     let paths = paths(&call.resource);
@@ -117,17 +110,13 @@ async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) 
         }
         Ok(())
     };
-    update::change(call, Some("scale"), &Change::Edit(edit, input), dry_run).await.map(|(_, shown)| {
-        respond::document(call.request, 200, &scale_of(&call.resource, shown.value()))
-    })
+    update::change(call, Some("scale"), &Change::Edit(edit, input), dry_run)
+        .await
+        .map(|(_, shown)| respond::document(call.request, 200, &scale_of(&call.resource, shown.value())))
 }
 
 async fn current(call: &Call<'_>) -> Result<Value, ApiError> {
-    let stored = call
-        .state
-        .store
-        .get(&call.resource.table, &call.key())
-        .ok_or_else(|| call.not_found())?;
+    let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
     let shown = form::show(call.state, &call.resource, Arc::clone(&stored)).await?;
     Ok(scale_of(&call.resource, shown.value()))
 }
@@ -168,10 +157,7 @@ pub(crate) fn scale_of(resource: &Resource, object: &Value) -> Value {
 
 /// The resource as the decoder of Scale bodies names it.
 fn scale_resource(resource: &Resource) -> Resource {
-    Resource {
-        kind: "Scale".to_owned(),
-        ..resource.clone()
-    }
+    Resource { kind: "Scale".to_owned(), ..resource.clone() }
 }
 
 fn at<'a>(object: &'a Value, path: &str) -> &'a Value {

@@ -15,17 +15,14 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
         return Err(call.not_found());
     }
     let body = if call.request.content_type() == "application/vnd.kubernetes.protobuf" {
-        crate::protobuf::decode(&call.request.body).map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?
+        crate::protobuf::decode(&call.request.body)
+            .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?
     } else {
         decode::json(&call.request.body).map_err(ApiError::bad_request)?.value
     };
-    let seconds = body["spec"]["expirationSeconds"]
-        .as_i64()
-        .unwrap_or(3600)
-        .clamp(*LIFE.start(), *LIFE.end());
-    let until = Timestamp::now()
-        .saturating_add(seconds.seconds())
-        .unwrap_or_else(|_| Timestamp::now());
+    let seconds =
+        body["spec"]["expirationSeconds"].as_i64().unwrap_or(3600).clamp(*LIFE.start(), *LIFE.end());
+    let until = Timestamp::now().saturating_add(seconds.seconds()).unwrap_or_else(|_| Timestamp::now());
     let key = call.key();
     let answer = json!({
         "kind": "TokenRequest",

@@ -71,10 +71,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
                 .map(Event::added),
         );
         if initial == Some(true) && query.flag("allowWatchBookmarks") {
-            pending.push_back(Event::Bookmark {
-                revision: snapshot.revision,
-                initial_end: true,
-            });
+            pending.push_back(Event::Bookmark { revision: snapshot.revision, initial_end: true });
         }
         snapshot.revision
     } else {

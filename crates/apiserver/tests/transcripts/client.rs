@@ -14,10 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 fn config_map(name: &str) -> ConfigMap {
     ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
         data: Some(BTreeMap::from([("k".to_owned(), "v".repeat(200))])),
         ..ConfigMap::default()
     }
@@ -30,10 +27,7 @@ async fn a_client_in_the_process_creates_applies_and_watches() {
     let created = maps.create(&PostParams::default(), &config_map("a")).await.unwrap();
     let revision = created.metadata.resource_version.unwrap();
     let patch = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}});
-    let applied = maps
-        .patch("a", &PatchParams::apply("test"), &Patch::Apply(&patch))
-        .await
-        .unwrap();
+    let applied = maps.patch("a", &PatchParams::apply("test"), &Patch::Apply(&patch)).await.unwrap();
     assert_eq!(applied.data.unwrap()["x"], "y");
     let mut events = maps.watch(&WatchParams::default(), &revision).await.unwrap().boxed();
     let Some(WatchEvent::Modified(seen)) = events.try_next().await.unwrap() else {
@@ -76,10 +70,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
     let client = server.client("default");
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = Namespace {
-        metadata: ObjectMeta {
-            name: Some("brief".to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some("brief".to_owned()), ..ObjectMeta::default() },
         ..Namespace::default()
     };
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
@@ -112,18 +103,15 @@ async fn dependents_go_with_their_owner_and_orphans_stay() {
         ("foreground", DeleteParams::foreground(), false),
         ("orphan", DeleteParams::orphan(), true),
     ] {
-        let uid = maps
-            .create(&PostParams::default(), &config_map(owner))
-            .await
-            .unwrap()
-            .metadata
-            .uid
-            .unwrap();
+        let uid =
+            maps.create(&PostParams::default(), &config_map(owner)).await.unwrap().metadata.uid.unwrap();
         let dependent = format!("of-{owner}");
         let mut object = config_map(&dependent);
         object.metadata.owner_references = Some(vec![
-            serde_json::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid,
-                "blockOwnerDeletion": true}))
+            serde_json::from_value(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid,
+                "blockOwnerDeletion": true}),
+            )
             .unwrap(),
         ]);
         maps.create(&PostParams::default(), &object).await.unwrap();

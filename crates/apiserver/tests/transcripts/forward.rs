@@ -20,7 +20,11 @@ use tokio_util::sync::CancellationToken;
 struct Echo;
 
 impl PodAccess for Echo {
-    fn logs(&self, pod: PodRef, options: LogOptions) -> BoxFuture<'static, Result<LogStream, PodAccessError>> {
+    fn logs(
+        &self,
+        pod: PodRef,
+        options: LogOptions,
+    ) -> BoxFuture<'static, Result<LogStream, PodAccessError>> {
         async move {
             let lines = vec![
                 Ok(Bytes::from(format!("{} {:?}\n", pod.name, options.tail_lines))),
@@ -31,7 +35,11 @@ impl PodAccess for Echo {
         .boxed()
     }
 
-    fn connect(&self, _: PodRef, port: u16) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>> {
+    fn connect(
+        &self,
+        _: PodRef,
+        port: u16,
+    ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>> {
         async move {
             if port != 80 {
                 return Err(PodAccessError::Internal("nothing listens".to_owned()));
@@ -63,10 +71,7 @@ async fn server_with_a_pod() -> (ApiServer, String, CancellationToken) {
             .unwrap()
     };
     let pods = "/api/v1/namespaces/default/pods";
-    client
-        .request::<Value>(request("POST", pods, "application/json", &pod))
-        .await
-        .unwrap();
+    client.request::<Value>(request("POST", pods, "application/json", &pod)).await.unwrap();
     let running = json!({"status": {"phase": "Running"}});
     client
         .request::<Value>(request(
@@ -116,11 +121,7 @@ async fn kubectl_reads_logs_with_their_options() {
     }
     let (_server, url, shutdown) = server_with_a_pod().await;
     let home = tempfile::tempdir().unwrap();
-    let output = kubectl(&url, home.path())
-        .args(["logs", "p", "--tail=3", "-f"])
-        .output()
-        .await
-        .unwrap();
+    let output = kubectl(&url, home.path()).args(["logs", "p", "--tail=3", "-f"]).output().await.unwrap();
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "p Some(3)\nend\n",
@@ -146,20 +147,14 @@ async fn kubectl_forwards_ports_through_spdy_and_through_a_websocket() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line())
-            .await
-            .unwrap()
-            .unwrap();
+        let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await.unwrap().unwrap();
         let Some(line) = line else {
             let mut said = String::new();
             child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
             panic!("websockets={websockets}: {said}")
         };
-        let address = line
-            .strip_prefix("Forwarding from ")
-            .and_then(|rest| rest.split(' ').next())
-            .unwrap()
-            .to_owned();
+        let address =
+            line.strip_prefix("Forwarding from ").and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
         for size in [5, 300_000] {
             let mut stream = TcpStream::connect(&address).await.unwrap();
             let sent: Vec<u8> = (0..size).map(|i| u8::try_from(i % 251).unwrap()).collect();

@@ -26,10 +26,8 @@ use tokio_util::sync::CancellationToken;
 type Differences = BTreeMap<String, Option<BTreeSet<u64>>>;
 
 fn golden() -> PathBuf {
-    env::var_os("LONGBOAT_GOLDEN").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
-        PathBuf::from,
-    )
+    env::var_os("LONGBOAT_GOLDEN")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from)
 }
 
 /// Says why the recordings cannot be played; fatal where it must not be overlooked.
@@ -108,7 +106,8 @@ async fn recorded_conversations_go_as_with_a_real_api_server() {
     let mut seen = BTreeSet::new();
     for row in &rows {
         let name = row["name"].as_str().unwrap();
-        let different: BTreeSet<u64> = row["different"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        let different: BTreeSet<u64> =
+            row["different"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
         match meant.get(name) {
             None => wrong.extend(different.iter().map(|step| format!("{name}:{step} differs"))),
             Some(None) => {

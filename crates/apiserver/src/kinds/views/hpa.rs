@@ -15,7 +15,10 @@ pub(super) fn from_v2(stored: &Value) -> Value {
     let mut utilisation = None;
     for metric in stored["spec"]["metrics"].as_array().into_iter().flatten() {
         let target = &metric["resource"]["target"];
-        if metric["type"] == "Resource" && metric["resource"]["name"] == "cpu" && target["averageUtilization"].is_i64() {
+        if metric["type"] == "Resource"
+            && metric["resource"]["name"] == "cpu"
+            && target["averageUtilization"].is_i64()
+        {
             utilisation = Some(target["averageUtilization"].clone());
         } else {
             others.push(metric.clone());
@@ -41,10 +44,7 @@ pub(super) fn from_v2(stored: &Value) -> Value {
     rename(
         status,
         &mut old,
-        &[
-            ("observedGeneration", "observedGeneration"),
-            ("lastScaleTime", "lastScaleTime"),
-        ],
+        &[("observedGeneration", "observedGeneration"), ("lastScaleTime", "lastScaleTime")],
     );
     for required in ["currentReplicas", "desiredReplicas"] {
         old[required] = status.get(required).cloned().unwrap_or_else(|| Value::from(0));
@@ -56,9 +56,8 @@ pub(super) fn from_v2(stored: &Value) -> Value {
 pub(super) fn to_v2(hpa: &Value) -> Value {
     let mut stored = hpa.clone();
     stored["apiVersion"] = Value::from("autoscaling/v2");
-    let mut metrics: Vec<Value> = kept(hpa, METRICS)
-        .and_then(|value| value.as_array().cloned())
-        .unwrap_or_default();
+    let mut metrics: Vec<Value> =
+        kept(hpa, METRICS).and_then(|value| value.as_array().cloned()).unwrap_or_default();
     let utilisation = hpa["spec"]["targetCPUUtilizationPercentage"].clone();
     if !utilisation.is_null() {
         metrics.insert(

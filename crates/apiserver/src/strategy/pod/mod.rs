@@ -1,0 +1,327 @@
+//! Pods, and the pod templates of all workloads: defaults, what admission adds, deletion.
+
+mod validate;
+
+use serde_json::{Value, json};
+
+pub(super) use self::validate::{validate, validate_spec, warnings};
+use super::{drop_empty, fill, quantity::Quantity};
+
+/// Fills in a Pod.
+pub(super) fn default(value: &mut Value) {
+    default_spec(&mut value["spec"], true);
+    let spec = &mut value["spec"];
+    fill(spec, "enableServiceLinks", true);
+    for account in ["serviceAccountName", "serviceAccount"] {
+        let other = if account == "serviceAccount" { "serviceAccountName" } else { "serviceAccount" };
+        if let Some(name) = spec[other].as_str().filter(|n| !n.is_empty()).map(str::to_owned) {
+            fill(spec, account, name);
+        }
+    }
+    for containers in ["containers", "initContainers"] {
+        for container in spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten() {
+            requests_from_limits(container);
+        }
+    }
+}
+
+/// A pod asks for what it is limited to, where it does not say otherwise.
+fn requests_from_limits(container: &mut Value) {
+    let Some(limits) = container["resources"]["limits"].as_object().cloned() else {
+        return;
+    };
+    let requests = &mut container["resources"]["requests"];
+    if requests.is_null() {
+        *requests = json!({});
+    }
+    for (name, limit) in limits {
+        fill(requests, &name, limit);
+    }
+}
+
+/// Fills in the spec of a Pod or of a template.
+pub(super) fn default_spec(spec: &mut Value, pod: bool) {
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    fill(spec, "restartPolicy", "Always");
+    fill(spec, "terminationGracePeriodSeconds", 30);
+    fill(spec, "dnsPolicy", "ClusterFirst");
+    fill(spec, "securityContext", json!({}));
+    fill(spec, "schedulerName", "default-scheduler");
+    if !pod {
+        for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")]
+        {
+            if let Some(name) = spec[from].as_str().filter(|n| !n.is_empty()).map(str::to_owned) {
+                fill(spec, to, name);
+            }
+        }
+    }
+    for containers in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten() {
+            default_container(container);
+        }
+    }
+    for volume in spec.pointer_mut("/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        default_volume(volume);
+    }
+    let host_network = spec["hostNetwork"] == true;
+    if host_network {
+        for container in spec.pointer_mut("/containers").and_then(Value::as_array_mut).into_iter().flatten() {
+            for port in container.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                let number = port["containerPort"].clone();
+                fill(port, "hostPort", number);
+            }
+        }
+    }
+    for constraint in
+        spec.pointer_mut("/topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        drop_empty(constraint, &["matchLabelKeys"]);
+    }
+    drop_empty(
+        spec,
+        &[
+            "volumes",
+            "initContainers",
+            "ephemeralContainers",
+            "nodeSelector",
+            "serviceAccountName",
+            "serviceAccount",
+            "nodeName",
+            "hostNetwork",
+            "hostPID",
+            "hostIPC",
+            "imagePullSecrets",
+            "hostname",
+            "subdomain",
+            "tolerations",
+            "hostAliases",
+            "priorityClassName",
+            "readinessGates",
+            "topologySpreadConstraints",
+            "schedulingGates",
+            "resourceClaims",
+        ],
+    );
+}
+
+fn default_container(container: &mut Value) {
+    if !container.is_object() {
+        return;
+    }
+    fill(container, "resources", json!({}));
+    drop_empty(&mut container["resources"], &["limits", "requests", "claims"]);
+    fill(container, "terminationMessagePath", "/dev/termination-log");
+    fill(container, "terminationMessagePolicy", "File");
+    let policy = pull_policy(container["image"].as_str().unwrap_or_default());
+    fill(container, "imagePullPolicy", policy);
+    for port in container.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        fill(port, "protocol", "TCP");
+        drop_empty(port, &["name", "hostPort", "hostIP"]);
+    }
+    for variable in container.pointer_mut("/env").and_then(Value::as_array_mut).into_iter().flatten() {
+        if variable["valueFrom"]["fieldRef"].is_object() {
+            fill(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
+        }
+        if variable["valueFrom"]["resourceFieldRef"].is_object() {
+            fill(&mut variable["valueFrom"]["resourceFieldRef"], "divisor", "0");
+        }
+        drop_empty(variable, &["value"]);
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if container[probe].is_object() {
+            default_probe(&mut container[probe]);
+        }
+    }
+    for hook in ["postStart", "preStop"] {
+        if container["lifecycle"][hook]["httpGet"].is_object() {
+            fill(&mut container["lifecycle"][hook]["httpGet"], "scheme", "HTTP");
+            fill(&mut container["lifecycle"][hook]["httpGet"], "path", "/");
+        }
+    }
+    for mount in container.pointer_mut("/volumeMounts").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_empty(mount, &["readOnly", "subPath", "subPathExpr"]);
+    }
+    drop_empty(
+        container,
+        &[
+            "command",
+            "args",
+            "workingDir",
+            "ports",
+            "envFrom",
+            "env",
+            "volumeMounts",
+            "volumeDevices",
+            "stdin",
+            "stdinOnce",
+            "tty",
+            "image",
+        ],
+    );
+}
+
+fn pull_policy(image: &str) -> &'static str {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    if last.contains('@') {
+        return "IfNotPresent";
+    }
+    match last.split_once(':') {
+        Some((_, tag)) if tag != "latest" => "IfNotPresent",
+        _ => "Always",
+    }
+}
+
+fn default_probe(probe: &mut Value) {
+    // zero means unset for these four
+    drop_empty(
+        probe,
+        &["timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold", "initialDelaySeconds"],
+    );
+    fill(probe, "timeoutSeconds", 1);
+    fill(probe, "periodSeconds", 10);
+    fill(probe, "successThreshold", 1);
+    fill(probe, "failureThreshold", 3);
+    if probe["httpGet"].is_object() {
+        drop_empty(&mut probe["httpGet"], &["path", "scheme", "host", "httpHeaders"]);
+        fill(&mut probe["httpGet"], "path", "/");
+        fill(&mut probe["httpGet"], "scheme", "HTTP");
+    }
+    if probe["grpc"].is_object() {
+        fill(&mut probe["grpc"], "service", "");
+    }
+}
+
+fn default_volume(volume: &mut Value) {
+    const MODE: i32 = 0o644;
+    let sources = ["configMap", "secret", "downwardAPI", "projected", "hostPath", "emptyDir"];
+    let other =
+        volume.as_object().is_some_and(|v| v.keys().any(|k| k != "name" && !sources.contains(&k.as_str())));
+    let none = sources.iter().all(|s| volume[*s].is_null());
+    if none && !other {
+        volume["emptyDir"] = json!({});
+    }
+    for source in ["configMap", "secret", "downwardAPI", "projected"] {
+        if volume[source].is_object() {
+            fill(&mut volume[source], "defaultMode", MODE);
+        }
+    }
+    for item in volume.pointer_mut("/downwardAPI/items").and_then(Value::as_array_mut).into_iter().flatten() {
+        if item["fieldRef"].is_object() {
+            fill(&mut item["fieldRef"], "apiVersion", "v1");
+        }
+        if item["resourceFieldRef"].is_object() {
+            fill(&mut item["resourceFieldRef"], "divisor", "0");
+        }
+    }
+    for source in volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        if source["serviceAccountToken"].is_object() {
+            fill(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
+        }
+        for item in
+            source.pointer_mut("/downwardAPI/items").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            if item["fieldRef"].is_object() {
+                fill(&mut item["fieldRef"], "apiVersion", "v1");
+            }
+        }
+    }
+    if volume["hostPath"].is_object() {
+        fill(&mut volume["hostPath"], "type", "");
+    }
+    if volume["emptyDir"].is_object() {
+        drop_empty(&mut volume["emptyDir"], &["medium"]);
+    }
+    if volume["ephemeral"]["volumeClaimTemplate"]["spec"].is_object() {
+        fill(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
+    }
+}
+
+/// What admission adds to a new pod, and its first status.
+pub(super) fn prepare_create(value: &mut Value) {
+    let spec = &mut value["spec"];
+    if !spec["tolerations"].is_array() {
+        spec["tolerations"] = json!([]);
+    }
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = spec["tolerations"].as_array().into_iter().flatten().any(|t| {
+            (t["key"] == key || t["key"].as_str().unwrap_or_default().is_empty())
+                && (t["effect"] == "NoExecute" || t["effect"].is_null())
+        });
+        if !tolerated
+            && let Some(tolerations) = spec.pointer_mut("/tolerations").and_then(Value::as_array_mut)
+        {
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
+        }
+    }
+    fill(spec, "priority", 0);
+    fill(spec, "preemptionPolicy", "PreemptLowerPriority");
+    let class = quality(spec);
+    value["status"] = json!({"phase": "Pending", "qosClass": class});
+}
+
+/// The quality-of-service class that requests and limits make.
+pub(super) fn quality(spec: &Value) -> &'static str {
+    let mut any = false;
+    let mut guaranteed = true;
+    let containers = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|list| spec[list].as_array().into_iter().flatten());
+    for container in containers {
+        for resource in ["cpu", "memory"] {
+            let amount = |kind: &str| {
+                container["resources"][kind][resource]
+                    .as_str()
+                    .and_then(Quantity::parse)
+                    .map(|q| q.milli)
+                    .filter(|m| *m > 0)
+            };
+            let (request, limit) = (amount("requests"), amount("limits"));
+            any |= request.is_some() || limit.is_some();
+            guaranteed &= limit.is_some() && request.is_none_or(|r| Some(r) == limit);
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+/// What a status update cannot change.
+pub(super) fn prepare_status(value: &mut Value, live: &Value) {
+    for key in ["deletionTimestamp", "ownerReferences"] {
+        super::put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
+    }
+    let class = live["status"]["qosClass"].clone();
+    if class.is_string() && value["status"].is_object() {
+        value["status"]["qosClass"] = class;
+    }
+    for condition in
+        value.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        for time in ["lastProbeTime", "lastTransitionTime"] {
+            if condition.get(time).is_none() {
+                condition[time] = Value::Null;
+            }
+        }
+    }
+}
+
+/// Seconds that a pod gets to stop: none if it never got a node or is done.
+pub(crate) fn grace(stored: &Value, asked: Option<i64>) -> i64 {
+    let period = match asked {
+        Some(asked) => asked,
+        None => stored["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30),
+    };
+    let unscheduled = stored["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+    let done = matches!(stored["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
+    if unscheduled || done {
+        return 0;
+    }
+    if period < 0 { 1 } else { period }
+}

@@ -1,0 +1,296 @@
+//! Rules for pods and pod templates.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{
+    status::Cause,
+    strategy::{
+        metadata,
+        names::{self, NameRule},
+        quantity::Quantity,
+    },
+};
+
+/// Everything wrong with a Pod.
+pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = validate_spec(&value["spec"], "spec");
+    if let Some(live) = live {
+        causes.extend(changes(value, live));
+    }
+    causes
+}
+
+/// A pod's spec is what it was, but for images, tolerations, deadlines and a few others.
+fn changes(value: &Value, live: &Value) -> Vec<Cause> {
+    let strip = |spec: &Value| {
+        let mut spec = spec.clone();
+        for list in ["containers", "initContainers"] {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                container["image"] = Value::Null;
+            }
+        }
+        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName"] {
+            spec[key] = Value::Null;
+        }
+        spec["ephemeralContainers"] = Value::Null;
+        spec["schedulingGates"] = Value::Null;
+        spec
+    };
+    let same_node = value["spec"]["nodeName"] == live["spec"]["nodeName"];
+    if same_node && strip(&value["spec"]) == strip(&live["spec"]) {
+        return Vec::new();
+    }
+    vec![Cause::forbidden(
+        "spec",
+        "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+    )]
+}
+
+/// Everything wrong with the spec of a Pod or of a template.
+pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let volumes: BTreeSet<&str> =
+        spec["volumes"].as_array().into_iter().flatten().filter_map(|v| v["name"].as_str()).collect();
+    let mut volume_names = BTreeSet::new();
+    for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
+        let at = format!("{path}.volumes[{index}].name");
+        check_name(&volume["name"], &at, &mut volume_names, &mut causes);
+    }
+    let claims: BTreeSet<&str> =
+        spec["resourceClaims"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
+    if spec["containers"].as_array().is_none_or(Vec::is_empty) {
+        causes.push(Cause::required(format!("{path}.containers"), ""));
+    }
+    let mut seen = BTreeSet::new();
+    for list in ["containers", "initContainers"] {
+        for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
+            let at = format!("{path}.{list}[{index}]");
+            check_name(&container["name"], &format!("{at}.name"), &mut seen, &mut causes);
+            validate_container(container, &at, &volumes, &claims, &mut causes);
+        }
+    }
+    check_choice(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], &mut causes);
+    check_choice(
+        spec,
+        path,
+        "dnsPolicy",
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        &mut causes,
+    );
+    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64().filter(|s| *s < 1) {
+        causes.push(Cause::invalid(
+            format!("{path}.activeDeadlineSeconds"),
+            &Value::from(seconds),
+            "must be between 1 and 2147483647, inclusive",
+        ));
+    }
+    metadata::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), &mut causes);
+    causes
+}
+
+fn check_choice(object: &Value, path: &str, key: &str, known: &[&str], causes: &mut Vec<Cause>) {
+    if let Some(given) = object[key].as_str()
+        && !known.contains(&given)
+    {
+        let mut sorted = known.to_vec();
+        sorted.sort_unstable();
+        let shown = if key == "restartPolicy" { known } else { &sorted };
+        causes.push(Cause::unsupported(format!("{path}.{key}"), &Value::from(given), shown));
+    }
+}
+
+fn check_name<'a>(name: &'a Value, path: &str, seen: &mut BTreeSet<&'a str>, causes: &mut Vec<Cause>) {
+    let text = name.as_str().unwrap_or_default();
+    if text.is_empty() {
+        causes.push(Cause::required(path, ""));
+        return;
+    }
+    let problems = names::problems(NameRule::Label, text);
+    for problem in &problems {
+        causes.push(Cause::invalid(path, name, problem));
+    }
+    if problems.is_empty() && !seen.insert(text) {
+        causes.push(Cause::duplicate(path, name));
+    }
+}
+
+fn validate_container(
+    container: &Value,
+    path: &str,
+    volumes: &BTreeSet<&str>,
+    claims: &BTreeSet<&str>,
+    causes: &mut Vec<Cause>,
+) {
+    let image = container["image"].as_str().unwrap_or_default();
+    if image.is_empty() {
+        causes.push(Cause::required(format!("{path}.image"), ""));
+    } else if image.trim() != image {
+        causes.push(Cause::invalid(
+            format!("{path}.image"),
+            &container["image"],
+            "must not have leading or trailing whitespace",
+        ));
+    }
+    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+        let number = port["containerPort"].as_i64().unwrap_or(0);
+        if number == 0 {
+            causes.push(Cause::required(format!("{path}.ports[{index}].containerPort"), ""));
+        } else if !(1..=65535).contains(&number) {
+            causes.push(Cause::invalid(
+                format!("{path}.ports[{index}].containerPort"),
+                &Value::from(number),
+                "must be between 1 and 65535, inclusive",
+            ));
+        }
+        check_choice(port, &format!("{path}.ports[{index}]"), "protocol", &["SCTP", "TCP", "UDP"], causes);
+    }
+    for (index, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
+        if variable["name"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required(format!("{path}.env[{index}].name"), ""));
+        }
+        if variable["value"].as_str().is_some_and(|v| !v.is_empty()) && variable["valueFrom"].is_object() {
+            causes.push(Cause::invalid(
+                format!("{path}.env[{index}].valueFrom"),
+                &Value::from(""),
+                "may not be specified when `value` is not empty",
+            ));
+        }
+    }
+    for (index, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
+        let name = mount["name"].as_str().unwrap_or_default();
+        let at = format!("{path}.volumeMounts[{index}]");
+        if name.is_empty() {
+            causes.push(Cause::required(format!("{at}.name"), ""));
+        } else if !volumes.contains(name) {
+            causes.push(Cause::not_found(format!("{at}.name"), &mount["name"]));
+        }
+        if mount["mountPath"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required(format!("{at}.mountPath"), ""));
+        }
+    }
+    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if container[kind].is_object() {
+            validate_probe(&container[kind], &format!("{path}.{kind}"), causes);
+        }
+    }
+    validate_resources(&container["resources"], &format!("{path}.resources"), claims, causes);
+}
+
+fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
+    if handlers.iter().all(|h| probe[*h].is_null()) {
+        causes.push(Cause::required(path, "must specify a handler type"));
+    }
+    for key in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
+        if let Some(number) = probe[key].as_i64().filter(|n| *n < 0) {
+            causes.push(Cause::invalid(
+                format!("{path}.{key}"),
+                &Value::from(number),
+                "must be greater than or equal to 0",
+            ));
+        }
+    }
+}
+
+fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, causes: &mut Vec<Cause>) {
+    for kind in ["limits", "requests"] {
+        for (name, amount) in resources[kind].as_object().into_iter().flatten() {
+            let at = format!("{path}.{kind}[{name}]");
+            let shown = Value::from(name.as_str());
+            let native = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage")
+                || name.starts_with("hugepages-");
+            if let Some(problem) = names::qualified_name_problem(name) {
+                causes.push(Cause::invalid(&at, &shown, problem));
+            }
+            if !name.contains('/') && !native {
+                causes.push(Cause::invalid(&at, &shown, "must be a standard resource for containers"));
+            }
+            let Some(quantity) = amount.as_str().and_then(Quantity::parse) else {
+                continue;
+            };
+            if quantity.milli < 0 {
+                causes.push(Cause::invalid(&at, amount, "must be greater than or equal to 0"));
+            }
+            if name.contains('/') && quantity.milli % 1000 != 0 {
+                causes.push(Cause::invalid(&at, amount, "must be an integer"));
+            }
+        }
+    }
+    for (name, request) in resources["requests"].as_object().into_iter().flatten() {
+        let limit = &resources["limits"][name];
+        let amounts = (request.as_str().and_then(Quantity::parse), limit.as_str().and_then(Quantity::parse));
+        if let (Some(asked), Some(most)) = amounts
+            && asked.milli > most.milli
+        {
+            causes.push(Cause::invalid(
+                format!("{path}.requests"),
+                request,
+                format!(
+                    "must be less than or equal to {name} limit of {}",
+                    limit.as_str().unwrap_or_default()
+                ),
+            ));
+        }
+    }
+    for (index, claim) in resources["claims"].as_array().into_iter().flatten().enumerate() {
+        let name = claim["name"].as_str().unwrap_or_default();
+        if !claims.contains(name) {
+            let mut cause = Cause::not_found(format!("{path}.claims[{index}]"), &claim["name"]);
+            cause.message.push_str(": must be one of the names in pod.spec.resourceClaims");
+            if claims.is_empty() {
+                cause.message.push_str(" which is empty");
+            }
+            causes.push(cause);
+        }
+    }
+}
+
+/// Things in a pod spec that work, but not as one may think.
+pub(in crate::strategy) fn warnings(spec: &Value, path: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for list in ["initContainers", "containers"] {
+        for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
+            for kind in ["limits", "requests"] {
+                for resource in ["ephemeral-storage", "memory"] {
+                    let amount = &container["resources"][kind][resource];
+                    if let Some(text) = amount.as_str()
+                        && let Some(quantity) = Quantity::parse(text)
+                        && quantity.milli % 1000 != 0
+                    {
+                        warnings.push(format!(
+                            "{path}.{list}[{index}].resources.{kind}[{resource}]: fractional byte value \"{text}\" is \
+                             invalid, must be an integer"
+                        ));
+                    }
+                }
+            }
+            let mut ports: Vec<(&Value, &Value)> = Vec::new();
+            for (at, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+                let id = (&port["containerPort"], &port["protocol"]);
+                if let Some(first) = ports.iter().position(|p| *p == id) {
+                    warnings.push(format!(
+                        "{path}.{list}[{index}].ports[{at}]: duplicate port definition with \
+                         {path}.{list}[{index}].ports[{first}]"
+                    ));
+                }
+                ports.push(id);
+            }
+            let mut names: Vec<&str> = Vec::new();
+            for (at, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
+                let name = variable["name"].as_str().unwrap_or_default();
+                if names.contains(&name) {
+                    warnings.push(format!(
+                        "{path}.{list}[{index}].env[{at}]: hides previous definition of \"{name}\", which may be \
+                         dropped when using apply"
+                    ));
+                }
+                names.push(name);
+            }
+        }
+    }
+    warnings
+}

@@ -1,0 +1,141 @@
+//! Whether a changed object is still the object of the path, at the revision that the caller knows.
+
+use serde_json::Value;
+
+use super::{Change, MODIFIED};
+use crate::{
+    kinds::registry::split_api_version,
+    status::{About, ApiError, Cause},
+    verbs::{Call, create, incoming},
+};
+
+/// The object must be the one that the path names.
+pub(super) fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<(), ApiError> {
+    let expected = call.path.name.as_deref().unwrap_or_default();
+    if matches!(how, Change::Patch(_)) {
+        identify_patched(call, value)?;
+    }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if name != expected {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({expected})"
+        )));
+    }
+    create::check_namespace(call, value)
+}
+
+/// A patch may not make another kind of an object. Another version of a built-in kind is read as this one.
+fn identify_patched(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    if resource.custom().is_none() {
+        let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        if !kind.is_empty() && kind != resource.kind {
+            let package = resource.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
+            let version = &resource.version;
+            return Err(refuse_patch(
+                &String::from_utf8_lossy(&call.request.body),
+                &format!(
+                    "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+                    resource.kind
+                ),
+            ));
+        }
+        let version = value["apiVersion"].as_str().unwrap_or_default();
+        let (group, _) = split_api_version(version);
+        if !version.is_empty() && group != resource.group {
+            return Err(refuse_patch(
+                &String::from_utf8_lossy(&call.request.body),
+                &format!(
+                    "no kind \"{}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                    resource.kind
+                ),
+            ));
+        }
+        value["kind"] = Value::from(resource.kind.as_str());
+        value["apiVersion"] = Value::from(resource.api_version());
+        return Ok(());
+    }
+    *value = incoming::identify(resource, std::mem::take(value), &call.request.body)?;
+    Ok(())
+}
+
+pub(super) fn refuse_patch(shown: &str, why: &str) -> ApiError {
+    ApiError::invalid(
+        About { group: "", kind: "", name: "" },
+        &[Cause::invalid("patch", &Value::from(shown), why)],
+    )
+}
+
+/// The revision and uid that the object names must be the stored ones; whether it names a revision.
+pub(super) fn check_revision(
+    call: &Call<'_>,
+    how: &Change,
+    value: &Value,
+    live: &Value,
+) -> Result<bool, ApiError> {
+    let resource = &call.resource;
+    let name = live["metadata"]["name"].as_str().unwrap_or_default();
+    let given = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let unconditional = given.is_empty() || given == "0";
+    if given.is_empty() && resource.custom().is_some() && matches!(how, Change::Replace(_)) {
+        return Err(ApiError::invalid(
+            resource.about(name),
+            &[Cause {
+                reason: "FieldValueInvalid",
+                message: "Invalid value: 0: must be specified for an update".to_owned(),
+                field: "metadata.resourceVersion".to_owned(),
+            }],
+        ));
+    }
+    if !unconditional && given.parse::<u64>().is_err() {
+        return Err(ApiError::unforeseen(format!("strconv.ParseUint: parsing \"{given}\": invalid syntax")));
+    }
+    let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
+    let stored_uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+    if !uid.is_empty() && uid != stored_uid && matches!(how, Change::Replace(_)) {
+        return Err(ApiError::conflict(
+            resource.about(name),
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"),
+        ));
+    }
+    if unconditional {
+        return Ok(false);
+    }
+    if live["metadata"]["resourceVersion"] != given {
+        return Err(ApiError::conflict(resource.about(name), MODIFIED));
+    }
+    // a patch that does not touch the revision carries the live one along
+    Ok(matches!(how, Change::Replace(_)))
+}
+
+/// What clients cannot change.
+pub(super) fn carry_over(value: &mut Value, live: &Value) {
+    let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for key in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "generateName",
+    ] {
+        // a uid or time of deletion that differs stays, to be refused as immutable
+        let given = metadata.get(key).is_some_and(|v| v.as_str().is_some_and(|t| !t.is_empty()));
+        if given && matches!(key, "uid" | "deletionTimestamp") {
+            continue;
+        }
+        match live["metadata"].get(key) {
+            Some(kept) => metadata.insert(key.to_owned(), kept.clone()),
+            None => metadata.remove(key),
+        };
+    }
+    metadata.remove("selfLink");
+}

@@ -1,0 +1,371 @@
+//! PUT and PATCH of an object or of its status.
+
+mod checks;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use self::checks::{carry_over, check_identity, check_revision, refuse_patch};
+use super::{Call, create, incoming};
+use crate::{
+    admit::{self, Review},
+    answer::Answer,
+    form::{self, Shown},
+    kinds::Resource,
+    patching::{self, PatchKind},
+    request::query::FieldValidation,
+    respond,
+    status::{About, ApiError, Cause},
+    store::{Stored, WriteError},
+    strategy,
+};
+
+/// How often a change that names no revision is tried again when another write comes between.
+const TRIES: usize = 10;
+
+/// What the stored object said.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// How the object is changed.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// By this object, decoded.
+    Replace(Value),
+    /// By the body of the request.
+    Patch(PatchKind),
+    /// By a function of the server itself (scale, binding).
+    Edit(fn(&mut Value, &Value) -> Result<(), ApiError>, Value),
+}
+
+/// `PUT …/<name>[/status]`.
+pub(crate) async fn replace(
+    call: &mut Call<'_>,
+    subresource: Option<&'static str>,
+) -> Result<Answer, ApiError> {
+    let dry_run = call.request.query.dry_run("UpdateOptions")?;
+    if call.path.name.is_none() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    let value = incoming::object(call, "UpdateOptions")?;
+    let (code, shown) = change(call, subresource, &Change::Replace(value), dry_run).await?;
+    respond::object(call.request, &call.resource, code, &shown)
+}
+
+/// `PATCH …/<name>[/status]`.
+pub(crate) async fn patch(
+    call: &mut Call<'_>,
+    subresource: Option<&'static str>,
+) -> Result<Answer, ApiError> {
+    let kind = patch_kind(call)?;
+    let dry_run = call.request.query.dry_run("PatchOptions")?;
+    check_patch_options(call, kind)?;
+    let (code, shown) = change(call, subresource, &Change::Patch(kind), dry_run).await?;
+    respond::object(call.request, &call.resource, code, &shown)
+}
+
+/// The kind of patch that the media type names.
+pub(crate) fn patch_kind(call: &Call<'_>) -> Result<PatchKind, ApiError> {
+    let custom = call.resource.custom().is_some();
+    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    match call.request.content_type().as_str() {
+        "application/json-patch+json" => Ok(PatchKind::Json),
+        "application/merge-patch+json" => Ok(PatchKind::Merge),
+        "application/strategic-merge-patch+json" if !custom => Ok(PatchKind::Strategic),
+        "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+        _ if custom => Err(ApiError::unsupported_media_type(accepted)),
+        _ => {
+            let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+            error.details = Some(serde_json::Map::new());
+            Err(error)
+        }
+    }
+}
+
+pub(crate) fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<(), ApiError> {
+    let query = &call.request.query;
+    FieldValidation::of(query, "PatchOptions")?;
+    let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+    let manager = query.get("fieldManager").unwrap_or_default();
+    let mut causes = Vec::new();
+    if kind == PatchKind::Apply {
+        if manager.is_empty() {
+            causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        }
+    } else if query.get("force").is_some() {
+        causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+    }
+    causes.extend(patching::check_manager(manager));
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(about, &causes)) }
+}
+
+/// Changes the object of the path; the HTTP code and what came of it.
+pub(crate) async fn change(
+    call: &mut Call<'_>,
+    subresource: Option<&'static str>,
+    how: &Change,
+    dry_run: bool,
+) -> Result<(u16, Shown), ApiError> {
+    let mut tries = 0;
+    loop {
+        let warnings = call.warnings.len();
+        match attempt(call, subresource, how, dry_run).await {
+            Err(Failed::Raced) if tries < TRIES => {
+                tries += 1;
+                call.warnings.truncate(warnings);
+            }
+            Err(Failed::Raced) => {
+                let name = call.path.name.as_deref().unwrap_or_default();
+                return Err(ApiError::conflict(call.resource.about(name), MODIFIED));
+            }
+            Err(Failed::Refused(error)) => return Err(error),
+            Ok(done) => return Ok(done),
+        }
+    }
+}
+
+enum Failed {
+    /// Another write came between; the change can be tried on the new state.
+    Raced,
+    Refused(ApiError),
+}
+
+impl From<ApiError> for Failed {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+async fn attempt(
+    call: &mut Call<'_>,
+    subresource: Option<&'static str>,
+    how: &Change,
+    dry_run: bool,
+) -> Result<(u16, Shown), Failed> {
+    let resource = Arc::clone(&call.resource);
+    let key = call.key();
+    let manager = call.request.field_manager();
+    let state = Arc::clone(call.state);
+    let write = patching::Write {
+        registry: &state.registry,
+        resource: &resource,
+        subresource,
+        manager: &manager,
+        force: call.request.query.flag("force"),
+        now: Timestamp::now(),
+    };
+    let Some(stored) = call.state.store.get(&resource.table, &key) else {
+        return create_instead(call, &write, subresource, how, dry_run).await;
+    };
+    let live = form::show(call.state, &resource, Arc::clone(&stored)).await?.into_value();
+    let mut value = match how {
+        Change::Replace(value) => value.clone(),
+        Change::Patch(kind) => patched(call, &write, *kind, Some(&live))?,
+        Change::Edit(edit, input) => {
+            let mut value = live.clone();
+            edit(&mut value, input)?;
+            value
+        }
+    };
+    check_identity(call, how, &mut value)?;
+    let names_revision = check_revision(call, how, &value, &live)?;
+    carry_over(&mut value, &live);
+    match subresource {
+        Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
+        None => strategy::prepare_update(&resource, &mut value, &live),
+    }
+    let owned_by_apply = match how {
+        Change::Patch(kind) => *kind == PatchKind::Apply,
+        Change::Edit(_, input) => input["applied"] == true,
+        Change::Replace(_) => false,
+    };
+    if !owned_by_apply {
+        // what webhooks change on the way belongs to nobody
+        patching::track(&write, Some(&live), &mut value);
+    }
+    let user = call.request.user.info();
+    // also for patches, as in the reference
+    let options = admit::options(
+        json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}),
+        &call.request.query,
+        dry_run,
+    );
+    let review = Review {
+        operation: "UPDATE",
+        resource: &resource,
+        subresource,
+        namespace: call.review_namespace(&key.name).map(str::to_owned),
+        name: key.name.clone(),
+        old: Some(&live),
+        options: &options,
+        user: &user,
+        dry_run,
+    };
+    let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    match subresource {
+        Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
+        None => strategy::prepare_update(&resource, &mut value, &live),
+    }
+    let services = strategy::service::allocate(call.state, &resource, &mut value, Some(&live))?;
+    strategy::bump_generation(&resource, subresource, &mut value, &live);
+    patching::keep_times(&live, &mut value);
+    let mut causes = match subresource {
+        Some(subresource) => strategy::validate_subresource(&resource, subresource, &value, &live),
+        None => strategy::validate(&resource, &value, Some(&live)),
+    };
+    if let Some(custom) = resource.custom() {
+        let verdict = custom.schema.judge(&value, Some(&live));
+        causes.extend(verdict.causes);
+        call.warnings.extend(verdict.warnings);
+    }
+    if !causes.is_empty() {
+        return Err(Failed::Refused(ApiError::invalid(resource.about_kind(&key.name), &causes)));
+    }
+    if subresource.is_none() {
+        call.warnings.extend(strategy::warnings(&resource, &value, Some(&live)));
+    }
+    admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
+    if value == live {
+        return Ok((200, form::show(call.state, &resource, stored).await?));
+    }
+    if dry_run {
+        return Ok((200, Shown::new(value)));
+    }
+    let raced = |error: WriteError| match error {
+        WriteError::Changed | WriteError::Missing if names_revision => {
+            Failed::Refused(ApiError::conflict(resource.about(&key.name), MODIFIED))
+        }
+        WriteError::Changed | WriteError::Missing => Failed::Raced,
+        other => Failed::Refused(ApiError::internal(other.to_string())),
+    };
+    if is_finished(&value) {
+        call.state.store.delete(&resource.table, key.clone(), stored.revision).map_err(raced)?;
+        services.keep();
+        strategy::after_write(call.state, &resource, Some(&stored.value), None);
+        return Ok((200, Shown::new(value)));
+    }
+    let target = form::to_storage(call.state, &resource, value).await?;
+    let written =
+        call.state.store.update(&resource.table, key.clone(), stored.revision, target).map_err(raced)?;
+    services.keep();
+    strategy::after_write(call.state, &resource, Some(&stored.value), Some(&written.value));
+    Ok((200, form::show(call.state, &resource, written).await?))
+}
+
+/// PUT and apply of what does not exist: applying creates, and so does PUT of a few kinds.
+async fn create_instead(
+    call: &mut Call<'_>,
+    write: &patching::Write<'_>,
+    subresource: Option<&'static str>,
+    how: &Change,
+    dry_run: bool,
+) -> Result<(u16, Shown), Failed> {
+    if subresource.is_some() {
+        return Err(call.not_found().into());
+    }
+    match how {
+        Change::Patch(kind @ PatchKind::Apply) => {
+            let mut value = patched(call, write, *kind, None)?;
+            check_identity(call, how, &mut value)?;
+            if let Some(uid) = value["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
+                let name = call.path.name.as_deref().unwrap_or_default();
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(Failed::Refused(ApiError::conflict(call.resource.about(name), why)));
+            }
+            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+                metadata.remove("resourceVersion");
+            }
+            Ok((201, create::object(call, value, dry_run, false).await?))
+        }
+        Change::Replace(value) if strategy::creates_on_update(&call.resource) => {
+            let mut value = value.clone();
+            check_identity(call, how, &mut value)?;
+            if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+                metadata.remove("resourceVersion");
+            }
+            Ok((201, create::object(call, value, dry_run, true).await?))
+        }
+        _ => Err(call.not_found().into()),
+    }
+}
+
+fn patched(
+    call: &mut Call<'_>,
+    write: &patching::Write<'_>,
+    kind: PatchKind,
+    live: Option<&Value>,
+) -> Result<Value, ApiError> {
+    let validation = FieldValidation::of(&call.request.query, "PatchOptions")?;
+    let patched = patching::patch(write, kind, &call.request.body, live)?;
+    call.warnings.extend(patched.warnings);
+    let patch_shown = patched.shown;
+    let mut value = patched.object;
+    let resource = write.resource;
+    let mistyped = match resource.custom() {
+        Some(custom) => custom.schema.mistyped_metadata(&value),
+        None => crate::schema::mistyped_builtin_field(resource, &value),
+    };
+    let mut problems = patched.field_problems;
+    let unknown = incoming::prune(resource, &mut value);
+    problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    if let Some(why) = mistyped {
+        return Err(refuse_patch(&patch_shown, &why));
+    }
+    if !problems.is_empty() {
+        match validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => call.warnings.extend(problems),
+            FieldValidation::Strict => {
+                return Err(refuse_patch(
+                    &patch_shown,
+                    &format!("strict decoding error: {}", problems.join(", ")),
+                ));
+            }
+        }
+    }
+    incoming::default(resource, &mut value);
+    Ok(value)
+}
+
+/// Whether a deletion that was waiting for finalizers is complete.
+fn is_finished(value: &Value) -> bool {
+    let metadata = &value["metadata"];
+    metadata["deletionTimestamp"].is_string()
+        && metadata["finalizers"].as_array().is_none_or(Vec::is_empty)
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && (value["kind"] != "Namespace" || value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty))
+}
+
+/// Writes a change that the server itself makes, past admission and validation; tried until no other write interferes.
+pub(crate) fn edit_stored(
+    state: &crate::server::State,
+    resource: &Resource,
+    stored: &Arc<Stored>,
+    edit: impl Fn(&mut Value),
+) -> Result<Arc<Stored>, WriteError> {
+    let key = crate::store::Key::of(&stored.value);
+    let mut stored = Arc::clone(stored);
+    for _ in 0..TRIES {
+        let mut value = stored.value.clone();
+        edit(&mut value);
+        if value == stored.value {
+            return Ok(stored);
+        }
+        let written = if is_finished(&value) {
+            state.store.delete(&resource.table, key.clone(), stored.revision)
+        } else {
+            state.store.update(&resource.table, key.clone(), stored.revision, value)
+        };
+        match written {
+            Err(WriteError::Changed) => {
+                stored = state.store.get(&resource.table, &key).ok_or(WriteError::Missing)?;
+            }
+            other => return other,
+        }
+    }
+    Err(WriteError::Changed)
+}
