@@ -1,6 +1,6 @@
 //! Layers to one spec (contract 02 §2).
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use longboat_api::{
     child_name,
@@ -10,7 +10,7 @@ use longboat_api::{
         AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec, WorkloadSpec,
     },
 };
-use longboat_template::reflect::Value as Data;
+use longboat_template::{Template, reflect::Value as Data};
 use parking_lot::Mutex;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -118,9 +118,11 @@ impl Composer {
             })
             .collect();
 
-        let own = Arc::new(own);
         let prefix = self.prefix(&presets)?;
-        let mut spec = merged(&prefix, &bases, &own, inputs, name, namespace)?;
+        let pool = pool_name(&own, &bases, &prefix, name);
+        let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
+        let data = template_data(service, own, &global);
+        let mut spec = merged(&prefix, &bases, &data, inputs, name)?;
 
         let mut warnings = Vec::new();
         dra::inject(&mut spec, service);
@@ -143,7 +145,7 @@ impl Composer {
             scheduler_config_map,
             warnings,
             layers,
-            own,
+            data: Arc::new(data),
         })
     }
 
@@ -230,15 +232,26 @@ fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Opti
     Ok((select::presets(&resolved), model_name))
 }
 
+/// The pool that the service's requests go to: the topmost layer that names one decides.
+fn pool_name(own: &Value, bases: &[Arc<Layer>], prefix: &Prefix, service: &str) -> String {
+    let lowest_last = std::iter::once(own)
+        .chain(bases.iter().rev().map(|layer| layer.spec()))
+        .chain(std::iter::once(&prefix.merged));
+    lowest_last
+        .filter_map(|spec| spec.pointer("/router/scheduler/pool/ref/name")?.as_str())
+        .find(|name| !name.is_empty())
+        .map_or_else(|| child_name(service, suffix::INFERENCE_POOL), ToOwned::to_owned)
+}
+
 /// Merges everything onto the presets, and renders.
 fn merged(
     prefix: &Prefix,
     bases: &[Arc<Layer>],
-    own: &Value,
+    data: &Value,
     inputs: &Inputs<'_>,
     name: &str,
-    namespace: &str,
 ) -> Result<LLMInferenceServiceSpec, ComposeError> {
+    let own = &data[schema::SERVICE_KEY]["spec"];
     let lowest = (!prefix.merged.is_null()).then_some(&prefix.merged);
     let specs = lowest.into_iter().chain(bases.iter().map(|layer| layer.spec())).chain(std::iter::once(own));
     let mut tree = merge_layers(specs)?.unwrap_or(Tree::Leaf(&Value::Null));
@@ -263,73 +276,56 @@ fn merged(
         tree.set(&["router", "scheduler", "template", "serviceAccountName"], &account);
     }
 
-    let pool = tree
-        .at(&["router", "scheduler", "pool", "ref", "name"])
-        .and_then(|n| n.as_str())
-        .filter(|n| !n.is_empty())
-        .map_or_else(|| child_name(name, suffix::INFERENCE_POOL), ToOwned::to_owned);
-    let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
-
-    let layers = prefix.layers.iter().chain(bases);
-    let alone = !layers.clone().any(|layer| layer.has_templated_keys())
+    let mut layers = prefix.layers.iter().chain(bases);
+    let alone = !layers.any(|layer| layer.has_templated_keys())
         && !leaf::has_templated_key(own)
         && !mentions_templates(inputs.service);
     if alone {
-        let data = template_data(inputs.service, own, &global, Completeness::Usual)?;
         let renderer = Renderer {
             prefix: &prefix.templates,
             bases,
-            data: Data::typed(schema::TEMPLATE_DATA, Some(&data)),
+            data: Data::typed(schema::TEMPLATE_DATA, Some(data)),
+            rendered: RefCell::default(),
         };
         if let Ok(spec) = typed(&tree, &renderer) {
             return Ok(spec);
         }
     }
-    let data = template_data(inputs.service, own, &global, Completeness::Full)?;
+    let data = complete(data, inputs.service)?;
     let config =
         json!({ "metadata": data[schema::SERVICE_KEY]["metadata"], "spec": tree.to_value(), "status": {} });
     let rendered = render::whole(&config, &data)?;
     typed(&Tree::Leaf(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
 
-/// How much of the service templates get to see.
-#[derive(Clone, Copy, PartialEq)]
-enum Completeness {
-    /// Without what templates hardly ever use: the status, and the record of field managers.
-    Usual,
-    /// All of it.
-    Full,
+/// What templates see of the service and the platform, without what they hardly ever use: the status, the record of
+/// field managers and the like. [`leaf`] knows which templates need [`complete`] data.
+fn template_data(service: &LLMInferenceService, own: Value, global: &Value) -> Value {
+    let meta = &service.metadata;
+    let mut metadata = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            metadata.insert(key.to_owned(), value);
+        }
+    };
+    put("name", meta.name.clone().map(Value::String));
+    put("namespace", meta.namespace.clone().map(Value::String));
+    put("uid", meta.uid.clone().map(Value::String));
+    put("labels", meta.labels.as_ref().map(strings));
+    put("annotations", meta.annotations.as_ref().map(strings));
+    let mut data = Map::new();
+    data.insert("metadata".to_owned(), Value::Object(metadata));
+    data.insert("spec".to_owned(), own);
+    json!({ schema::SERVICE_KEY: data, schema::GLOBAL_KEY: global })
 }
 
-/// What templates see of the service and the platform.
-fn template_data(
-    service: &LLMInferenceService,
-    own: &Value,
-    global: &Value,
-    completeness: Completeness,
-) -> Result<Value, ComposeError> {
+/// The data of templates with all of the service in it.
+fn complete(data: &Value, service: &LLMInferenceService) -> Result<Value, ComposeError> {
     let broken = |e: serde_json::Error| ComposeError::Rendered(e.to_string());
-    let mut data = Map::new();
-    if completeness == Completeness::Full {
-        data.insert("metadata".to_owned(), serde_json::to_value(&service.metadata).map_err(broken)?);
-        data.insert("status".to_owned(), serde_json::to_value(&service.status).map_err(broken)?);
-    } else {
-        let meta = &service.metadata;
-        let mut metadata = Map::new();
-        let mut put = |key: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                metadata.insert(key.to_owned(), value);
-            }
-        };
-        put("name", meta.name.clone().map(Value::String));
-        put("namespace", meta.namespace.clone().map(Value::String));
-        put("uid", meta.uid.clone().map(Value::String));
-        put("labels", meta.labels.as_ref().map(strings));
-        put("annotations", meta.annotations.as_ref().map(strings));
-        data.insert("metadata".to_owned(), Value::Object(metadata));
-    }
-    data.insert("spec".to_owned(), own.clone());
-    Ok(json!({ schema::SERVICE_KEY: data, schema::GLOBAL_KEY: global }))
+    let mut data = data.clone();
+    data[schema::SERVICE_KEY]["metadata"] = serde_json::to_value(&service.metadata).map_err(broken)?;
+    data[schema::SERVICE_KEY]["status"] = serde_json::to_value(&service.status).map_err(broken)?;
+    Ok(data)
 }
 
 fn strings(map: &std::collections::BTreeMap<String, String>) -> Value {
@@ -351,22 +347,29 @@ struct Renderer<'a> {
     prefix: &'a Templates,
     bases: &'a [Arc<Layer>],
     data: Data<'a>,
+    /// What templates rendered to, by their address: presets use many of them over and over.
+    rendered: RefCell<HashMap<*const Template, String, ahash::RandomState>>,
 }
 
 impl Render for Renderer<'_> {
     fn render(&self, text: &str) -> Option<String> {
         let known =
             self.prefix.get(text).or_else(|| self.bases.iter().find_map(|layer| layer.templates().get(text)));
-        let parsed;
-        let template = if let Some(template) = known {
-            template
-        } else {
-            parsed = Arc::new(leaf::parse(text)?);
-            &parsed
-        };
-        leaf::render(template, &self.data)
+        let Some(template) = known else { return leaf::render(&leaf::parse(text)?, &self.data) };
+        if let Some(rendered) = self.rendered.borrow().get(&Arc::as_ptr(template)) {
+            return Some(rendered.clone());
+        }
+        let rendered = leaf::render(template, &self.data)?;
+        // A script occurs once: keeping a copy of it would only cost.
+        if rendered.len() <= MAX_REMEMBERED {
+            self.rendered.borrow_mut().insert(Arc::as_ptr(template), rendered.clone());
+        }
+        Some(rendered)
     }
 }
+
+/// Bytes of the longest rendering that is remembered within a composition.
+const MAX_REMEMBERED: usize = 256;
 
 /// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
 pub(crate) fn typed(tree: &Tree<'_>, render: &dyn Render) -> Result<LLMInferenceServiceSpec, de::Error> {

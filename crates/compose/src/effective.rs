@@ -8,7 +8,7 @@ use longboat_api::{
 };
 use serde_json::Value;
 
-use crate::{layer::Layer, lora::Adapter, provenance::Provenance};
+use crate::{layer::Layer, lora::Adapter, provenance::Provenance, schema};
 
 /// A service's spec with everything it builds on.
 #[derive(Debug, Clone)]
@@ -26,14 +26,15 @@ pub struct Effective {
     /// What the user should know; each is an event too.
     pub warnings: Vec<Warning>,
     pub(crate) layers: Vec<Arc<Layer>>,
-    pub(crate) own: Arc<Value>,
+    /// The data of templates, which has the service's own spec in it.
+    pub(crate) data: Arc<Value>,
 }
 
 impl Effective {
     /// Which layer set each leaf of the spec, and what it replaced. Computed when asked for: composing does not pay
     /// for it.
     pub fn provenance(&self) -> Provenance {
-        Provenance::compute(&self.layers, &self.own, &self.spec)
+        Provenance::compute(&self.layers, &self.data[schema::SERVICE_KEY]["spec"], &self.spec)
     }
 }
 

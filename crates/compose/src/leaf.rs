@@ -29,25 +29,27 @@ const RARE: [&str; 8] = [
 pub(crate) fn parse(text: &str) -> Option<Template> {
     let mut source = String::with_capacity(text.len() + text.len() / 8);
     codec::escape(&mut source, text);
-    Template::parse(TEMPLATE_NAME, &source, FUNCTIONS).ok().filter(|t| {
-        t.is_self_contained() && !t.mentions(|name| RARE.iter().any(|rare| name.starts_with(rare)))
-    })
+    Template::parse(TEMPLATE_NAME, &source, FUNCTIONS)
+        .ok()
+        .filter(|t| {
+            t.is_self_contained() && !t.mentions(|name| RARE.iter().any(|rare| name.starts_with(rare)))
+        })?
+        .filtered(unescape)
 }
 
 /// The name of every template, part of its errors.
 pub(crate) const TEMPLATE_NAME: &str = "config";
 
-/// Renders a string's template; `None` if the result is not the inside of one JSON string.
+/// Renders a string's template; `None` if it fails, or a value is not the inside of a JSON string.
 pub(crate) fn render(template: &Template, data: &Data<'_>) -> Option<String> {
-    let text = template.execute(data, Limits::default()).ok()?;
-    unescape(text)
+    template.execute(data, Limits::default()).ok()
 }
 
 /// Reads the inside of a JSON string.
-fn unescape(text: String) -> Option<String> {
+fn unescape(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
-    let mut i = bytes.iter().position(|b| matches!(b, b'\\' | b'"' | 0..=0x1f));
-    let Some(mut at) = i.take() else { return Some(text) };
+    let first = bytes.iter().position(|b| matches!(b, b'\\' | b'"' | 0..=0x1f));
+    let Some(mut at) = first else { return Some(text.to_owned()) };
     let mut out = String::with_capacity(text.len());
     let mut start = 0;
     loop {

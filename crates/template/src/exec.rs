@@ -150,7 +150,13 @@ impl<'a> State<'a> {
                     Value::Str(text) => text,
                     other => Cow::Owned(print(&[other])),
                 };
-                self.write(&text)
+                match self.template.filter {
+                    None => self.write(&text),
+                    Some(filter) => match filter(&text) {
+                        Some(text) => self.write(&text),
+                        None => self.error("a value cannot be part of the output"),
+                    },
+                }
             }
             Node::If(branch) | Node::With(branch) => {
                 let mark = self.vars.len();

@@ -61,7 +61,11 @@ pub struct Template {
     root: Vec<Node>,
     defines: BTreeMap<Box<str>, Vec<Node>>,
     functions: &'static [Function],
+    filter: Option<Filter>,
 }
+
+/// Turns a printed value into what goes to the output; `None` if it must not.
+pub type Filter = fn(&str) -> Option<String>;
 
 impl Template {
     /// Parses `text`. `name` appears in messages; `functions` are known besides Go's own.
@@ -79,6 +83,7 @@ impl Template {
             root: parsed.root,
             defines: parsed.defines,
             functions,
+            filter: None,
         })
     }
 
@@ -89,6 +94,18 @@ impl Template {
     /// [`TemplateError::Execute`] with the text `template: NAME:LINE:COLUMN: executing … at <…>: …`.
     pub fn execute<'a>(&'a self, data: &Value<'a>, limits: Limits) -> Result<String, TemplateError> {
         exec::execute(self, data, limits).map_err(TemplateError::Execute)
+    }
+
+    /// The template with `filter` applied to its literal text now, and to each value when it is printed. `None` if the
+    /// filter refuses a piece of the text.
+    ///
+    /// For text in an encoding that can be decoded piece by piece, this decodes once what every rendering shares.
+    pub fn filtered(mut self, filter: Filter) -> Option<Self> {
+        for node in self.root.iter_mut().chain(self.defines.values_mut().flatten()) {
+            node.map_text(filter)?;
+        }
+        self.filter = Some(filter);
+        Some(self)
     }
 
     /// Whether a field name of which `wanted` holds is used anywhere.

@@ -118,9 +118,23 @@ impl Node {
     }
 }
 
-// === search ===
+// === search and change ===
 
 impl Node {
+    /// Applies `filter` to all literal text.
+    pub(crate) fn map_text(&mut self, filter: crate::Filter) -> Option<()> {
+        match self {
+            Self::Text { text, .. } => *text = filter(text)?.into(),
+            Self::If(branch) | Self::With(branch) | Self::Range(branch) => {
+                for node in branch.body.iter_mut().chain(branch.otherwise.iter_mut().flatten()) {
+                    node.map_text(filter)?;
+                }
+            }
+            Self::Action { .. } | Self::Template { .. } | Self::Break { .. } | Self::Continue { .. } => {}
+        }
+        Some(())
+    }
+
     /// Whether a field name of which `wanted` holds occurs in it.
     pub(crate) fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
         match self {
