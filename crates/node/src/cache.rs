@@ -8,7 +8,7 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 /// A burst of this many changes is passed on one by one; whoever falls further behind looks at everything again.
@@ -30,6 +30,8 @@ pub(crate) enum Change<K> {
 pub(crate) struct Cache<K: Resource<DynamicType = ()> + 'static> {
     store: Store<K>,
     changes: broadcast::Sender<Change<K>>,
+    /// Whether the first full list is in.
+    listed: watch::Receiver<bool>,
 }
 
 impl<K> Cache<K>
@@ -40,7 +42,8 @@ where
     pub(crate) fn new(api: Api<K>, cancel: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
         let (store, mut writer) = reflector::store();
         let changes = broadcast::Sender::new(CHANGES);
-        let cache = Self { store, changes: changes.clone() };
+        let (is_listed, listed) = watch::channel(false);
+        let cache = Self { store, changes: changes.clone(), listed };
         let run = async move {
             let events = watcher(api, watcher::Config::default()).default_backoff();
             let mut events = std::pin::pin!(events.take_until(cancel.cancelled()));
@@ -60,7 +63,10 @@ where
                 let change = match event {
                     watcher::Event::Apply(object) => Change::Applied(Arc::new(object)),
                     watcher::Event::Delete(object) => Change::Deleted(Arc::new(object)),
-                    watcher::Event::InitDone => Change::Resync,
+                    watcher::Event::InitDone => {
+                        is_listed.send_replace(true);
+                        Change::Resync
+                    }
                     watcher::Event::Init | watcher::Event::InitApply(_) => continue,
                 };
                 // No subscriber is no error.
@@ -94,9 +100,9 @@ where
         self.store.get(&if namespace.is_empty() { reference } else { reference.within(namespace) })
     }
 
-    /// Waits for the first full list.
+    /// Waits for the first full list. Unlike the store's own signal, this one wakes everybody who waits.
     pub(crate) async fn ready(&self) {
-        // It fails only when the writer is gone, and then there is nothing to wait for.
-        let _ = self.store.wait_until_ready().await;
+        // It fails only when the watch has ended, and then there is nothing to wait for.
+        let _ = self.listed.clone().wait_for(|listed| *listed).await;
     }
 }

@@ -19,7 +19,7 @@ async fn a_node_with_a_pod() {
     })
     .await;
     let script = format!(
-        "trap '' TERM; (trap '' TERM HUP; exec sleep 1000) & echo $! > {dir}/child; echo $$ > {dir}/main; wait; sleep 1000",
+        "trap '' TERM; (trap '' TERM HUP; exec sleep 1000) & echo $! > {dir}/child; echo $$$$ > {dir}/main; wait; sleep 1000",
         dir = dir.display()
     );
     world.pod("p", json!({"containers": [{"name": "main", "command": ["bash", "-c", script]}]})).await;
@@ -31,10 +31,12 @@ async fn a_node_with_a_pod() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_a_node_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
+    // `$$` in a manifest is a literal `$`, so the scripts above say it twice.
     let mut node = Command::new(std::env::current_exe().unwrap())
         .args(["killed::a_node_with_a_pod", "--exact", "--ignored"])
         .env("KILLED_TEST_DIR", dir.path())
         .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     number_in(&dir.path().join("up")).await;

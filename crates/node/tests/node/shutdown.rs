@@ -14,17 +14,17 @@ async fn shutdown_ends_everything_in_time_without_hooks() {
     let command = |script: String| json!(["bash", "-c", script]);
     world
         .pod("polite", json!({"containers": [{"name": "main",
-            "command": command(format!("echo $$ > {}; exec sleep 1000", polite.display())),
+            "command": command(format!("echo $$$$ > {}; exec sleep 1000", polite.display())),
             "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", format!("date > {}; sleep 1000", hook.display())]}}}}]}))
         .await;
     world
         .pod("stubborn", json!({"containers": [{"name": "main",
-            "command": command(format!("trap '' TERM; echo $$ > {}; while :; do sleep 1; done", stubborn.display()))}]}))
+            "command": command(format!("trap '' TERM; echo $$$$ > {}; while :; do sleep 1; done", stubborn.display()))}]}))
         .await;
     // It leaves the container's process group.
     world
         .pod("daemon", json!({"containers": [{"name": "main",
-            "command": command(format!("setsid sh -c 'echo $$ > {}; exec sleep 1000' & exec sleep 1000", daemon.display()))}]}))
+            "command": command(format!("setsid sh -c 'echo $$$$ > {}; exec sleep 1000' & exec sleep 1000", daemon.display()))}]}))
         .await;
     let mut pids = Vec::new();
     for file in [&polite, &stubborn, &daemon] {

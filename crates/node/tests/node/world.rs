@@ -1,8 +1,10 @@
 //! An API server, a node, and what tests ask of them.
 
 use std::fmt::Debug;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -12,7 +14,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use longboat_apiserver::pod_access::{LogOptions, PodRef};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_node::{ApiAccess, Node, NodeHandle, Options};
+use longboat_node::{AddressRange, ApiAccess, Node, NodeHandle, Options};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -26,7 +28,28 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) dir: tempfile::TempDir,
     node: Option<NodeHandle>,
+    network: Network,
     cancel: CancellationToken,
+}
+
+/// Addresses of one world. Tests that run at the same time on one machine must not share any.
+#[derive(Clone, Copy)]
+struct Network {
+    pods: AddressRange,
+    services: Ipv4Addr,
+}
+
+impl Network {
+    fn next() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let process = u8::try_from(std::process::id() % 64).unwrap();
+        let world = u8::try_from(NEXT.fetch_add(1, Ordering::Relaxed) % 250).unwrap();
+        let pods = [1, 250].map(|host| Ipv4Addr::new(127, 100 + process, world, host));
+        Self {
+            pods: AddressRange::new(pods[0], pods[1]).unwrap(),
+            services: Ipv4Addr::new(127, 164 + process, world, 0),
+        }
+    }
 }
 
 impl World {
@@ -36,13 +59,19 @@ impl World {
 
     /// A node with other options than the default.
     pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let server = ApiServer::new(longboat_apiserver::Options::default()).unwrap();
+        let network = Network::next();
+        let service_range = (network.services, 24);
+        let server = ApiServer::new(longboat_apiserver::Options {
+            service_range,
+            ..longboat_apiserver::Options::default()
+        })
+        .unwrap();
         let client = server.client("default");
         let dir = tempfile::Builder::new().prefix("lbn").tempdir().unwrap();
         let cancel = CancellationToken::new();
         let loops = (server.clone(), cancel.clone());
         tokio::spawn(async move { loops.0.run_loops(Loops::default(), loops.1).await });
-        let mut world = Self { server, client, dir, node: None, cancel };
+        let mut world = Self { server, client, dir, node: None, network, cancel };
         world.start_node(change).await;
         world
     }
@@ -50,6 +79,7 @@ impl World {
     /// Starts a node where there is none.
     pub(crate) async fn start_node(&mut self, change: impl FnOnce(&mut Options)) {
         let mut options = options(self.dir.path());
+        options.address_range = self.network.pods;
         change(&mut options);
         let node = Node::start(self.client.clone(), options).await.unwrap();
         self.server.set_pod_access(node.pod_access());
@@ -132,9 +162,10 @@ impl World {
             Ok(object) => object,
             Err(_) => {
                 panic!(
-                    "{name} is not {what}: {}\nevents: {:#?}",
+                    "{name} is not {what}: {}\nevents: {:#?}\npods: {}",
                     serde_json::to_string_pretty(&last).unwrap(),
-                    self.events(name).await
+                    self.events(name).await,
+                    self.pod_states().await
                 )
             }
         }
@@ -155,6 +186,13 @@ impl World {
             }
         };
         tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| panic!("{name} is still there"));
+    }
+
+    /// The status of every pod, for the message of a failure.
+    async fn pod_states(&self) -> String {
+        let pods = self.api::<Pod>().list(&ListParams::default()).await.unwrap();
+        let states = pods.iter().map(|pod| (pod.name_any(), &pod.status)).collect::<Vec<_>>();
+        serde_json::to_string_pretty(&states).unwrap()
     }
 
     /// The events about an object as `reason: message`.
@@ -210,23 +248,12 @@ pub(crate) fn options(dir: &Path) -> Options {
         token: "secret-token".into(),
     };
     let mut options = Options::new(executable, dir.join("state"), api);
-    // Tests that run at the same time on one machine must not share pod addresses.
-    let own = u8::try_from(std::process::id() % 64).unwrap();
-    let index = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let network = u8::try_from(index % 250).unwrap();
-    options.address_range = longboat_node::AddressRange::new(
-        [127, 100 + own, network, 1].into(),
-        [127, 100 + own, network, 250].into(),
-    )
-    .unwrap();
     options.timing.backoff_initial = Duration::from_millis(300);
     options.timing.backoff_max = Duration::from_millis(600);
     options.timing.prepare_retry = Duration::from_millis(50);
     options.timing.volume_sync = Duration::from_millis(200);
     options
 }
-
-static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// The status of a pod's condition.
 pub(crate) fn condition<'p>(pod: &'p Pod, type_: &str) -> &'p str {
