@@ -109,6 +109,13 @@ impl Program {
         }
     }
 
+    /// The program as it is run.
+    #[must_use]
+    pub(crate) fn runnable(mut self) -> Self {
+        cel_optional::rewrite(&mut self.expression, None);
+        self
+    }
+
     /// Whether the free variable `name` occurs.
     pub(crate) fn uses(&self, name: &str) -> bool {
         self.expression.references().has_variable(name)

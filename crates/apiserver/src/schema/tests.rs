@@ -130,6 +130,109 @@ fn ratcheting_tolerates_what_did_not_change() {
     assert_eq!(fields(json!({"spec": {"s": "ok"}})), ["spec.must"]);
 }
 
+/// What a rule on `spec` says about a value, with the stored value if there is one.
+fn rule(rule: Value, fields: Value, new: Value, old: Option<Value>) -> Vec<String> {
+    let version = json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+        "type": "object", "properties": fields, "x-kubernetes-validations": [rule],
+    }}}}});
+    let schema = StructuralSchema::compile(&json!({}), &version);
+    let old = old.map(|old| json!({"spec": old}));
+    let found = schema.validate(&json!({"spec": new}), old.as_ref());
+    found.into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+}
+
+#[test]
+fn rules_see_values_as_the_reference_shows_them() {
+    let text = json!({"type": "string"});
+    for (expression, fields, value) in [
+        (
+            "self.a_b == 'x' && self.c__dash__d == 'y'",
+            json!({"a_b": text, "c-d": text}),
+            json!({"a_b": "x", "c-d": "y"}),
+        ),
+        ("self.__namespace__ == 'x'", json!({"namespace": text}), json!({"namespace": "x"})),
+        ("self.?a.orValue('none') == 'none'", json!({"a": text}), json!({})),
+        (
+            "self.?o.?a.orValue('none') == 'none'",
+            json!({"o": {"type": "object", "properties": {"a": text}}}),
+            json!({"o": {}}),
+        ),
+        (
+            "self.?o.a.value() == 'x'",
+            json!({"o": {"type": "object", "properties": {"a": text}}}),
+            json!({"o": {"a": "x"}}),
+        ),
+        ("self.n > 1.5", json!({"n": {"type": "number"}}), json!({"n": 2})),
+        ("self.i == 2", json!({"i": {"type": "integer"}}), json!({"i": 2.0})),
+        (
+            "self.t < timestamp('2021-01-01T00:00:00Z') && self.d < duration('2h')",
+            json!({"t": {"type": "string", "format": "date-time"}, "d": {"type": "string", "format": "duration"}}),
+            json!({"t": "2020-01-01T00:00:00Z", "d": "90m"}),
+        ),
+        (
+            "self.l.all(x, x.n.startsWith('a')) && self.l.exists_one(x, x.n == 'ab')",
+            json!({"l": {"type": "array", "items": {"type": "object", "properties": {"n": text}}}}),
+            json!({"l": [{"n": "ab"}, {"n": "ac"}]}),
+        ),
+        ("quantity(self.q).isLessThan(quantity('2Gi'))", json!({"q": text}), json!({"q": "1500Mi"})),
+        ("isIP(self.a) && !isURL(self.a)", json!({"a": text}), json!({"a": "10.0.0.1"})),
+        (
+            "self.m['k.x'] == 'v'",
+            json!({"m": {"type": "object", "additionalProperties": text}}),
+            json!({"m": {"k.x": "v"}}),
+        ),
+        (
+            "type(self.p) == int || self.p.endsWith('%')",
+            json!({"p": {"x-kubernetes-int-or-string": true}}),
+            json!({"p": "5%"}),
+        ),
+    ] {
+        assert_eq!(rule(json!({"rule": expression}), fields.clone(), value, None), [""; 0], "{expression}");
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"spec": {
+                "type": "object", "properties": fields, "x-kubernetes-validations": [{"rule": expression}],
+            }},
+        }}});
+        let mut crd = json!({
+            "metadata": {"name": "as.b.c"},
+            "spec": {"group": "b.c", "scope": "Namespaced", "names": {"plural": "as", "kind": "A"}, "versions": [version]},
+        });
+        default_crd(&mut crd);
+        assert_eq!(validate_crd(&crd, None), [], "{expression}");
+    }
+}
+
+#[test]
+fn rules_that_fail_are_worded_as_the_reference_words_them() {
+    let fields = json!({"a": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}}});
+    let say = |source: Value, new: Value, old: Option<Value>| rule(source, fields.clone(), new, old);
+    assert_eq!(
+        say(json!({"rule": " self.a == 'x' "}), json!({"a": "y"}), None),
+        ["spec: Invalid value: \"object\": failed rule: self.a == 'x'"]
+    );
+    assert_eq!(
+        say(json!({"rule": "self.a == 'x'", "message": "no"}), json!({}), None),
+        ["spec: Invalid value: \"object\": no such key: a evaluating rule: no"]
+    );
+    assert_eq!(
+        say(json!({"rule": "self.l[3] == 'x'"}), json!({"l": []}), None),
+        ["spec: Invalid value: \"object\": index out of bounds: 3 evaluating rule: self.l[3] == 'x'"]
+    );
+    let once = json!({"rule": "oldSelf.orValue({'a': self.a}).a == self.a", "optionalOldSelf": true, "message": "no"});
+    assert!(say(once.clone(), json!({"a": "y"}), None).is_empty());
+    assert_eq!(
+        say(once, json!({"a": "y"}), Some(json!({"a": "x"}))),
+        ["spec: Invalid value: \"object\": no"]
+    );
+    let kept =
+        json!({"rule": "!oldSelf.?a.hasValue() || has(self.a)", "optionalOldSelf": true, "message": "no"});
+    assert!(say(kept.clone(), json!({}), None).is_empty());
+    assert!(say(kept.clone(), json!({}), Some(json!({"l": []}))).is_empty());
+    assert_eq!(say(kept, json!({}), Some(json!({"a": "x"}))).len(), 1);
+    let required = json!({"rule": "self.a != ''", "reason": "FieldValueRequired", "fieldPath": ".a", "message": "say it"});
+    assert_eq!(say(required, json!({"a": ""}), None), ["spec.a: Required value: say it"]);
+}
+
 /// Any JSON, small.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

@@ -203,7 +203,7 @@ fn labels(object: Option<&Value>) -> Map<String, Value> {
 impl Condition {
     fn read(condition: &Value) -> Self {
         let source = condition["expression"].as_str().unwrap_or_default().to_owned();
-        Self { program: Program::compile(&source), source }
+        Self { program: Program::compile(&source).map(Program::runnable), source }
     }
 }
 
