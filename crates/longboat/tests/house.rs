@@ -1,0 +1,111 @@
+//! Rules of the house that a compiler does not check (CONTRIBUTING.md).
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Crates that only compute.
+const PURE: [&str; 6] = [
+    "longboat-api",
+    "longboat-patch",
+    "longboat-template",
+    "longboat-compose",
+    "longboat-plan",
+    "longboat-scheduler",
+];
+
+/// What a crate that only computes has no use for.
+const IMPURE: [&str; 8] =
+    ["tokio", "hyper", "hyper-util", "kube-client", "kube-runtime", "reqwest", "tonic", "longboat-apiserver"];
+
+#[test]
+fn pure_crates_link_no_runtime_no_network_and_no_cluster() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(ROOT)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| (package["id"].as_str().unwrap(), package["name"].as_str().unwrap()))
+        .collect();
+    // Only what is linked: tests may use anything.
+    let linked = |node: &Value| -> Vec<String> {
+        let dependencies = node["deps"].as_array().unwrap().iter();
+        dependencies
+            .filter(|dependency| {
+                dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null())
+            })
+            .map(|dependency| dependency["pkg"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let edges: BTreeMap<&str, Vec<String>> = metadata["resolve"]["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (node["id"].as_str().unwrap(), linked(node)))
+        .collect();
+    let mut wrong = Vec::new();
+    for (root, name) in names.iter().filter(|(_, name)| PURE.contains(name)) {
+        let mut seen = BTreeSet::from([(*root).to_owned()]);
+        let mut todo = vec![(*root).to_owned()];
+        while let Some(package) = todo.pop() {
+            for dependency in &edges[package.as_str()] {
+                if seen.insert(dependency.clone()) {
+                    todo.push(dependency.clone());
+                }
+            }
+        }
+        let linked = seen.iter().map(|package| names[package.as_str()]);
+        wrong.extend(linked.filter(|linked| IMPURE.contains(linked)).map(|linked| format!("{name} links {linked}")));
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn no_source_file_is_longer_than_eight_hundred_lines() {
+    let mut long = Vec::new();
+    for folder in ["crates", "tests", "benches"] {
+        visit(&Path::new(ROOT).join(folder), &mut |path| {
+            let lines = std::fs::read_to_string(path).unwrap().lines().count();
+            if lines > 800 {
+                long.push(format!("{}: {lines} lines", path.display()));
+            }
+        });
+    }
+    assert_eq!(long, Vec::<String>::new());
+}
+
+#[test]
+fn only_extproc_names_the_protobuf_types_of_envoy() {
+    let mut users = Vec::new();
+    visit(&Path::new(ROOT).join("crates"), &mut |path| {
+        let outside = !path.components().any(|part| part.as_os_str() == "extproc");
+        if outside && std::fs::read_to_string(path).unwrap().contains(concat!("envoy", "_types")) {
+            users.push(path.to_owned());
+        }
+    });
+    assert_eq!(users, Vec::<PathBuf>::new());
+}
+
+fn visit(folder: &Path, look: &mut impl FnMut(&Path)) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            visit(&path, look);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            look(&path);
+        }
+    }
+}
