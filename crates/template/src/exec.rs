@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use crate::{
     Limits, Template,
     format::print,
-    functions::{Function, Param, builtin},
+    functions::Param,
     node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
     quote::quote,
     reflect::{Kind, Ty, Value, scalar_field},
 };
 
 /// Why a walk ended early.
-enum Stop {
+pub(crate) enum Stop {
     /// An error, with its full text.
     Error(String),
     /// `{{break}}`.
@@ -21,7 +21,7 @@ enum Stop {
     Continue,
 }
 
-type Step<T> = Result<T, Stop>;
+pub(crate) type Step<T> = Result<T, Stop>;
 
 /// Renders `template` over `data`; `Err` is Go's whole message.
 pub(crate) fn execute<'a>(
@@ -53,15 +53,15 @@ struct At<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Quoted<'a> {
+pub(crate) enum Quoted<'a> {
     Node(&'a Node),
     Pipe(&'a Pipe),
     Command(&'a Command),
     Expr(&'a Expr),
 }
 
-struct State<'a> {
-    template: &'a Template,
+pub(crate) struct State<'a> {
+    pub(crate) template: &'a Template,
     out: String,
     vars: Vec<(&'a str, Value<'a>)>,
     /// The name of the body that runs.
@@ -69,13 +69,13 @@ struct State<'a> {
     at: At<'a>,
     depth: usize,
     steps: usize,
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 impl<'a> State<'a> {
     // === errors ===
 
-    fn error<T>(&self, message: impl std::fmt::Display) -> Step<T> {
+    pub(crate) fn error<T>(&self, message: impl std::fmt::Display) -> Step<T> {
         let text = &self.template.text;
         let before = text.get(..self.at.pos).unwrap_or(text);
         let column = before.rfind('\n').map_or(before.len(), |newline| before.len() - newline - 1);
@@ -98,16 +98,16 @@ impl<'a> State<'a> {
         self.at = At { pos: node.pos(), node: Some(Quoted::Node(node)) };
     }
 
-    fn at_expr(&mut self, expr: &'a Expr) {
+    pub(crate) fn at_expr(&mut self, expr: &'a Expr) {
         self.at = At { pos: expr.pos(), node: Some(Quoted::Expr(expr)) };
     }
 
-    fn at_command(&mut self, command: &'a Command) {
+    pub(crate) fn at_command(&mut self, command: &'a Command) {
         self.at = At { pos: command.pos, node: Some(Quoted::Command(command)) };
     }
 
     /// Counts work and depth, so that no template can hang or exhaust the process.
-    fn tick(&mut self) -> Step<()> {
+    pub(crate) fn tick(&mut self) -> Step<()> {
         self.steps += 1;
         if self.steps > self.limits.steps {
             return self.error(format!("exceeded the limit of {} evaluation steps", self.limits.steps));
@@ -300,7 +300,7 @@ impl<'a> State<'a> {
 
     // === pipelines and commands ===
 
-    fn pipeline(&mut self, dot: &Value<'a>, pipe: &'a Pipe) -> Step<Value<'a>> {
+    pub(crate) fn pipeline(&mut self, dot: &Value<'a>, pipe: &'a Pipe) -> Step<Value<'a>> {
         self.at = At { pos: pipe.pos, node: Some(Quoted::Pipe(pipe)) };
         self.tick()?;
         let mut value = None;
@@ -343,7 +343,7 @@ impl<'a> State<'a> {
     }
 
     /// Constants and dot.
-    fn literal(&mut self, dot: &Value<'a>, expr: &'a Expr) -> Step<Value<'a>> {
+    pub(crate) fn literal(&mut self, dot: &Value<'a>, expr: &'a Expr) -> Step<Value<'a>> {
         match expr {
             Expr::Bool(_, value) => Ok(Value::Bool(*value)),
             Expr::Dot(_) => Ok(dot.clone()),
@@ -375,7 +375,12 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    fn variable(&mut self, expr: &'a Expr, args: &'a [Expr], last: Option<&Value<'a>>) -> Step<Value<'a>> {
+    pub(crate) fn variable(
+        &mut self,
+        expr: &'a Expr,
+        args: &'a [Expr],
+        last: Option<&Value<'a>>,
+    ) -> Step<Value<'a>> {
         let Expr::Variable(_, path) = expr else { return Ok(Value::Invalid) };
         self.at_expr(expr);
         let Some(value) = self.vars.iter().rev().find(|(n, _)| *n == &*path[0]).map(|(_, v)| v.clone())
@@ -389,7 +394,7 @@ impl<'a> State<'a> {
         self.field_chain(expr, value, &path[1..], args, last)
     }
 
-    fn chain(
+    pub(crate) fn chain(
         &mut self,
         dot: &Value<'a>,
         expr: &'a Expr,
@@ -405,7 +410,7 @@ impl<'a> State<'a> {
         self.field_chain(expr, receiver, fields, args, last)
     }
 
-    fn field_chain(
+    pub(crate) fn field_chain(
         &mut self,
         expr: &'a Expr,
         receiver: Value<'a>,
@@ -481,139 +486,5 @@ impl<'a> State<'a> {
             _ => {}
         }
         self.error(format!("can't evaluate field {name} in type {type_name}"))
-    }
-
-    // === calls ===
-
-    fn call(
-        &mut self,
-        dot: &Value<'a>,
-        name: &'a str,
-        whole: Quoted<'a>,
-        args: &'a [Expr],
-        last: Option<Value<'a>>,
-    ) -> Step<Value<'a>> {
-        let args = args.get(1..).unwrap_or_default();
-        let Some(function) = self.template.function(name).or_else(|| builtin(name)) else {
-            return self.error(format!("{} is not a defined function", quote(name)));
-        };
-        let fixed = if function.variadic { function.params.len() - 1 } else { function.params.len() };
-        let count = args.len() + usize::from(last.is_some());
-        if function.variadic && count < fixed {
-            return self
-                .error(format!("wrong number of args for {name}: want at least {fixed} got {}", args.len()));
-        }
-        if !function.variadic && count != fixed {
-            return self.error(format!("wrong number of args for {name}: want {fixed} got {count}"));
-        }
-        if name == "and" || name == "or" {
-            return self.and_or(dot, name == "or", args, last);
-        }
-        let param = |i: usize| function.params[i.min(function.params.len() - 1)];
-        let mut values = Vec::with_capacity(count);
-        for (i, arg) in args.iter().enumerate() {
-            values.push(self.argument(dot, arg, param(i))?);
-        }
-        if let Some(last) = last {
-            values.push(self.validate(last, param(args.len()))?);
-        }
-        let result = if name == "call" {
-            let callee = args.first().map_or_else(|| values[0].type_name(), ToString::to_string);
-            Err(match &values[0] {
-                Value::Invalid => "call of nil".to_owned(),
-                value => format!("non-function {callee} of type {}", value.type_name()),
-            })
-        } else {
-            (function.call)(&values)
-        };
-        match result {
-            Ok(Value::Str(text)) if text.len() > self.limits.output => {
-                self.error(format!("output exceeds the limit of {} bytes", self.limits.output))
-            }
-            Ok(value) => Ok(value),
-            Err(message) => {
-                match whole {
-                    Quoted::Command(command) => self.at_command(command),
-                    Quoted::Expr(expr) => self.at_expr(expr),
-                    Quoted::Node(_) | Quoted::Pipe(_) => {}
-                }
-                self.error(format!("error calling {name}: {message}"))
-            }
-        }
-    }
-
-    /// `and` and `or` return the argument that decides, and evaluate none after it.
-    fn and_or(
-        &mut self,
-        dot: &Value<'a>,
-        or: bool,
-        args: &'a [Expr],
-        last: Option<Value<'a>>,
-    ) -> Step<Value<'a>> {
-        let mut value = Value::Invalid;
-        for arg in args {
-            value = self.argument(dot, arg, Param::Value)?;
-            if value.is_true() == or {
-                return Ok(value);
-            }
-        }
-        Ok(last.unwrap_or(value))
-    }
-
-    fn argument(&mut self, dot: &Value<'a>, expr: &'a Expr, param: Param) -> Step<Value<'a>> {
-        self.at_expr(expr);
-        self.tick()?;
-        let value = match expr {
-            Expr::Dot(_) => dot.clone(),
-            Expr::Nil(_) => {
-                return match param {
-                    Param::Any | Param::Value => Ok(Value::Invalid),
-                    Param::String | Param::Int => {
-                        self.error(format!("cannot assign nil to {}", param.name()))
-                    }
-                };
-            }
-            Expr::Field(_, path) => self.field_chain(expr, dot.clone(), path, &[], None)?,
-            Expr::Variable(..) => self.variable(expr, &[], None)?,
-            Expr::Pipe(pipe) => self.pipeline(dot, pipe)?,
-            Expr::Ident(_, name) => self.call(dot, name, Quoted::Expr(expr), &[], None)?,
-            Expr::Chain { .. } => self.chain(dot, expr, &[], None)?,
-            Expr::Bool(..) | Expr::Number(..) | Expr::Str { .. } => {
-                return match (param, expr) {
-                    (Param::Any | Param::Value, _) => self.literal(dot, expr),
-                    (Param::String, Expr::Str { text, .. }) => Ok(Value::Str(Cow::Borrowed(text))),
-                    (Param::Int, Expr::Number(_, Number { int: Some(value), .. })) => Ok(Value::Int(*value)),
-                    (Param::String, _) => self.error(format!("expected string; found {expr}")),
-                    (Param::Int, _) => self.error(format!("expected integer; found {expr}")),
-                };
-            }
-        };
-        self.validate(value, param)
-    }
-
-    /// Checks that a value can be passed, following one pointer if that helps.
-    fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
-        let wanted = match param {
-            Param::Any | Param::Value => return Ok(value),
-            Param::String => "string",
-            Param::Int => "int",
-        };
-        match value {
-            Value::Invalid => self.error(format!("invalid value; expected {wanted}")),
-            value if value.type_name() == wanted => Ok(value),
-            Value::Typed(Ty::Ptr(inner), json) if inner.to_string() == wanted => match json {
-                Some(_) => Ok(Value::typed(*inner, json)),
-                None => self.error(format!("dereference of nil pointer of type {wanted}")),
-            },
-            value => {
-                self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
-            }
-        }
-    }
-}
-
-impl Template {
-    fn function(&self, name: &str) -> Option<&'static Function> {
-        self.functions.iter().find(|f| f.name == name)
     }
 }

@@ -8,12 +8,14 @@
 //! A template can come from anyone who may create a service, so evaluation is bounded in output, depth and steps
 //! ([`Limits`]), and no input makes it panic.
 
+mod call;
 mod escape;
 mod exec;
 mod format;
 mod functions;
 mod lexer;
 mod node;
+mod number;
 mod parser;
 mod quote;
 pub mod reflect;

@@ -10,9 +10,10 @@ use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use serde_json::{Value, json};
 
 use super::recordings::{
-    config_set, differences, folders, golden, name, platform, recorded_presets, remark, text, yaml,
+    config_set, differences, folders, golden, name, platform, recorded_presets, remark, text, with_configs,
+    yaml,
 };
-use crate::{Composer, Inputs, Platform, PresetNames, codec, schema};
+use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, schema};
 
 /// The world of a case: what composing would read.
 pub(super) struct World {
@@ -88,12 +89,7 @@ impl World {
     }
 }
 
-fn compared(
-    world: &World,
-    presets: &[LLMInferenceServiceConfig],
-    composer: &Composer,
-    file: &Path,
-) -> Vec<String> {
+fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Path) -> Vec<String> {
     let file_name = name(file);
     let (stem, error) = match file_name.strip_suffix(".error.txt") {
         Some(stem) => (stem, text(file)),
@@ -104,9 +100,7 @@ fn compared(
         return vec![format!("no service {wanted}")];
     };
     let Some(platform) = &world.platform else { return vec!["no platform settings".to_owned()] };
-    let mut configs = presets.to_vec();
-    configs.extend(world.configs.iter().cloned());
-    let configs = config_set(&configs);
+    let configs = with_configs(presets, &world.configs);
     let result = composer.compose(&Inputs {
         service,
         configs: &configs,
@@ -141,7 +135,7 @@ fn normalised(spec: Value) -> Value {
 #[test]
 fn compositions_equal_the_recordings() {
     let Some(golden) = golden() else { return };
-    let presets = recorded_presets(&golden);
+    let presets = config_set(&recorded_presets(&golden));
     let mut different = Vec::new();
     let mut equal = 0;
     let composer = Composer::default();

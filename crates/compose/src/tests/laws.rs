@@ -1,22 +1,15 @@
 //! Laws that hold for any input.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::recordings::service;
-use crate::{
-    Composer, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Platform, PresetNames, compose, presets,
-};
+use super::recordings::{config_set, service};
+use crate::{Composer, ConfigSet, Effective, Inputs, NoConfigMaps, Platform, PresetNames, compose, presets};
 
-fn configs() -> ConfigSet {
-    presets::builtin(&PresetNames::default(), "kserve")
-        .unwrap()
-        .iter()
-        .map(|config| Layer::new(config).unwrap())
-        .collect()
-}
+static CONFIGS: LazyLock<ConfigSet> =
+    LazyLock::new(|| config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap()));
 
 fn run(spec: &Value, configs: &ConfigSet, composer: &Composer) -> Option<Effective> {
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
@@ -85,18 +78,18 @@ proptest! {
 
     #[test]
     fn composing_is_deterministic_and_does_not_depend_on_what_was_composed_before(a in spec(), b in spec()) {
-        let configs = configs();
+        let configs = &*CONFIGS;
         let warm = Composer::default();
-        run(&b, &configs, &warm);
-        let first = run(&a, &configs, &warm).map(|e| (e.spec, e.applied));
-        let second = run(&a, &configs, &Composer::default()).map(|e| (e.spec, e.applied));
+        run(&b, configs, &warm);
+        let first = run(&a, configs, &warm).map(|e| (e.spec, e.applied));
+        let second = run(&a, configs, &Composer::default()).map(|e| (e.spec, e.applied));
         prop_assert_eq!(first, second);
     }
 
     #[test]
     fn every_leaf_has_an_origin_and_rendering_by_leaf_is_rendering_the_whole(spec in spec()) {
-        let configs = configs();
-        let Some(effective) = run(&spec, &configs, &Composer::default()) else { return Ok(()) };
+        let configs = &*CONFIGS;
+        let Some(effective) = run(&spec, configs, &Composer::default()) else { return Ok(()) };
         let provenance = effective.provenance();
         let mut leaves = 0;
         count(&serde_json::to_value(&effective.spec).unwrap(), &mut leaves);
@@ -107,7 +100,7 @@ proptest! {
         templated.metadata.annotations = Some([("a".to_owned(), "{{ 1 }}".to_owned())].into());
         let whole = compose(&Inputs {
             service: &templated,
-            configs: &configs,
+            configs,
             config_maps: &NoConfigMaps,
             platform: &Platform::default(),
             system_namespace: "kserve",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     cases::World,
-    recordings::{config_set, differences, folders, golden, name, recorded_presets},
+    recordings::{config_set, differences, folders, golden, name, recorded_presets, with_configs},
 };
 use crate::{Composer, ConfigSet, Inputs, PresetNames, codec, presets, schema};
 
@@ -43,17 +43,13 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
 #[test]
 fn our_presets_compose_to_what_the_recorded_ones_do_but_for_the_scripts() {
     let Some(golden) = golden() else { return };
-    let theirs = recorded_presets(&golden);
-    let ours = presets::builtin(&PresetNames::default(), "kserve").unwrap();
+    let theirs = config_set(&recorded_presets(&golden));
+    let ours = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
     let composer = Composer::default();
     let mut unmeant = BTreeSet::new();
     for folder in folders(&golden.join("cases")) {
         let world = World::read(&golden, &folder);
-        let with = |presets: &[_]| {
-            let mut all = presets.to_vec();
-            all.extend(world.configs.iter().cloned());
-            composed(&world, &config_set(&all), &composer)
-        };
+        let with = |presets: &ConfigSet| composed(&world, &with_configs(presets, &world.configs), &composer);
         for (ours, theirs) in with(&ours).into_iter().zip(with(&theirs)) {
             match (ours, theirs) {
                 (Ok(ours), Ok(theirs)) => {

@@ -75,6 +75,13 @@ pub(super) fn config_set(configs: &[LLMInferenceServiceConfig]) -> ConfigSet {
     configs.iter().map(|config| Layer::new(config).unwrap()).collect()
 }
 
+/// A source with more configs in it; what `base` holds is shared.
+pub(super) fn with_configs(base: &ConfigSet, configs: &[LLMInferenceServiceConfig]) -> ConfigSet {
+    let mut set = base.clone();
+    configs.iter().for_each(|config| set.insert(Layer::new(config).unwrap()));
+    set
+}
+
 /// A service.
 pub(super) fn service(json: Value) -> LLMInferenceService {
     serde_json::from_value(json).unwrap()

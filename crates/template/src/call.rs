@@ -1,0 +1,146 @@
+//! Calls: arguments are evaluated and checked against what a function takes, as Go's reflection does.
+
+use std::borrow::Cow;
+
+use crate::{
+    Template,
+    exec::{Quoted, State, Step},
+    functions::{Function, Param, builtin},
+    node::{Expr, Number},
+    quote::quote,
+    reflect::{Ty, Value},
+};
+
+impl<'a> State<'a> {
+    pub(crate) fn call(
+        &mut self,
+        dot: &Value<'a>,
+        name: &'a str,
+        whole: Quoted<'a>,
+        args: &'a [Expr],
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let args = args.get(1..).unwrap_or_default();
+        let Some(function) = self.template.function(name).or_else(|| builtin(name)) else {
+            return self.error(format!("{} is not a defined function", quote(name)));
+        };
+        let fixed = if function.variadic { function.params.len() - 1 } else { function.params.len() };
+        let count = args.len() + usize::from(last.is_some());
+        if function.variadic && count < fixed {
+            return self
+                .error(format!("wrong number of args for {name}: want at least {fixed} got {}", args.len()));
+        }
+        if !function.variadic && count != fixed {
+            return self.error(format!("wrong number of args for {name}: want {fixed} got {count}"));
+        }
+        if name == "and" || name == "or" {
+            return self.and_or(dot, name == "or", args, last);
+        }
+        let param = |i: usize| function.params[i.min(function.params.len() - 1)];
+        let mut values = Vec::with_capacity(count);
+        for (i, arg) in args.iter().enumerate() {
+            values.push(self.argument(dot, arg, param(i))?);
+        }
+        if let Some(last) = last {
+            values.push(self.validate(last, param(args.len()))?);
+        }
+        let result = if name == "call" {
+            let callee = args.first().map_or_else(|| values[0].type_name(), ToString::to_string);
+            Err(match &values[0] {
+                Value::Invalid => "call of nil".to_owned(),
+                value => format!("non-function {callee} of type {}", value.type_name()),
+            })
+        } else {
+            (function.call)(&values)
+        };
+        match result {
+            Ok(Value::Str(text)) if text.len() > self.limits.output => {
+                self.error(format!("output exceeds the limit of {} bytes", self.limits.output))
+            }
+            Ok(value) => Ok(value),
+            Err(message) => {
+                match whole {
+                    Quoted::Command(command) => self.at_command(command),
+                    Quoted::Expr(expr) => self.at_expr(expr),
+                    Quoted::Node(_) | Quoted::Pipe(_) => {}
+                }
+                self.error(format!("error calling {name}: {message}"))
+            }
+        }
+    }
+
+    /// `and` and `or` return the argument that decides, and evaluate none after it.
+    fn and_or(
+        &mut self,
+        dot: &Value<'a>,
+        or: bool,
+        args: &'a [Expr],
+        last: Option<Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let mut value = Value::Invalid;
+        for arg in args {
+            value = self.argument(dot, arg, Param::Value)?;
+            if value.is_true() == or {
+                return Ok(value);
+            }
+        }
+        Ok(last.unwrap_or(value))
+    }
+
+    pub(crate) fn argument(&mut self, dot: &Value<'a>, expr: &'a Expr, param: Param) -> Step<Value<'a>> {
+        self.at_expr(expr);
+        self.tick()?;
+        let value = match expr {
+            Expr::Dot(_) => dot.clone(),
+            Expr::Nil(_) => {
+                return match param {
+                    Param::Any | Param::Value => Ok(Value::Invalid),
+                    Param::String | Param::Int => {
+                        self.error(format!("cannot assign nil to {}", param.name()))
+                    }
+                };
+            }
+            Expr::Field(_, path) => self.field_chain(expr, dot.clone(), path, &[], None)?,
+            Expr::Variable(..) => self.variable(expr, &[], None)?,
+            Expr::Pipe(pipe) => self.pipeline(dot, pipe)?,
+            Expr::Ident(_, name) => self.call(dot, name, Quoted::Expr(expr), &[], None)?,
+            Expr::Chain { .. } => self.chain(dot, expr, &[], None)?,
+            Expr::Bool(..) | Expr::Number(..) | Expr::Str { .. } => {
+                return match (param, expr) {
+                    (Param::Any | Param::Value, _) => self.literal(dot, expr),
+                    (Param::String, Expr::Str { text, .. }) => Ok(Value::Str(Cow::Borrowed(text))),
+                    (Param::Int, Expr::Number(_, Number { int: Some(value), .. })) => Ok(Value::Int(*value)),
+                    (Param::String, _) => self.error(format!("expected string; found {expr}")),
+                    (Param::Int, _) => self.error(format!("expected integer; found {expr}")),
+                };
+            }
+        };
+        self.validate(value, param)
+    }
+
+    /// Checks that a value can be passed, following one pointer if that helps.
+    fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
+        let wanted = match param {
+            Param::Any | Param::Value => return Ok(value),
+            Param::String => "string",
+            Param::Int => "int",
+        };
+        match value {
+            Value::Invalid => self.error(format!("invalid value; expected {wanted}")),
+            value if value.type_name() == wanted => Ok(value),
+            Value::Typed(Ty::Ptr(inner), json) if inner.to_string() == wanted => match json {
+                Some(_) => Ok(Value::typed(*inner, json)),
+                None => self.error(format!("dereference of nil pointer of type {wanted}")),
+            },
+            value => {
+                self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
+            }
+        }
+    }
+}
+
+impl Template {
+    fn function(&self, name: &str) -> Option<&'static Function> {
+        self.functions.iter().find(|f| f.name == name)
+    }
+}

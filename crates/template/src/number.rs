@@ -1,0 +1,84 @@
+//! Numeric literals.
+
+use crate::{
+    lexer::{Kind, Token},
+    node::Number,
+    quote::{Piece, quote, unquote_char},
+};
+
+/// Reads a numeric literal in every type that can hold it.
+pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
+    let text: &str = &token.val;
+    if token.kind == Kind::CharConstant {
+        let malformed = || format!("malformed character constant: {text}");
+        let (piece, tail) = unquote_char(&text[1..], '\'').ok_or("invalid syntax")?;
+        if tail != "'" {
+            return Err(malformed());
+        }
+        let value = match piece {
+            Piece::Char(c) => u32::from(c),
+            Piece::Byte(b) => u32::from(b),
+        };
+        return Ok(Number {
+            text: text.into(),
+            int: Some(value.into()),
+            uint: Some(value.into()),
+            float: Some(value.into()),
+        });
+    }
+    let illegal = || format!("illegal number syntax: {}", quote(text));
+    if token.kind == Kind::Complex || text.ends_with('i') {
+        // Complex numbers parse in Go, and nothing in a template can use one.
+        return Err(illegal());
+    }
+    let (negative, digits) = match text.as_bytes()[0] {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let magnitude = integer(digits);
+    let mut int =
+        magnitude.and_then(|m| i64::try_from(if negative { -i128::from(m) } else { m.into() }).ok());
+    let mut uint = magnitude.filter(|_| !text.starts_with(['-', '+']));
+    let mut float = None;
+    if let Some(value) = int {
+        #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
+        let value = value as f64;
+        float = Some(value);
+    } else if let Some(value) = uint {
+        #[expect(clippy::cast_precision_loss, reason = "a float constant is as precise as Go's")]
+        let value = value as f64;
+        float = Some(value);
+    } else if let Ok(value) = digits.replace('_', "").parse::<f64>() {
+        if !text.contains(['.', 'e', 'E', 'p', 'P']) {
+            return Err(format!("integer overflow: {}", quote(text)));
+        }
+        let value = if negative { -value } else { value };
+        float = Some(value);
+        // A float with an integral value also serves as an integer, as `1e3` does.
+        if value.fract() == 0.0 && value.abs() < 9.0e18 {
+            #[expect(clippy::cast_possible_truncation, reason = "integral and within the range")]
+            let integral = value as i64;
+            int = Some(integral);
+            uint = u64::try_from(integral).ok();
+        }
+    }
+    if int.is_none() && uint.is_none() && float.is_none() {
+        return Err(illegal());
+    }
+    Ok(Number { text: text.into(), int, uint, float })
+}
+
+/// An unsigned literal with Go's prefixes and underscores.
+fn integer(digits: &str) -> Option<u64> {
+    let clean = digits.replace('_', "");
+    let lower = clean.to_ascii_lowercase();
+    let (radix, body) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (16, &lower[2..]),
+        [b'0', b'b', ..] => (2, &lower[2..]),
+        [b'0', b'o', ..] => (8, &lower[2..]),
+        [b'0', _, ..] => (8, &lower[1..]),
+        _ => (10, &lower[..]),
+    };
+    u64::from_str_radix(body, radix).ok()
+}
