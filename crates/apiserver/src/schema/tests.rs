@@ -131,7 +131,7 @@ fn ratcheting_tolerates_what_did_not_change() {
 }
 
 /// What a rule on `spec` says about a value, with the stored value if there is one.
-fn rule(rule: Value, fields: Value, new: Value, old: Option<Value>) -> Vec<String> {
+fn rule(rule: &Value, fields: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     let version = json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
         "type": "object", "properties": fields, "x-kubernetes-validations": [rule],
     }}}}});
@@ -187,7 +187,7 @@ fn rules_see_values_as_the_reference_shows_them() {
             json!({"p": "5%"}),
         ),
     ] {
-        assert_eq!(rule(json!({"rule": expression}), fields.clone(), value, None), [""; 0], "{expression}");
+        assert_eq!(rule(&json!({"rule": expression}), &fields, &value, None), [""; 0], "{expression}");
         let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
             "type": "object", "properties": {"spec": {
                 "type": "object", "properties": fields, "x-kubernetes-validations": [{"rule": expression}],
@@ -205,7 +205,7 @@ fn rules_see_values_as_the_reference_shows_them() {
 #[test]
 fn rules_that_fail_are_worded_as_the_reference_words_them() {
     let fields = json!({"a": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}}});
-    let say = |source: Value, new: Value, old: Option<Value>| rule(source, fields.clone(), new, old);
+    let say = |source: Value, new: Value, old: Option<Value>| rule(&source, &fields, &new, old.as_ref());
     assert_eq!(
         say(json!({"rule": " self.a == 'x' "}), json!({"a": "y"}), None),
         ["spec: Invalid value: \"object\": failed rule: self.a == 'x'"]
