@@ -1,0 +1,167 @@
+//! What the wire costs: CPU per HTTP request of a processor that holds the body, picks nothing, and sends headers and
+//! body on. Runs itself as the server, so that only the server's CPU is counted. Run with `--release`, on Linux.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use longboat_extproc::{
+    Action, Client, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
+    ServerOptions, names, serve,
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+struct Picker;
+
+#[derive(Default)]
+struct Held {
+    headers: Headers,
+    chunks: Vec<Bytes>,
+}
+
+impl Processor for Picker {
+    type Exchange = Held;
+
+    fn open(&self) -> Held {
+        Held::default()
+    }
+}
+
+impl ProcessorExchange for Held {
+    fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
+        match incoming.event {
+            Event::RequestHeaders { headers, .. } => self.headers = headers,
+            Event::RequestBody { body, end_of_stream } => {
+                self.chunks.push(body);
+                if end_of_stream {
+                    let mut set = std::mem::take(&mut self.headers).0;
+                    set.push(Header::new(names::DESTINATION, "10.0.0.1:8000"));
+                    out.push(Action::RequestHeaders(HeaderChanges {
+                        set,
+                        clear_route_cache: true,
+                        ..HeaderChanges::default()
+                    }));
+                    let last = self.chunks.len() - 1;
+                    for (index, body) in self.chunks.drain(..).enumerate() {
+                        out.push(Action::RequestBody { body, end_of_stream: index == last });
+                    }
+                }
+            }
+            Event::ResponseHeaders { .. } => out.push(Action::ResponseHeaders(HeaderChanges::default())),
+            Event::ResponseBody { body, end_of_stream } => {
+                out.push(Action::ResponseBody { body, end_of_stream });
+            }
+            Event::RequestTrailers(_) | Event::ResponseTrailers(_) => {}
+        }
+    }
+}
+
+const STREAMS: usize = 16;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    if std::env::args().nth(1).as_deref() == Some("serve") {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+        serve(listener, Arc::new(Picker), ServerOptions::default(), CancellationToken::new()).await?;
+        return Ok(());
+    }
+    let mut server = Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    let address: SocketAddr = line.trim().parse()?;
+    let measured = measure(address, server.id()).await;
+    server.kill()?;
+    server.wait()?;
+    measured
+}
+
+async fn measure(address: SocketAddr, pid: u32) -> Result<(), Failure> {
+    for (what, bytes, requests) in [("1 KB", 1 << 10, 20_000_u32), ("400 KB", 400 << 10, 1_000)] {
+        let client = Client::new(address, None);
+        let body = Bytes::from(vec![b'x'; bytes]);
+        request(&client, &body).await?;
+        let (cpu, started) = (cpu(pid)?, Instant::now());
+        let mut tasks = JoinSet::new();
+        for _ in 0..STREAMS {
+            let (client, body) = (client.clone(), body.clone());
+            tasks.spawn(async move {
+                for _ in 0..requests as usize / STREAMS {
+                    request(&client, &body).await?;
+                }
+                Ok::<_, Failure>(())
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended??;
+        }
+        let used = self::cpu(pid)?.saturating_sub(cpu) / requests;
+        let rate = f64::from(requests) / started.elapsed().as_secs_f64();
+        writeln!(std::io::stdout(), "{what}: {used:?} CPU a request, {rate:.0} requests/s")?;
+    }
+    Ok(())
+}
+
+/// A request and its response, as a proxy would send them.
+async fn request(client: &Client, body: &Bytes) -> Result<(), Failure> {
+    let mut exchange = client.open().await?;
+    let mut headers = Headers::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":path", "/v1/chat/completions"),
+        (":authority", "gateway.example"),
+        (":scheme", "http"),
+        ("content-type", "application/json"),
+        ("user-agent", "floor"),
+        ("x-request-id", "4b1d2a52-3c1c-4d0a-8c70-6f8f3c1b8a11"),
+        ("x-forwarded-proto", "http"),
+    ] {
+        headers.push(name, value);
+    }
+    exchange.send(Event::RequestHeaders { headers, end_of_stream: false }).await?;
+    let (mut sender, mut receiver) = exchange.split();
+    let sending = async {
+        // Envoy's usual chunk.
+        let mut chunks = body.chunks(32 << 10).peekable();
+        while let Some(chunk) = chunks.next() {
+            let end_of_stream = chunks.peek().is_none();
+            sender.send(Event::RequestBody { body: body.slice_ref(chunk), end_of_stream }).await?;
+        }
+        Ok::<_, Failure>(())
+    };
+    let receiving = async {
+        loop {
+            let reply = receiver.receive().await?.ok_or("the stream ended early")?;
+            if matches!(reply.action, Action::RequestBody { end_of_stream: true, .. }) {
+                return Ok::<_, Failure>(());
+            }
+        }
+    };
+    tokio::try_join!(sending, receiving)?;
+    let mut headers = Headers::new();
+    headers.push(":status", "200");
+    sender.send(Event::ResponseHeaders { headers, end_of_stream: false }).await?;
+    sender.send(Event::ResponseBody { body: Bytes::from_static(b"{\"id\":1}"), end_of_stream: true }).await?;
+    for _ in 0..2 {
+        receiver.receive().await?.ok_or("the stream ended early")?;
+    }
+    Ok(())
+}
+
+/// User and system time of a process so far.
+fn cpu(pid: u32) -> Result<Duration, Failure> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("no process name")?;
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    // A tick is a hundredth of a second on every Linux there is.
+    Ok(Duration::from_millis(ticks * 10))
+}
