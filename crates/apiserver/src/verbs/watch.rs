@@ -181,10 +181,13 @@ impl Watcher {
                 return Some(chunk);
             }
             let seen = *self.signal.borrow_and_update();
+            let before = self.cursor;
             if let Err(too_old) = self.advance() {
                 return Some(self.refuse(&ApiError::expired(too_old.to_string())));
             }
-            if !self.pending.is_empty() || self.cursor < seen {
+            // A table that is gone has no changes, however far the signal had come.
+            let advanced = self.cursor > before;
+            if !self.pending.is_empty() || (advanced && self.cursor < seen) {
                 continue;
             }
             tokio::select! {
