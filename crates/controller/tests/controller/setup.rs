@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Longer than any pass of these tests: after it, the world is at rest.
-pub(crate) const QUIET: Duration = Duration::from_millis(700);
+pub(crate) const QUIET: Duration = Duration::from_millis(1500);
 
 pub(crate) struct Hook;
 
