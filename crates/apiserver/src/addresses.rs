@@ -76,6 +76,11 @@ impl Addresses {
         None
     }
 
+    /// Whether a port is one that services can have on the nodes.
+    pub(crate) fn is_node_port(port: u16) -> bool {
+        NODE_PORTS.contains(&port)
+    }
+
     /// Takes a given node port; false if it is taken.
     pub(crate) fn take_port(&mut self, port: u16) -> bool {
         self.ports.insert(port)

@@ -1,4 +1,16 @@
 //! An embeddable Kubernetes API server: in memory, kubectl-compatible.
+//!
+//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`kinds::builtin`] and for custom resources: what
+//! it answers is compared with recordings of the real one (`tests/transcripts`). A request passes
+//!
+//! ```text
+//! front (in process, or a socket) → router → verbs: decode → default → admit → prepare → own → validate → admit → store
+//! ```
+//!
+//! where `strategy` knows what is particular to a built-in kind, [`schema`] the content of objects, [`patching`] patches
+//! and field ownership, `webhook` and [`admission`] who else is asked. [`store`] keeps the objects, with a window of past
+//! changes that watches read from. Nothing here schedules or runs anything; [`Loops`] does the housekeeping that belongs
+//! to the objects themselves (garbage collection, emptying namespaces, dropping old events).
 
 mod addresses;
 pub mod admission;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{drop_empty, fill};
 use crate::{
+    addresses::Addresses,
     kinds::Resource,
     server::State,
     status::{ApiError, Cause},
@@ -69,6 +70,7 @@ pub(super) fn prepare_update(value: &mut Value, live: &Value) {
             value["spec"][key] = kept.clone();
         }
     }
+    drop_type_dependent(value, live);
     if value["spec"]["clusterIP"] != live["spec"]["clusterIP"]
         && value["spec"]["clusterIPs"] == live["spec"]["clusterIPs"]
     {
@@ -86,6 +88,42 @@ pub(super) fn prepare_update(value: &mut Value, live: &Value) {
                 port["nodePort"] = same["nodePort"].clone();
             }
         }
+    }
+}
+
+/// Whether services of this type listen on ports of the nodes.
+fn on_nodes(service: &Value) -> bool {
+    matches!(service["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer"))
+}
+
+/// What only the old type had goes with it, where the update does not name it anew.
+fn drop_type_dependent(value: &mut Value, live: &Value) {
+    if !on_nodes(live) || on_nodes(value) {
+        return;
+    }
+    let old: Vec<Value> = live["spec"]["ports"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|port| port["nodePort"].clone())
+        .collect();
+    for port in value
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if old.contains(&port["nodePort"])
+            && let Some(fields) = port.as_object_mut()
+        {
+            fields.remove("nodePort");
+        }
+    }
+    if value["spec"]["externalTrafficPolicy"] == live["spec"]["externalTrafficPolicy"]
+        && let Some(spec) = value["spec"].as_object_mut()
+    {
+        spec.remove("externalTrafficPolicy");
+        spec.remove("allocateLoadBalancerNodePorts");
     }
 }
 
@@ -129,6 +167,7 @@ pub(crate) fn allocate(
     if !(resource.group.is_empty() && resource.plural == "services") {
         return Ok(allocation);
     }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let spec = &mut value["spec"];
     if spec["type"] == "ExternalName" {
         for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
@@ -149,7 +188,6 @@ pub(crate) fn allocate(
         spec["clusterIP"] = Value::from(address.to_string());
     } else if given != "None" && !had {
         let refuse = |why: String| {
-            let name = value_name(live);
             ApiError::invalid(
                 resource.about_kind(&name),
                 &[Cause::invalid("spec.clusterIPs", &json!([given]), why)],
@@ -176,12 +214,16 @@ pub(crate) fn allocate(
     }
     let address = spec["clusterIP"].clone();
     fill(spec, "clusterIPs", json!([address]));
-    fill(spec, "ipFamilies", json!(["IPv4"]));
-    fill(spec, "ipFamilyPolicy", "SingleStack");
+    // without a selector somebody else makes the endpoints, of whatever families
+    let anything = spec["clusterIP"] == "None" && spec["selector"].is_null();
+    fill(spec, "ipFamilyPolicy", if anything { "RequireDualStack" } else { "SingleStack" });
+    let both = anything && spec["ipFamilyPolicy"] == "RequireDualStack";
+    fill(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
         && spec["allocateLoadBalancerNodePorts"] != false
     {
-        for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let ports = spec.pointer_mut("/ports").and_then(Value::as_array_mut);
+        for (index, port) in ports.into_iter().flatten().enumerate() {
             match port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
                 None => {
                     let free =
@@ -190,8 +232,23 @@ pub(crate) fn allocate(
                     port["nodePort"] = Value::from(free);
                 }
                 Some(given) => {
-                    if all.take_port(given) {
+                    let kept = live.is_some_and(|l| holds_port(l, given));
+                    let problem = if kept {
+                        None
+                    } else if !Addresses::is_node_port(given) {
+                        Some("provided port is not in the valid range. The range of valid ports is 30000-32767")
+                    } else if all.take_port(given) {
                         allocation.ports.push(given);
+                        None
+                    } else {
+                        Some("provided port is already allocated")
+                    };
+                    if let Some(problem) = problem {
+                        let field = format!("spec.ports[{index}].nodePort");
+                        return Err(ApiError::invalid(
+                            resource.about_kind(&name),
+                            &[Cause::invalid(field, &Value::from(given), problem)],
+                        ));
                     }
                 }
             }
@@ -201,8 +258,12 @@ pub(crate) fn allocate(
     Ok(allocation)
 }
 
-fn value_name(live: Option<&Value>) -> String {
-    live.and_then(|l| l["metadata"]["name"].as_str()).unwrap_or_default().to_owned()
+fn holds_port(service: &Value, port: u16) -> bool {
+    service["spec"]["ports"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|p| p["nodePort"] == port)
 }
 
 /// Gives back what the new state does not hold any more.
@@ -291,6 +352,12 @@ pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
                 format!("{at}.port"),
                 &Value::from(number),
                 "must be between 1 and 65535, inclusive",
+            ));
+        }
+        if !on_nodes(value) && port["nodePort"].as_i64().is_some_and(|p| p != 0) {
+            causes.push(Cause::forbidden(
+                format!("{at}.nodePort"),
+                format!("may not be used when `type` is '{kind}'"),
             ));
         }
         if let Some(target) = port["targetPort"].as_i64().filter(|t| !(1..=65535).contains(t)) {

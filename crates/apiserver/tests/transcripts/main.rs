@@ -9,6 +9,8 @@
 mod client;
 mod durability;
 mod forward;
+mod listener;
+mod services;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
