@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::httproute_filter::HTTPRouteFilter;
 use super::reference::{BackendObjectReference, ParentReference};
@@ -162,7 +162,7 @@ pub struct HTTPQueryParamMatch {
 }
 
 /// A back end, and its share of the requests.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPBackendRef {
     /// The back end.
@@ -178,6 +178,28 @@ pub struct HTTPBackendRef {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::route_filters")]
     pub filters: Vec<HTTPRouteFilter>,
+}
+
+/// Reads all fields at once: a derived reader would buffer them for the flattened struct, and routes have dozens.
+impl<'de> Deserialize<'de> for HTTPBackendRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Flat {
+            group: Option<String>,
+            kind: Option<String>,
+            #[serde(deserialize_with = "wire::null_default")]
+            name: String,
+            namespace: Option<String>,
+            port: Option<i32>,
+            weight: Option<i32>,
+            #[serde(deserialize_with = "wire::null_default")]
+            filters: Vec<HTTPRouteFilter>,
+        }
+        let Flat { group, kind, name, namespace, port, weight, filters } = Flat::deserialize(deserializer)?;
+        let backend = BackendObjectReference { group, kind, name, namespace, port };
+        Ok(Self { backend, weight, filters })
+    }
 }
 
 /// How long a request may take.

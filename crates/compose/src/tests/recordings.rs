@@ -78,7 +78,9 @@ pub(super) fn config_set(configs: &[LLMInferenceServiceConfig]) -> ConfigSet {
 /// A source with more configs in it; what `base` holds is shared.
 pub(super) fn with_configs(base: &ConfigSet, configs: &[LLMInferenceServiceConfig]) -> ConfigSet {
     let mut set = base.clone();
-    configs.iter().for_each(|config| set.insert(Layer::new(config).unwrap()));
+    for config in configs {
+        set.insert(Layer::new(config).unwrap());
+    }
     set
 }
 
