@@ -20,7 +20,7 @@ use crate::{
 pub struct Options {
     /// Where objects are kept; in memory only if not given.
     pub state: Option<PathBuf>,
-    /// Changes per resource that watches can look back.
+    /// Changes per resource that watches can look back. Each holds an object, so this bounds memory, too.
     pub window: usize,
     /// Bearer token that requests over a listener must carry; none lets everybody in.
     pub token: Option<String>,
@@ -30,7 +30,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { state: None, window: 4096, token: None, service_range: (Ipv4Addr::new(127, 96, 0, 0), 16) }
+        Self { state: None, window: 1024, token: None, service_range: (Ipv4Addr::new(127, 96, 0, 0), 16) }
     }
 }
 

@@ -259,7 +259,9 @@ pub(super) fn prepare_update(resource: &Resource, value: &mut Value, live: &Valu
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => {
             // only `finalize` changes the finalizers of the spec
-            value["spec"]["finalizers"] = live["spec"]["finalizers"].clone();
+            if let Some(finalizers) = live["spec"].get("finalizers") {
+                value["spec"]["finalizers"] = finalizers.clone();
+            }
         }
         ("apiextensions.k8s.io", _) => {
             // a new storage version is remembered at once: objects may be stored in it from now on

@@ -92,6 +92,10 @@ pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value:
         put(&mut value["spec"], "ephemeralContainers", added);
         return;
     }
+    if subresource == "resize" {
+        pod::prepare_resize(value, live);
+        return;
+    }
     if subresource != "status" {
         return;
     }

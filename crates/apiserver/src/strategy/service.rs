@@ -101,18 +101,9 @@ fn drop_type_dependent(value: &mut Value, live: &Value) {
     if !on_nodes(live) || on_nodes(value) {
         return;
     }
-    let old: Vec<Value> = live["spec"]["ports"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|port| port["nodePort"].clone())
-        .collect();
-    for port in value
-        .pointer_mut("/spec/ports")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    let old: Vec<Value> =
+        live["spec"]["ports"].as_array().into_iter().flatten().map(|port| port["nodePort"].clone()).collect();
+    for port in value.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if old.contains(&port["nodePort"])
             && let Some(fields) = port.as_object_mut()
         {
@@ -236,7 +227,9 @@ pub(crate) fn allocate(
                     let problem = if kept {
                         None
                     } else if !Addresses::is_node_port(given) {
-                        Some("provided port is not in the valid range. The range of valid ports is 30000-32767")
+                        Some(
+                            "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                        )
                     } else if all.take_port(given) {
                         allocation.ports.push(given);
                         None
@@ -259,11 +252,7 @@ pub(crate) fn allocate(
 }
 
 fn holds_port(service: &Value, port: u16) -> bool {
-    service["spec"]["ports"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|p| p["nodePort"] == port)
+    service["spec"]["ports"].as_array().into_iter().flatten().any(|p| p["nodePort"] == port)
 }
 
 /// Gives back what the new state does not hold any more.

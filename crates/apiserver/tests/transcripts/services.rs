@@ -8,7 +8,7 @@ use kube::{
 use longboat_apiserver::{ApiServer, Options};
 use serde_json::{Value, json};
 
-fn service(name: &str, spec: Value) -> Service {
+fn service(name: &str, spec: &Value) -> Service {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }
 
@@ -18,7 +18,7 @@ async fn addresses_and_node_ports_are_allocated_refused_twice_and_given_back() {
     let services: Api<Service> = Api::default_namespaced(server.client("default"));
     let create = |name: &'static str, spec: Value| {
         let services = services.clone();
-        async move { services.create(&PostParams::default(), &service(name, spec)).await }
+        async move { services.create(&PostParams::default(), &service(name, &spec)).await }
     };
     let ports = json!([{"port": 80, "nodePort": 30080}]);
     let first = create("a", json!({"type": "NodePort", "ports": ports})).await.unwrap().spec.unwrap();
@@ -51,7 +51,7 @@ async fn a_headless_service_without_a_selector_may_have_endpoints_of_both_famili
         ("a", json!({"clusterIP": "None"}), "RequireDualStack"),
         ("b", json!({"clusterIP": "None", "selector": {"a": "b"}}), "SingleStack"),
     ] {
-        let created = services.create(&PostParams::default(), &service(name, spec)).await.unwrap();
+        let created = services.create(&PostParams::default(), &service(name, &spec)).await.unwrap();
         assert_eq!(created.spec.unwrap().ip_family_policy.as_deref(), Some(policy));
     }
 }

@@ -292,6 +292,20 @@ pub(super) fn quality(spec: &Value) -> &'static str {
     }
 }
 
+/// What a resize cannot change: everything but the resources of containers.
+pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
+    let asked = std::mem::replace(value, live.clone());
+    for list in ["containers", "initContainers"] {
+        for container in value["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let same =
+                asked["spec"][list].as_array().into_iter().flatten().find(|c| c["name"] == container["name"]);
+            if let Some(same) = same {
+                container["resources"] = same["resources"].clone();
+            }
+        }
+    }
+}
+
 /// What a status update cannot change.
 pub(super) fn prepare_status(value: &mut Value, live: &Value) {
     for key in ["deletionTimestamp", "ownerReferences"] {
