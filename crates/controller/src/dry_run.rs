@@ -84,9 +84,5 @@ fn refusal(error: &kube::Error) -> DryRun {
         causes: causes.map(|cause| (cause.field.clone(), cause.message.clone())).collect(),
         message: status.message.clone(),
     };
-    if status.code == 422 {
-        DryRun::Invalid(rejection)
-    } else {
-        DryRun::Unavailable(rejection)
-    }
+    if status.code == 422 { DryRun::Invalid(rejection) } else { DryRun::Unavailable(rejection) }
 }

@@ -214,7 +214,9 @@ impl World {
                 ],
             }});
             let name = deployment.name_any();
-            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.expect("a status can be written");
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+                .await
+                .expect("a status can be written");
         }
     }
 }

@@ -171,7 +171,7 @@ pub struct HTTPBackendRef {
 
     /// Share of the requests, in proportion to the other back ends.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 0, "maximum" = 1000000, "x-default" = 1))]
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000, "x-default" = 1))]
     pub weight: Option<i32>,
 
     /// What to change on the way to this back end.

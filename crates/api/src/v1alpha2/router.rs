@@ -47,7 +47,7 @@ pub struct RouteSpec {
 
     /// Share of the traffic of the group, in proportion to the other members.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 0, "maximum" = 1000000))]
+    #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub weight: Option<i32>,
 }
 

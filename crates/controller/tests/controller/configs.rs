@@ -3,7 +3,9 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::setup::{QUIET, Running, condition, configs, deployments, install_presets, service, services, world};
+use crate::setup::{
+    QUIET, Running, condition, configs, deployments, install_presets, service, services, world,
+};
 
 fn config(name: &str, spec: &Value) -> Value {
     json!({
@@ -28,7 +30,8 @@ async fn a_config_that_appears_later_is_found() {
     world.apply(config("mine", &with_image("mine:1"))).await;
     condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
     let api = deployments(world.client());
-    let deployment = world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    let deployment =
+        world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     let containers = deployment.spec.unwrap().template.spec.unwrap().containers;
     assert!(containers.iter().any(|c| c.image.as_deref() == Some("mine:1")));
 }
@@ -53,10 +56,12 @@ async fn a_changed_config_reaches_its_services() {
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     world.apply(config("mine", &with_image("mine:2"))).await;
-    world.eventually("the new image", async || {
-        let containers = api.get("llm-kserve").await.unwrap().spec?.template.spec?.containers;
-        containers.iter().any(|c| c.image.as_deref() == Some("mine:2")).then_some(())
-    }).await;
+    world
+        .eventually("the new image", async || {
+            let containers = api.get("llm-kserve").await.unwrap().spec?.template.spec?.containers;
+            containers.iter().any(|c| c.image.as_deref() == Some("mine:2")).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -66,17 +71,23 @@ async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
     world.apply(config("mine", &with_image("mine:1"))).await;
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
     let api = configs(world.client(), "ns");
-    world.eventually("the reference", async || {
-        let status = api.get("mine").await.unwrap().status?;
-        (status.referenced_by.len() == 1 && status.referenced_by[0].name == "llm").then_some(())
-    }).await;
+    world
+        .eventually("the reference", async || {
+            let status = api.get("mine").await.unwrap().status?;
+            (status.referenced_by.len() == 1 && status.referenced_by[0].name == "llm").then_some(())
+        })
+        .await;
     api.delete("mine", &DeleteParams::default()).await.unwrap();
-    world.eventually("deletion is blocked", async || {
-        let status = api.get("mine").await.unwrap().status?;
-        status.conditions.iter().any(|c| c.reason == "DeletionBlocked").then_some(())
-    }).await;
+    world
+        .eventually("deletion is blocked", async || {
+            let status = api.get("mine").await.unwrap().status?;
+            status.conditions.iter().any(|c| c.reason == "DeletionBlocked").then_some(())
+        })
+        .await;
     services(world.client()).delete("llm", &DeleteParams::default()).await.unwrap();
-    world.eventually("the config is gone", async || api.get_opt("mine").await.unwrap().is_none().then_some(())).await;
+    world
+        .eventually("the config is gone", async || api.get_opt("mine").await.unwrap().is_none().then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -104,7 +115,11 @@ async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
     let refused = condition(&world, "llm", "PresetsCombined", |c| c.is_false()).await;
     assert_eq!(refused.reason, "InvalidRenderedConfig");
-    assert!(refused.message.contains("Preset:kserve/kserve-config-llm-template, UserRef:ns/mine"), "{}", refused.message);
+    assert!(
+        refused.message.contains("Preset:kserve/kserve-config-llm-template, UserRef:ns/mine"),
+        "{}",
+        refused.message
+    );
     assert!(refused.message.contains("mutually exclusive"), "{}", refused.message);
     // Taking the conflict away is enough.
     let patch = json!({"spec": {"replicas": null}});

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kube::{Api, api::DeleteParams};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, api::DeleteParams};
 use longboat_api::foreign::httproute::HTTPRoute;
 use longboat_testkit::World;
 use serde_json::json;
@@ -45,9 +45,11 @@ async fn a_missing_api_degrades_what_needs_it_and_is_noticed_when_it_comes() {
         "metadata": {"name": "kserve-ingress-gateway", "namespace": "kserve"},
         "spec": {"gatewayClassName": "test", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
     })).await;
-    world.eventually("the route", async || {
-        (world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"]).then_some(())
-    }).await;
+    world
+        .eventually("the route", async || {
+            (world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"]).then_some(())
+        })
+        .await;
     let crds: Api<CustomResourceDefinition> = Api::all(world.client());
     crds.delete("httproutes.gateway.networking.k8s.io", &DeleteParams::default()).await.unwrap();
     condition(&world, "llm", "RouterReady", |c| c.is_false() && c.message.contains("Gateway API")).await;

@@ -1,6 +1,5 @@
 //! Coming to rest: an unchanged world is not written to.
 
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, ResourceExt,
@@ -36,7 +35,10 @@ async fn triggers_that_change_nothing_write_nothing() {
     let label = json!({"metadata": {"labels": {"somebody": "else"}}});
     for deployment in deployments(world.client()).list(&kube::api::ListParams::default()).await.unwrap() {
         let name = deployment.name_any();
-        deployments(world.client()).patch(&name, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+        deployments(world.client())
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&label))
+            .await
+            .unwrap();
     }
     world.settle(QUIET).await;
     assert_eq!(running.faults.writes(), writes);
@@ -66,9 +68,11 @@ async fn conflicts_are_overcome() {
     changed["spec"]["replicas"] = json!(2);
     world.apply(changed).await;
     let api = deployments(world.client());
-    world.eventually("two replicas", async || {
-        (api.get("llm-kserve").await.unwrap().spec?.replicas? == 2).then_some(())
-    }).await;
+    world
+        .eventually("two replicas", async || {
+            (api.get("llm-kserve").await.unwrap().spec?.replicas? == 2).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -77,7 +81,10 @@ async fn a_status_that_somebody_spoils_is_put_right() {
     let _running = Running::start(&world);
     converged(&world).await;
     let spoil = json!({"status": {"conditions": [], "url": "http://nowhere"}});
-    services(world.client()).patch_status("plain", &PatchParams::default(), &Patch::Merge(spoil)).await.unwrap();
+    services(world.client())
+        .patch_status("plain", &PatchParams::default(), &Patch::Merge(spoil))
+        .await
+        .unwrap();
     condition(&world, "plain", "Ready", |c| c.is_true()).await;
 }
 
@@ -90,11 +97,14 @@ async fn many_services_settle_with_few_writes_each() {
         world.apply(service(&format!("llm-{i}"), full())).await;
     }
     let api = services(world.client());
-    world.eventually("every service is reported on", async || {
-        let all = api.list(&kube::api::ListParams::default()).await.unwrap().items;
-        let seen = all.iter().filter(|s| s.status.as_ref().is_some_and(|s| s.workloads.is_some())).count();
-        (seen as u64 == SERVICES).then_some(())
-    }).await;
+    world
+        .eventually("every service is reported on", async || {
+            let all = api.list(&kube::api::ListParams::default()).await.unwrap().items;
+            let seen =
+                all.iter().filter(|s| s.status.as_ref().is_some_and(|s| s.workloads.is_some())).count();
+            (seen as u64 == SERVICES).then_some(())
+        })
+        .await;
     world.settle(QUIET).await;
     // Finalizer, children with an event each, certificates once the addresses are known, a few statuses; the reference
     // needs 28.5 writes and 27 dry-runs.

@@ -39,7 +39,9 @@ impl Admission for Hook {
             let asked = Request { operation: request.operation, object: request.object.as_ref(), old: None };
             match admission::mutate(subject, &asked) {
                 Ok(object) => AdmissionAnswer { object, ..AdmissionAnswer::default() },
-                Err(denial) => AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() },
+                Err(denial) => {
+                    AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() }
+                }
             }
         }
         .boxed()
