@@ -253,6 +253,21 @@ impl Args {
         Ok(())
     }
 
+    /// What was asked for and has no effect, for the operator to see.
+    pub(crate) fn warnings(&self) -> Vec<&'static str> {
+        let mut warnings = Vec::new();
+        if self.tls_min_version == "VersionTLS13" {
+            warnings.push("--tls-min-version has no effect: TLS 1.2 and 1.3 are spoken");
+        }
+        if !self.tls_cipher_suites.is_empty() {
+            warnings.push("--tls-cipher-suites has no effect: the suites are those of rustls");
+        }
+        if self.enable_grpc_stream_metrics {
+            warnings.push("--enable-grpc-stream-metrics has no effect: stream metrics are not kept");
+        }
+        warnings
+    }
+
     /// The address to listen on, where one is given.
     pub(crate) fn address(&self) -> Result<Option<IpAddr>, ArgsError> {
         if self.bind_address.is_empty() {

@@ -75,7 +75,13 @@ impl Scraper {
     }
 
     async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>) {
-        let engine = self.engine(&member);
+        let Some(engine) = self.engine(&member) else {
+            tracing::error!(
+                endpoint = member.endpoint.host_port,
+                "No metric names are known for this engine."
+            );
+            return;
+        };
         let mut metrics = Metrics::default();
         let mut connection = None;
         let mut failures = 0_u32;
@@ -109,7 +115,8 @@ impl Scraper {
         }
     }
 
-    fn engine(&self, member: &Member) -> &EngineConfig {
+    /// The metric names of an endpoint. The default engine always has some: that is checked with the configuration.
+    fn engine(&self, member: &Member) -> Option<&EngineConfig> {
         let labels = &member.endpoint.labels;
         let named = self
             .layer
@@ -117,10 +124,7 @@ impl Scraper {
             .iter()
             .find_map(|label| labels.get(label))
             .and_then(|engine| self.layer.engines.get(engine));
-        match named.or_else(|| self.layer.engines.get(&self.layer.default_engine)) {
-            Some(engine) => engine,
-            None => unreachable!("the default engine is checked when the configuration is read"),
-        }
+        named.or_else(|| self.layer.engines.get(&self.layer.default_engine))
     }
 
     async fn page(&self, member: &Member, connection: &mut Option<Connection>) -> Result<Bytes, String> {

@@ -85,6 +85,9 @@ impl Server {
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
+        for warning in args.warnings() {
+            tracing::warn!("{warning}");
+        }
         let scheduler = Scheduler::new(
             &config,
             Options { allow_experimental: args.allow_experimental_plugins, trace: false },

@@ -1,5 +1,6 @@
 //! What the wire costs: CPU per HTTP request of a processor that holds the body, picks nothing, and sends headers and
-//! body on. Runs itself as the server, so that only the server's CPU is counted. Run with `--release`, on Linux.
+//! body on. Runs itself as the server, so that only the server's CPU is counted; or, with the arguments ADDRESS and PID,
+//! measures another plaintext processor. The server should be a release build. Linux only.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -74,6 +75,10 @@ async fn main() -> Result<(), Failure> {
         serve(listener, Arc::new(Picker), ServerOptions::default(), CancellationToken::new()).await?;
         return Ok(());
     }
+    let mut arguments = std::env::args().skip(1);
+    if let (Some(address), Some(pid)) = (arguments.next(), arguments.next()) {
+        return measure(address.parse()?, pid.parse()?).await;
+    }
     let mut server = Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut line)?;
@@ -87,7 +92,10 @@ async fn main() -> Result<(), Failure> {
 async fn measure(address: SocketAddr, pid: u32) -> Result<(), Failure> {
     for (what, bytes, requests) in [("1 KB", 1 << 10, 20_000_u32), ("400 KB", 400 << 10, 1_000)] {
         let client = Client::new(address, None);
-        let body = Bytes::from(vec![b'x'; bytes]);
+        let text = "x".repeat(bytes);
+        let body = Bytes::from(format!(
+            "{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]}}"
+        ));
         request(&client, &body).await?;
         let (cpu, started) = (cpu(pid)?, Instant::now());
         let mut tasks = JoinSet::new();

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -30,6 +31,9 @@ use crate::{
 /// Messages waiting to be written on one stream. HTTP/2 flow control is the brake; a few messages let headers
 /// and the first chunks leave in one write.
 const OUTGOING: usize = 8;
+
+/// How long a connection may take to be made: others wait for it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
@@ -120,7 +124,8 @@ impl Client {
         {
             return Ok(connection.clone());
         }
-        let connection = self.inner.connect().await?;
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.inner.connect());
+        let connection = connecting.await.map_err(|_| self.inner.refused("no answer in time"))??;
         *live = Some(connection.clone());
         Ok(connection)
     }
