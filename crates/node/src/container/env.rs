@@ -241,7 +241,7 @@ mod tests {
         .unwrap()
     }
 
-    fn env(env: Value) -> Result<BTreeMap<String, String>, EnvError> {
+    fn env(env: &Value) -> Result<BTreeMap<String, String>, EnvError> {
         let container: Container = serde_json::from_value(json!({"name": "main", "env": env,
             "envFrom": [{"prefix": "P_", "configMapRef": {"name": "cm"}}, {"secretRef": {"name": "gone", "optional": true}}],
             "resources": {"limits": {"cpu": "1500m"}}}))
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn variables_come_from_values_references_and_fields() {
-        let env = env(json!([
+        let env = env(&json!([
             {"name": "A", "value": "1"},
             {"name": "B", "value": "$(A)$(P_k)$(LATER)$(SVC_SERVICE_HOST)"},
             {"name": "LATER", "value": "x"},
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn missing_references_are_named_as_the_kubelet_names_them() {
-        let error = |value: Value| env(json!([{"name": "X", "valueFrom": value}])).unwrap_err().to_string();
+        let error = |value: Value| env(&json!([{"name": "X", "valueFrom": value}])).unwrap_err().to_string();
         assert_eq!(
             error(json!({"configMapKeyRef": {"name": "no", "key": "k"}})),
             "configmap \"no\" not found"

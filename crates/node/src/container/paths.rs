@@ -38,15 +38,12 @@ impl PathMap {
         let mut at = 0;
         while let Some(slash) = text[at..].find('/').map(|offset| at + offset) {
             out.push_str(&text[at..slash]);
-            match self.matching(text, slash) {
-                Some((mount, local)) => {
-                    out.push_str(local);
-                    at = slash + mount.len();
-                }
-                None => {
-                    out.push('/');
-                    at = slash + 1;
-                }
+            if let Some((mount, local)) = self.matching(text, slash) {
+                out.push_str(local);
+                at = slash + mount.len();
+            } else {
+                out.push('/');
+                at = slash + 1;
             }
         }
         out.push_str(&text[at..]);

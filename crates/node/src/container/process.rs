@@ -50,12 +50,11 @@ pub(crate) struct Group(Option<Pid>);
 impl Group {
     /// Signals every process of the group. A group that is gone is no error.
     pub(crate) fn signal(self, signal: Signal) {
-        if let Some(pid) = self.0 {
-            if let Err(error) = kill_process_group(pid, signal) {
-                if error != rustix::io::Errno::SRCH {
-                    tracing::debug!(%error, pid = pid.as_raw_nonzero().get(), "cannot signal a process group");
-                }
-            }
+        if let Some(pid) = self.0
+            && let Err(error) = kill_process_group(pid, signal)
+            && error != rustix::io::Errno::SRCH
+        {
+            tracing::debug!(%error, pid = pid.as_raw_nonzero().get(), "cannot signal a process group");
         }
     }
 }

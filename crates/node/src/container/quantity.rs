@@ -47,7 +47,7 @@ fn decimal_nano(number: &str) -> Option<i128> {
         return None;
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let nine = format!("{:0<9.9}", fraction);
+    let nine = format!("{fraction:0<9.9}");
     let fraction: i128 = nine.parse().ok()?;
     Some(sign * (whole.checked_mul(1_000_000_000)? + fraction))
 }

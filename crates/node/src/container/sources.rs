@@ -1,6 +1,7 @@
 //! The ConfigMaps and Secrets that a pod refers to, read once for each preparation of a container.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
@@ -28,15 +29,15 @@ impl Sources {
         wanted: Wanted,
     ) -> Result<(), kube::Error> {
         for name in wanted.config_maps {
-            if !self.config_maps.contains_key(&name) {
-                let found = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await?;
-                self.config_maps.insert(name, found);
+            if let Entry::Vacant(entry) = self.config_maps.entry(name) {
+                let found = Api::namespaced(client.clone(), namespace).get_opt(entry.key()).await?;
+                entry.insert(found);
             }
         }
         for name in wanted.secrets {
-            if !self.secrets.contains_key(&name) {
-                let found = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(&name).await?;
-                self.secrets.insert(name, found);
+            if let Entry::Vacant(entry) = self.secrets.entry(name) {
+                let found = Api::namespaced(client.clone(), namespace).get_opt(entry.key()).await?;
+                entry.insert(found);
             }
         }
         Ok(())

@@ -165,7 +165,7 @@ fn slice(
 ) -> EndpointSlice {
     let name = service.name_any();
     let digest = Sha256::digest(json!([service.uid(), index]).to_string());
-    let suffix: String = digest.iter().take(3).map(|byte| format!("{byte:02x}")).collect();
+    let suffix = format!("{digest:x}");
     let mut labels: BTreeMap<_, _> = service.labels().clone();
     labels.insert(SERVICE_NAME.to_owned(), name.clone());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
@@ -220,8 +220,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     ports
         .filter_map(|port| {
             let number = match &port.target_port {
-                None => Some(port.port),
-                Some(IntOrString::Int(0)) => Some(port.port),
+                None | Some(IntOrString::Int(0)) => Some(port.port),
                 Some(IntOrString::Int(number)) => Some(*number),
                 Some(IntOrString::String(name)) => named_port(pod, name),
             };

@@ -21,7 +21,7 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
                                    endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                                    guaranteed across distributions of Kubernetes clusters.";
 
-struct Namespaces {
+struct Defaults {
     client: Client,
     namespaces: Cache<Namespace>,
     ca_pem: Option<String>,
@@ -35,7 +35,8 @@ pub(super) async fn run(client: Client, caches: Caches, ca_pem: Option<String>, 
     let accounts = of_name(Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone()), "default");
     let bundles = of_name(Api::<PartialObjectMeta<ConfigMap>>::all(client.clone()), ROOT_CA);
     let changes = stream::select(own, stream::select(accounts, bundles));
-    queue::run(Namespaces { client, namespaces: caches.namespaces, ca_pem }, changes, cancel).await;
+    let defaults = Defaults { client, namespaces: caches.namespaces, ca_pem };
+    Box::pin(queue::run(defaults, changes, cancel)).await;
 }
 
 /// The namespaces in which an object of this name changes or goes.
@@ -59,7 +60,7 @@ where
     })
 }
 
-impl Reconcile for Namespaces {
+impl Reconcile for Defaults {
     const NAME: &'static str = "namespace-defaults";
 
     fn all(&self) -> Vec<Key> {

@@ -70,7 +70,7 @@ pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
                     listening.insert(frontend, stop);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, address = %frontend.address, "cannot listen on a cluster IP")
+                    tracing::debug!(%error, address = %frontend.address, "cannot listen on a cluster IP");
                 }
             }
         }

@@ -169,7 +169,10 @@ async fn deletion_runs_the_hook_then_terminates_then_kills_the_whole_group() {
     assert!(took >= Duration::from_millis(1800) && took < Duration::from_secs(20), "{took:?}");
     assert!(hook.exists());
     eventually("the child is killed", || !is_alive(pid)).await;
-    assert_eq!(std::fs::read_dir(world.file("state/pods")).unwrap().count(), 0);
+    eventually("the pod's files are removed", || {
+        std::fs::read_dir(world.file("state/pods")).unwrap().count() == 0
+    })
+    .await;
     world.end().await;
 }
 

@@ -290,12 +290,12 @@ mod tests {
         let (_dir, log) = log(ROTATE_AT);
         let writer = log.start(0).unwrap();
         let mut lines = writer.lines(Stream::Stderr);
-        let long = "x".repeat(3 * LONGEST_PIECE + 5);
-        lines.write(format!("{long}\nend\n").as_bytes());
-        assert_eq!(read(&log, LogOptions::default()).await, format!("{long}\nend\n"));
+        let endless = "x".repeat(3 * LONGEST_PIECE + 5);
+        lines.write(format!("{endless}\nend\n").as_bytes());
+        assert_eq!(read(&log, LogOptions::default()).await, format!("{endless}\nend\n"));
         assert_eq!(
             read(&log, LogOptions { tail_lines: Some(2), ..LogOptions::default() }).await,
-            format!("{long}\nend\n")
+            format!("{endless}\nend\n")
         );
     }
 

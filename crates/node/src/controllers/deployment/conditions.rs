@@ -95,7 +95,7 @@ fn replace(
 }
 
 /// A paused rollout makes no progress, and that is no failure.
-pub(super) fn pause(status: &mut DeploymentStatus, settings: &Settings, at: Time) {
+pub(super) fn pause(status: &mut DeploymentStatus, settings: &Settings, at: &Time) {
     if settings.progress_deadline.is_none() {
         return;
     }
@@ -103,32 +103,32 @@ pub(super) fn pause(status: &mut DeploymentStatus, settings: &Settings, at: Time
     match (settings.paused, reason.as_deref()) {
         (_, Some("ProgressDeadlineExceeded")) | (true, Some("DeploymentPaused")) => {}
         (true, _) => {
-            set(status, PROGRESSING, "Unknown", "DeploymentPaused", "Deployment is paused".to_owned(), &at);
+            set(status, PROGRESSING, "Unknown", "DeploymentPaused", "Deployment is paused".to_owned(), at);
         }
         (false, Some("DeploymentPaused")) => {
-            set(status, PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed".to_owned(), &at);
+            set(status, PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed".to_owned(), at);
         }
         (false, _) => {}
     }
 }
 
-pub(super) fn created(status: &mut DeploymentStatus, settings: &Settings, name: &str, at: Time) {
+pub(super) fn created(status: &mut DeploymentStatus, settings: &Settings, name: &str, at: &Time) {
     if settings.progress_deadline.is_some() {
         let message = format!("Created new replica set {name:?}");
-        set(status, PROGRESSING, "True", "NewReplicaSetCreated", message, &at);
+        set(status, PROGRESSING, "True", "NewReplicaSetCreated", message, at);
     }
 }
 
-pub(super) fn found(status: &mut DeploymentStatus, settings: &Settings, name: &str, at: Time) {
+pub(super) fn found(status: &mut DeploymentStatus, settings: &Settings, name: &str, at: &Time) {
     if settings.progress_deadline.is_some() && get(status, PROGRESSING).is_none() {
         let message = format!("Found new replica set {name:?}");
-        set(status, PROGRESSING, "True", "FoundNewReplicaSet", message, &at);
+        set(status, PROGRESSING, "True", "FoundNewReplicaSet", message, at);
     }
 }
 
-pub(super) fn create_failed(status: &mut DeploymentStatus, settings: &Settings, message: String, at: Time) {
+pub(super) fn create_failed(status: &mut DeploymentStatus, settings: &Settings, message: String, at: &Time) {
     if settings.progress_deadline.is_some() {
-        set(status, PROGRESSING, "False", "ReplicaSetCreateError", message, &at);
+        set(status, PROGRESSING, "False", "ReplicaSetCreateError", message, at);
     }
 }
 
@@ -205,14 +205,12 @@ pub(super) fn deadline(status: &DeploymentStatus, settings: &Settings, at: &Time
 /// Takes over a ReplicaSet's failure, or its end.
 pub(super) fn failure<'s>(
     status: &mut DeploymentStatus,
-    sets: impl Iterator<Item = &'s ReplicaSet>,
+    mut sets: impl Iterator<Item = &'s ReplicaSet>,
     at: &Time,
 ) {
-    let failure = sets
-        .filter_map(|set| {
-            set.status.as_ref()?.conditions.as_ref()?.iter().find(|one| one.type_ == REPLICA_FAILURE)
-        })
-        .next();
+    let failure = sets.find_map(|set| {
+        set.status.as_ref()?.conditions.as_ref()?.iter().find(|one| one.type_ == REPLICA_FAILURE)
+    });
     match failure {
         Some(failure) => {
             let reason = failure.reason.clone().unwrap_or_default();
@@ -277,7 +275,7 @@ mod tests {
     #[test]
     fn a_rollout_progresses_to_its_end() {
         let mut first = DeploymentStatus::default();
-        created(&mut first, &settings(), "d-1", at(0));
+        created(&mut first, &settings(), "d-1", &at(0));
         let second = pass(&first, &replica_set(2, 1), 10);
         assert_eq!(reason(&second), "ReplicaSetUpdated");
         assert_eq!(get(&second, AVAILABLE).unwrap().status, "False");
@@ -292,7 +290,7 @@ mod tests {
     #[test]
     fn a_rollout_without_progress_times_out() {
         let mut first = DeploymentStatus::default();
-        created(&mut first, &settings(), "d-1", at(0));
+        created(&mut first, &settings(), "d-1", &at(0));
         let second = pass(&first, &replica_set(2, 0), 10);
         assert_eq!(deadline(&second, &settings(), &at(10)), Some(Duration::from_secs(601)));
         assert_eq!(reason(&pass(&second, &replica_set(2, 0), 610)), "ReplicaSetUpdated");
@@ -304,9 +302,9 @@ mod tests {
     #[test]
     fn pausing_and_resuming_show() {
         let mut status = DeploymentStatus::default();
-        pause(&mut status, &Settings { paused: true, ..settings() }, at(0));
+        pause(&mut status, &Settings { paused: true, ..settings() }, &at(0));
         assert_eq!(reason(&status), "DeploymentPaused");
-        pause(&mut status, &settings(), at(5));
+        pause(&mut status, &settings(), &at(5));
         assert_eq!(reason(&status), "DeploymentResumed");
     }
 

@@ -46,7 +46,8 @@ pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, canc
     });
     caches.replica_sets.ready().await;
     let deployments = Deployments { client, caches, recorder };
-    queue::run(deployments, stream::select(own, stream::select(sets, pods)), cancel).await;
+    let changes = stream::select(own, stream::select(sets, pods));
+    Box::pin(queue::run(deployments, changes, cancel)).await;
 }
 
 /// One pass over one Deployment: the objects as they are after what was written so far.
@@ -77,7 +78,7 @@ impl Reconcile for Deployments {
             return self.write_status(pass).await;
         }
         let spec = pass.deployment.spec.clone().unwrap_or_default();
-        conditions::pause(&mut pass.status, &pass.settings, now());
+        conditions::pause(&mut pass.status, &pass.settings, &now());
         if spec.paused == Some(true) || rollout::is_scaling(&pass.settings, pass.all()) {
             self.adopt_revision(&mut pass).await?;
             let resizes = rollout::proportional(&pass.settings, pass.new.as_ref(), &pass.old);
@@ -235,7 +236,7 @@ impl Deployments {
             Err(error) => {
                 let message = format!("Failed to create new replica set {set_name:?}: {error}");
                 self.say(&pass.deployment, Severity::Warning, "ReplicaSetCreateError", message.clone());
-                conditions::create_failed(&mut pass.status, &pass.settings, message, now());
+                conditions::create_failed(&mut pass.status, &pass.settings, message, &now());
                 self.patch_status(&pass.deployment, &json!({"conditions": pass.status.conditions})).await?;
                 return Err(error);
             }
@@ -244,7 +245,7 @@ impl Deployments {
             let message = format!("Scaled up replica set {set_name} from 0 to {size}");
             self.say(&pass.deployment, Severity::Normal, "ScalingReplicaSet", message);
         }
-        conditions::created(&mut pass.status, &pass.settings, &set_name, now());
+        conditions::created(&mut pass.status, &pass.settings, &set_name, &now());
         pass.new = Some(created);
         self.adopt_revision(pass).await
     }
@@ -269,7 +270,7 @@ impl Deployments {
             pass.new = Some(patched);
         }
         if let Some(new) = &pass.new {
-            conditions::found(&mut pass.status, &pass.settings, &new.name_any(), now());
+            conditions::found(&mut pass.status, &pass.settings, &new.name_any(), &now());
         }
         if pass.deployment.annotations().get(REVISION) != Some(&revision.to_string()) {
             let api: Api<Deployment> =

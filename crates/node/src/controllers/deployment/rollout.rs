@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn scaling_in_a_rollout_is_in_proportion() {
-        let note = json!({DESIRED: "10", MAX: "13"});
-        let (new, old) = (annotated("new", 5, 5, note.clone()), [annotated("old", 8, 8, note)]);
+        let annotations = json!({DESIRED: "10", MAX: "13"});
+        let (new, old) = (annotated("new", 5, 5, annotations.clone()), [annotated("old", 8, 8, annotations)]);
         let wider = settings(15, 4, 3);
         assert!(is_scaling(&wider, std::iter::once(&new)));
         assert!(!is_scaling(&settings(10, 3, 2), std::iter::once(&new)));
