@@ -22,7 +22,7 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
             );
         }
         (None, None) => {
-            report.required(&field, "either wva or keda must be specified when scaling is configured")
+            report.required(&field, "either wva or keda must be specified when scaling is configured");
         }
         (None, Some(keda)) => {
             let keda_field = format!("{field}.keda");
