@@ -5,6 +5,8 @@
 //! gateway. [`manifest`] reads what the user brought, [`Local::apply`] writes it, and from there on the world is
 //! watched like any cluster, with a [`kube::Client`] or kubectl.
 
+mod addresses;
+mod addresses;
 mod admission;
 mod apply;
 mod bootstrap;
@@ -14,6 +16,7 @@ mod schema_hint;
 mod state;
 mod world;
 
+pub use addresses::AddressError;
 pub use apply::{Applied, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use state::StateError;

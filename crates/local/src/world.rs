@@ -17,6 +17,8 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    addresses::Block,
+    addresses::{AddressError, Addresses, ClaimError},
     admission::OwnKinds,
     apply::{self, Applied, ApplyError},
     bootstrap::{self, BootstrapError},
@@ -46,6 +48,9 @@ pub enum StartError {
     /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// No loopback addresses are left.
+    #[error(transparent)]
+    Addresses(#[from] AddressError),
     /// A port is taken.
     #[error("cannot listen on 127.0.0.1:{port} for the {what}")]
     Port {
@@ -57,6 +62,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// Every block of loopback addresses is taken.
+    #[error("no loopback addresses are left: 32 worlds are running on this machine")]
+    Addresses,
     /// The kept objects cannot be read.
     #[error("cannot restore the objects of an earlier run")]
     Journal(#[from] longboat_apiserver::store::JournalError),
@@ -71,9 +79,21 @@ pub enum StartError {
     Node(#[from] NodeError),
 }
 
+impl From<ClaimError> for StartError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Address(error) => error.into(),
+            ClaimError::State(error) => error.into(),
+        }
+    }
+}
+
 /// A running world.
 pub struct Local {
     state: StateDir,
+    /// Given up when everything has ended.
+    addresses: Block,
+    addresses: Addresses,
     client: Client,
     kubeconfig: PathBuf,
     gateway_address: SocketAddr,
@@ -94,16 +114,20 @@ impl Local {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;
+        let addresses = Addresses::claim(&state)?;
         let gateway_listener = listen("gateway", options.port).await?;
         let api_listener = listen("API server", options.api_port).await?;
         let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
         let api_address = local_address(&api_listener, "API server", options.api_port)?;
 
         let controller = longboat_controller::Args::default();
+        let addresses = Block::claim().ok_or(StartError::Addresses)?;
         let token = format!("{:032x}", rand::random::<u128>());
         let server = ApiServer::new(longboat_apiserver::Options {
             state: options.state.is_some().then(|| state.path().join("objects")),
             token: Some(token.clone()),
+            service_range: addresses.services(),
+            service_range: addresses.services(),
             ..longboat_apiserver::Options::default()
         })?;
         server.add_admission(Arc::new(OwnKinds));
@@ -138,6 +162,8 @@ impl Local {
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
         let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
         node_options.engine = options.engine;
+        node_options.address_range = addresses.pods();
+        node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
@@ -151,6 +177,8 @@ impl Local {
         });
         Ok(Self {
             state,
+            addresses,
+            addresses,
             client,
             kubeconfig: kubeconfig_path,
             gateway_address,
@@ -193,7 +221,7 @@ impl Local {
             tracing::warn!("Some tasks did not end in time.");
             self.tasks.abort_all();
         }
-        drop(self.state);
+        drop((self.addresses, self.state));
     }
 }
 

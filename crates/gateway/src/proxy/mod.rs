@@ -126,3 +126,6 @@ fn redirected(redirect: &Redirect, head: &Parts, prefix: Option<&str>) -> Respon
     }
     response
 }
+
+#[cfg(test)]
+mod tests;

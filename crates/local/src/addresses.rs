@@ -1,0 +1,57 @@
+//! Loopback addresses of a world: worlds side by side on one machine must not use the same ones.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use longboat_node::AddressRange;
+
+/// Worlds at once on one machine.
+const BLOCKS: u8 = 32;
+
+/// A socket on this port of a block's last address marks the block as taken. The kernel gives it up with the process.
+const CLAIM_PORT: u16 = 47064;
+
+/// Addresses that no other world uses while this lives.
+#[derive(Debug)]
+pub(crate) struct Block {
+    index: u8,
+    _claim: TcpListener,
+}
+
+// === impl Block ===
+
+impl Block {
+    /// The first free block; `None` when all are taken.
+    pub(crate) fn claim() -> Option<Self> {
+        (0..BLOCKS).find_map(|index| {
+            let claim = TcpListener::bind((Ipv4Addr::new(127, 64 + index, 255, 254), CLAIM_PORT)).ok()?;
+            Some(Self { index, _claim: claim })
+        })
+    }
+
+    /// Addresses of pods.
+    pub(crate) fn pods(&self) -> AddressRange {
+        let octet = 64 + self.index;
+        let range = AddressRange::new(Ipv4Addr::new(127, octet, 0, 1), Ipv4Addr::new(127, octet, 255, 253));
+        range.unwrap_or_default()
+    }
+
+    /// Cluster IPs of Services: first address and prefix length.
+    pub(crate) fn services(&self) -> (Ipv4Addr, u8) {
+        (Ipv4Addr::new(127, 64 + BLOCKS + self.index, 0, 0), 16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_worlds_get_different_addresses_and_a_block_comes_back() {
+        let (first, second) = (Block::claim().unwrap(), Block::claim().unwrap());
+        assert_ne!(first.pods(), second.pods());
+        assert_ne!(first.services(), second.services());
+        let index = first.index;
+        drop(first);
+        assert!(Block::claim().unwrap().index <= index);
+    }
+}
