@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    fn slice(conditions: serde_json::Value) -> Arc<EndpointSlice> {
+    fn slice(conditions: &serde_json::Value) -> Arc<EndpointSlice> {
         Arc::new(
             serde_json::from_value(
                 json!({"metadata": {"name": "s-1", "namespace": "ns", "labels": {SERVICE_NAME: "s"}},
@@ -193,7 +193,7 @@ mod tests {
         let frontends = frontends(&service);
         assert_eq!(frontends.len(), 1);
         assert_eq!(frontends[0].address, "127.96.0.1:80".parse().unwrap());
-        let to = |conditions| backends(&frontends[0], &[slice(conditions)]);
+        let to = |conditions: serde_json::Value| backends(&frontends[0], &[slice(&conditions)]);
         assert_eq!(to(json!({"ready": true})), ["127.64.0.1:8000".parse().unwrap()]);
         assert_eq!(to(json!({"ready": false, "serving": true, "terminating": true})).len(), 1);
         assert!(to(json!({"ready": false, "serving": false})).is_empty());

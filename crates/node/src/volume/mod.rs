@@ -254,7 +254,7 @@ mod tests {
         PodFacts { pod_ip: "127.64.0.1".into(), host_ip: "127.0.0.1".into(), node_name: "n".into() }
     }
 
-    fn pod(volumes: serde_json::Value) -> Pod {
+    fn pod(volumes: &serde_json::Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns", "labels": {"app": "x"}},
             "spec": {"containers": [], "volumes": volumes}}))
         .unwrap()
@@ -271,7 +271,7 @@ mod tests {
             json!({"metadata": {"name": "s"}, "data": {"tls.crt": "Y2VydA==", "tls.key": "a2V5"}}),
         )
         .unwrap();
-        let pod = pod(json!([
+        let pod = pod(&json!([
             {"name": "config", "configMap": {"name": "c"}},
             {"name": "tls", "secret": {"secretName": "s", "items": [{"key": "tls.crt", "path": "sub/cert.pem"}]}},
             {"name": "gone", "secret": {"secretName": "absent", "optional": true}},
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn claims_stay_and_the_rest_goes_with_the_pod() {
         let world = world();
-        let pod = pod(json!([
+        let pod = pod(&json!([
             {"name": "scratch", "emptyDir": {"medium": "Memory"}},
             {"name": "models", "persistentVolumeClaim": {"claimName": "weights"}},
             {"name": "host", "hostPath": {"path": world.dir.path(), "type": "Directory"}},
@@ -324,8 +324,8 @@ mod tests {
     #[test]
     fn what_cannot_be_mounted_is_said() {
         let world = world();
-        let error = |volumes| {
-            mount(&pod(volumes), &world.site, &Sources::default(), &facts()).unwrap_err().to_string()
+        let error = |volumes: serde_json::Value| {
+            mount(&pod(&volumes), &world.site, &Sources::default(), &facts()).unwrap_err().to_string()
         };
         assert_eq!(
             error(json!([{"name": "tls", "secret": {"secretName": "s"}}])),

@@ -25,7 +25,7 @@ async fn a_node_with_a_pod() {
     world.pod("p", json!({"containers": [{"name": "main", "command": ["bash", "-c", script]}]})).await;
     world.until_ready("p").await;
     std::fs::write(dir.join("up"), "1\n").unwrap();
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

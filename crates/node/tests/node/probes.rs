@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::world::{World, condition, main_container};
 
-fn server(env: &[(&str, &str)], probes: serde_json::Value) -> serde_json::Value {
+fn server(env: &[(&str, &str)], probes: &serde_json::Value) -> serde_json::Value {
     let env: Vec<_> =
         [("PORT", "8000")].iter().chain(env).map(|(k, v)| json!({"name": k, "value": v})).collect();
     let mut container = json!({"name": "main", "image": "longboat", "args": ["server"], "env": env,
@@ -23,7 +23,7 @@ async fn a_pod_is_ready_long_before_its_probes_would_be_due() {
     world
         .pod(
             "p",
-            server(&[], json!({"startupProbe": probe, "readinessProbe": probe, "livenessProbe": probe})),
+            server(&[], &json!({"startupProbe": probe, "readinessProbe": probe, "livenessProbe": probe})),
         )
         .await;
     let pod = world.until_ready("p").await;
@@ -44,7 +44,7 @@ async fn a_failing_liveness_probe_restarts_the_container() {
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1, "failureThreshold": 1},
         "livenessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1, "failureThreshold": 2},
     });
-    world.pod("p", server(&[("BROKEN", broken.to_str().unwrap())], probes)).await;
+    world.pod("p", server(&[("BROKEN", broken.to_str().unwrap())], &probes)).await;
     world.until_ready("p").await;
     std::fs::write(&broken, "").unwrap();
     world.until_pod("p", "not ready", |pod| condition(pod, "Ready") == "False").await;
@@ -70,7 +70,7 @@ async fn exec_tcp_and_startup_probes_work_and_a_startup_that_fails_restarts() {
         "startupProbe": {"tcpSocket": {"port": 8000}},
         "readinessProbe": {"exec": {"command": ["test", "-e", flag]}, "periodSeconds": 1},
     });
-    world.pod("p", server(&[], probes)).await;
+    world.pod("p", server(&[], &probes)).await;
     world
         .until_pod("p", "started", |pod| {
             pod.status
@@ -83,7 +83,7 @@ async fn exec_tcp_and_startup_probes_work_and_a_startup_that_fails_restarts() {
     world.until_ready("p").await;
 
     let never = json!({"startupProbe": {"exec": {"command": ["sh", "-c", "echo not yet; false"]}, "periodSeconds": 1, "failureThreshold": 1}});
-    world.pod("q", server(&[], never)).await;
+    world.pod("q", server(&[], &never)).await;
     world.until_event("q", "Unhealthy: Startup probe failed: not yet").await;
     world.until_pod("q", "restarted", |pod| main_container(pod).restart_count > 0).await;
     world.end().await;

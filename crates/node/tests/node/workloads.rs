@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, condition, http_get, uid};
 
-fn deployment(name: &str, replicas: i32, answer: &str, strategy: Value) -> Value {
+fn deployment(name: &str, replicas: i32, answer: &str, strategy: &Value) -> Value {
     json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "strategy": strategy,
         "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"terminationGracePeriodSeconds": 5, "containers": [{
@@ -42,7 +42,7 @@ fn is_complete(deployment: &Deployment) -> bool {
 async fn a_rolling_update_never_loses_availability() {
     let world = World::start().await;
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-    world.create::<Deployment>(deployment("d", 2, "old", strategy)).await;
+    world.create::<Deployment>(deployment("d", 2, "old", &strategy)).await;
     let service: Service = world
         .create(json!({"metadata": {"name": "d"}, "spec": {"selector": {"app": "d"}, "ports": [{"name": "web", "port": 8080, "targetPort": "http"}]}}))
         .await;
@@ -118,7 +118,7 @@ async fn a_rolling_update_never_loses_availability() {
 #[tokio::test(flavor = "multi_thread")]
 async fn recreate_never_runs_two_templates_at_once() {
     let world = World::start().await;
-    world.create::<Deployment>(deployment("d", 1, "old", json!({"type": "Recreate"}))).await;
+    world.create::<Deployment>(deployment("d", 1, "old", &json!({"type": "Recreate"}))).await;
     let before: Deployment = world.until("d", "complete", is_complete).await;
     world.api::<Deployment>().patch("d", &PatchParams::default(), &answer_patch("new")).await.unwrap();
     let most = tokio::spawn({
@@ -144,7 +144,7 @@ async fn recreate_never_runs_two_templates_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unchanged_world_is_not_written_to_also_after_a_restart() {
     let mut world = World::start().await;
-    world.create::<Deployment>(deployment("d", 2, "x", Value::Null)).await;
+    world.create::<Deployment>(deployment("d", 2, "x", &Value::Null)).await;
     world.create::<Service>(json!({"metadata": {"name": "d"}, "spec": {"selector": {"app": "d"}, "ports": [{"port": 80, "targetPort": 8000}]}})).await;
     world.until::<Deployment>("d", "complete", is_complete).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -180,7 +180,7 @@ async fn an_unchanged_world_is_not_written_to_also_after_a_restart() {
     let before = objects(&world).await;
     world.stop_node(Duration::from_secs(1)).await;
     world.start_node(|_| {}).await;
-    world.until::<Deployment>("d", "complete again", |d| is_complete(d)).await;
+    world.until::<Deployment>("d", "complete again", is_complete).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(objects(&world).await, before);
     let settled = world.server.revision();
@@ -192,7 +192,7 @@ async fn an_unchanged_world_is_not_written_to_also_after_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn scaling_and_deleting_follow_the_deployment() {
     let world = World::start().await;
-    world.create::<Deployment>(deployment("d", 1, "x", Value::Null)).await;
+    world.create::<Deployment>(deployment("d", 1, "x", &Value::Null)).await;
     world.until::<Deployment>("d", "complete", is_complete).await;
     for replicas in [3, 0, 2] {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -213,7 +213,7 @@ async fn scaling_and_deleting_follow_the_deployment() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), gone).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), gone).await.unwrap();
     world.end().await;
 }
 

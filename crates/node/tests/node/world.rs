@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// Machines that run many tests at once are slow; nothing here is expected to take this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct World {
     pub(crate) server: ApiServer,
@@ -158,17 +158,15 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         });
-        match reached.await {
-            Ok(object) => object,
-            Err(_) => {
-                panic!(
-                    "{name} is not {what}: {}\nevents: {:#?}\npods: {}",
-                    serde_json::to_string_pretty(&last).unwrap(),
-                    self.events(name).await,
-                    self.pod_states().await
-                )
-            }
+        if let Ok(object) = reached.await {
+            return object;
         }
+        panic!(
+            "{name} is not {what}: {}\nevents: {:#?}\npods: {}",
+            serde_json::to_string_pretty(&last).unwrap(),
+            self.events(name).await,
+            self.pod_states().await
+        )
     }
 
     pub(crate) async fn until_pod(&self, name: &str, what: &str, wanted: impl Fn(&Pod) -> bool) -> Pod {
@@ -218,9 +216,8 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, seen).await.is_err() {
-            panic!("no event {wanted:?} in {:#?}", self.events(name).await);
-        }
+        let seen = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(seen.is_ok(), "no event {wanted:?} in {:#?}", self.events(name).await);
     }
 
     /// A container's log.

@@ -329,7 +329,7 @@ mod tests {
         }
         writer.close();
         let text = String::from_utf8(reading.await.unwrap().unwrap().concat()).unwrap();
-        let expected: String = (0..20).map(|number| format!("after {number}\n")).collect();
+        let expected = (0..20).map(|number| format!("after {number}\n")).collect::<Vec<_>>().concat();
         assert_eq!(text, format!("before\n{expected}"));
     }
 

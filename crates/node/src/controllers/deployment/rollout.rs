@@ -183,10 +183,10 @@ mod tests {
     use super::*;
 
     fn set(name: &str, replicas: i32, available: i32) -> ReplicaSet {
-        annotated(name, replicas, available, json!({}))
+        annotated(name, replicas, available, &json!({}))
     }
 
-    fn annotated(name: &str, replicas: i32, available: i32, annotations: serde_json::Value) -> ReplicaSet {
+    fn annotated(name: &str, replicas: i32, available: i32, annotations: &serde_json::Value) -> ReplicaSet {
         serde_json::from_value(json!({"metadata": {"name": name, "annotations": annotations},
             "spec": {"replicas": replicas, "selector": {}},
             "status": {"replicas": replicas, "availableReplicas": available}}))
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn scaling_in_a_rollout_is_in_proportion() {
         let annotations = json!({DESIRED: "10", MAX: "13"});
-        let (new, old) = (annotated("new", 5, 5, annotations.clone()), [annotated("old", 8, 8, annotations)]);
+        let (new, old) = (annotated("new", 5, 5, &annotations), [annotated("old", 8, 8, &annotations)]);
         let wider = settings(15, 4, 3);
         assert!(is_scaling(&wider, std::iter::once(&new)));
         assert!(!is_scaling(&settings(10, 3, 2), std::iter::once(&new)));
@@ -290,7 +290,7 @@ mod tests {
         let old: Vec<_> = (1..=4)
             .map(|revision| {
                 let size = i32::from(revision == 2);
-                annotated(&format!("r{revision}"), size, size, json!({view::REVISION: revision.to_string()}))
+                annotated(&format!("r{revision}"), size, size, &json!({view::REVISION: revision.to_string()}))
             })
             .collect();
         assert_eq!(forgettable(&old, 2), ["r1", "r3"]);
