@@ -57,7 +57,7 @@ pub(crate) async fn all(context: &Context, subject: &Subject, planned: Children<
         roles: pass.kind(roles).await,
         role_bindings: pass.kind(role_bindings).await,
         cluster_role_bindings: pass.kind(cluster_role_bindings).await,
-        deployments: pass.kind(deployments).await,
+        deployments: Box::pin(pass.kind(deployments)).await,
         services: pass.kind(services).await,
         inference_pools: pass.kind(inference_pools).await,
         inference_pools_x: pass.kind(inference_pools_x).await,

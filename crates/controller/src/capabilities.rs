@@ -91,7 +91,9 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
                 tracing::debug!(%error, "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
                     // Without the right to see CRDs, the kinds themselves have to say whether they are there.
-                    ALL.into_iter().for_each(|optional| follower.start(optional));
+                    for optional in ALL {
+                        follower.start(optional);
+                    }
                     follower.startup = None;
                 }
             }

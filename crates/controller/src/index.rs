@@ -70,7 +70,7 @@ mod tests {
     fn only_what_the_last_pass_looked_at_counts() {
         let index = Index::default();
         let service = Key::new("ns", "llm");
-        let (a, b) = (Key::new("ns", "a").as_kind(Kind::Config), Key::new("ns", "b").as_kind(Kind::Config));
+        let (a, b) = (Key::new("ns", "a").of_kind(Kind::Config), Key::new("ns", "b").of_kind(Kind::Config));
         index.set(&service, BTreeSet::from([a.clone(), b.clone()]));
         assert_eq!(index.users(&a), [service.clone()]);
         index.set(&service, BTreeSet::from([b.clone()]));

@@ -53,7 +53,7 @@ impl Key {
         Self::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
     }
 
-    pub(crate) fn as_kind(self, kind: Kind) -> ObjectKey {
+    pub(crate) fn of_kind(self, kind: Kind) -> ObjectKey {
         ObjectKey { kind, key: self }
     }
 }

@@ -35,7 +35,7 @@ impl<'a> Lookups<'a> {
     }
 
     fn record(&self, kind: Kind, namespace: &str, name: &str) {
-        self.seen.lock().insert(Key::new(namespace, name).as_kind(kind));
+        self.seen.lock().insert(Key::new(namespace, name).of_kind(kind));
     }
 }
 

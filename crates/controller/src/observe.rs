@@ -73,7 +73,7 @@ fn storage(
     seen: &mut BTreeSet<ObjectKey>,
 ) {
     let mut see = |kind, namespace: &str, name: &str| {
-        seen.insert(Key::new(namespace, name).as_kind(kind));
+        seen.insert(Key::new(namespace, name).of_kind(kind));
     };
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     let pods = [
@@ -118,7 +118,7 @@ fn router(
     planned.http_routes.iter().for_each(&mut of_route);
     if let Some(route) = &router.route {
         for reference in route.refs() {
-            seen.insert(Key::new(namespace, &reference.name).as_kind(Kind::HttpRoute));
+            seen.insert(Key::new(namespace, &reference.name).of_kind(Kind::HttpRoute));
             if let Some(found) = snapshot.http_routes.get(namespace, &reference.name) {
                 of_route(found);
             }
@@ -135,14 +135,14 @@ fn router(
     gateways.insert(Key::new(&ingress.gateway_namespace, &ingress.gateway_name));
     for gateway in gateways {
         if let Some(found) = snapshot.gateways.get(&gateway.namespace, &gateway.name) {
-            seen.insert(Key::new("", &found.spec.gateway_class_name).as_kind(Kind::GatewayClass));
+            seen.insert(Key::new("", &found.spec.gateway_class_name).of_kind(Kind::GatewayClass));
         }
-        seen.insert(gateway.clone().as_kind(Kind::GatewayService));
-        seen.insert(gateway.as_kind(Kind::Gateway));
+        seen.insert(gateway.clone().of_kind(Kind::GatewayService));
+        seen.insert(gateway.of_kind(Kind::Gateway));
     }
     if let Some(pool) = router.scheduler.as_ref().and_then(|scheduler| scheduler.external_pool()) {
-        seen.insert(Key::new(namespace, pool).as_kind(Kind::InferencePool));
-        seen.insert(Key::new(namespace, pool).as_kind(Kind::InferencePoolX));
+        seen.insert(Key::new(namespace, pool).of_kind(Kind::InferencePool));
+        seen.insert(Key::new(namespace, pool).of_kind(Kind::InferencePoolX));
     }
 }
 

@@ -142,7 +142,7 @@ fn start_workers(context: &Arc<Context>, stop: &CancellationToken, tasks: &mut J
         tasks.spawn(async move {
             let pass = |key: Key| {
                 let context = context.clone();
-                async move { service::pass(&context, &key).await }
+                async move { Box::pin(service::pass(&context, &key)).await }
             };
             work(&context.services, &stop, pass).await;
         });
@@ -188,7 +188,7 @@ fn report(key: &Key, error: &PassError) {
             tracing::warn!(object = %key, %error, cause = %source, "The pass failed and is tried again.");
         }
         PassError::Unfinished(_) => {
-            tracing::warn!(object = %key, %error, "The pass failed and is tried again.")
+            tracing::warn!(object = %key, %error, "The pass failed and is tried again.");
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     }
     let mut service = stored.as_ref().clone();
     defaulting::apply_typed(&mut service);
-    let result = reconcile(context, &subject, &service).await;
+    let result = Box::pin(reconcile(context, &subject, &service)).await;
     let error = result.as_ref().err().filter(|error| !matches!(error, PassError::Conflict { .. }));
     let text = error.map(ToString::to_string);
     if context.note_error(key, text.as_deref())
@@ -80,7 +80,7 @@ async fn reconcile(
     let snapshot = observe::snapshot(context, &subject.key.namespace, known, now);
 
     let Composed { spec, composition, mut seen, pins } =
-        compose(context, subject, service, &snapshot, platform.as_ref().err()).await;
+        Box::pin(compose(context, subject, service, &snapshot, platform.as_ref().err())).await;
     let pins = pins.unwrap_or_else(|| {
         context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
     });
@@ -101,17 +101,17 @@ async fn reconcile(
             (Done { children: Children::default(), problem: None, verdict }, snapshot)
         }
         Some(spec) => {
-            let planned = plan::children(service, spec, &snapshot).map_err(not_stored)?;
+            let planned = plan::children(service, spec, &snapshot).map_err(|error| not_stored(&error))?;
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             context.index.set(&subject.key, seen);
-            let done = carry_out(context, subject, planned).await;
+            let done = Box::pin(carry_out(context, subject, planned)).await;
             // What was written is part of the world that is reported on.
             (done, observe::snapshot(context, &subject.key.namespace, snapshot.platform.clone(), now))
         }
     };
     let Done { children, problem, verdict } = done;
     let report = plan::Pass { presets: &composition, pins: &pins, spec, problem: problem.as_ref() };
-    let status = plan::status(service, report, &children, &after, now).map_err(not_stored)?;
+    let status = plan::status(service, report, &children, &after, now).map_err(|error| not_stored(&error))?;
     // A transient failure is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         let applied = status.applied_configs.clone();
@@ -245,7 +245,7 @@ async fn carry_out(context: &Context, subject: &Subject, planned: Plan) -> Done 
         }
     }
 
-    let outcome = apply::all(context, subject, children).await;
+    let outcome = Box::pin(apply::all(context, subject, children)).await;
     let (mut problem, mut verdict) = (problem, Ok(()));
     if let Some(failure) = outcome.failure {
         let message = failure.problem.message.clone();
@@ -276,7 +276,7 @@ async fn finalize(
     if finalizer::has(service, names::SERVICE_FINALIZER) {
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key.namespace, platform, Timestamp::now());
-        for object in plan::finalization(service, &snapshot).map_err(not_stored)? {
+        for object in plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))? {
             remove::one(context, subject, &object).await?;
         }
         finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
@@ -287,6 +287,6 @@ async fn finalize(
     Ok(())
 }
 
-fn not_stored(error: plan::PlanError) -> PassError {
+fn not_stored(error: &plan::PlanError) -> PassError {
     PassError::Unfinished(error.to_string())
 }

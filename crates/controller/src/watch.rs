@@ -192,7 +192,7 @@ watched! {
             let own = Key::of(self);
             let label = self.metadata.labels.as_ref().and_then(|all| all.get(GATEWAY_NAME)).cloned();
             let gateways = std::iter::once(own.name.clone()).chain(label);
-            gateways.map(|name| Key::new(&own.namespace, name).as_kind(Kind::GatewayService)).collect()
+            gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
         }
     };
     Deployment => Deployment, deployments, namespaced, labelled: true;
@@ -259,7 +259,9 @@ pub(crate) async fn watch<K: Watched>(
             Some(Ok(Event::InitDone)) => {
                 let changes =
                     K::cache(&context.caches).replace(namespace.as_deref(), std::mem::take(&mut listed));
-                changes.iter().for_each(|change| announce(&context, change));
+                for change in &changes {
+                    announce(&context, change);
+                }
                 if state != Some(FirstList::Complete) {
                     state = Some(FirstList::Complete);
                     first(FirstList::Complete);
@@ -332,7 +334,7 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<K>) {
         context.services.add(service);
     }
     let aliases = object.aliases();
-    for name in aliases.iter().chain(std::iter::once(&key.clone().as_kind(<K as Watched>::KIND))) {
+    for name in aliases.iter().chain(std::iter::once(&key.clone().of_kind(<K as Watched>::KIND))) {
         for service in context.index.users(name) {
             context.services.add(service);
         }

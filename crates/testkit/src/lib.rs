@@ -1,6 +1,10 @@
 //! For tests only: a running world, golden cases and oracles.
 
-#![expect(clippy::panic, clippy::missing_panics_doc, reason = "a test whose world cannot be set up has failed")]
+#![expect(
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a test whose world cannot be set up has failed"
+)]
 
 mod faults;
 mod world;

@@ -1,6 +1,7 @@
 //! Configs: found late, changed, used, deleted.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
+use longboat_api::conditions::Condition;
 use serde_json::{Value, json};
 
 use crate::setup::{
@@ -24,11 +25,11 @@ async fn a_config_that_appears_later_is_found() {
     let world = world().await;
     let _running = Running::start(&world);
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
-    let missing = condition(&world, "llm", "PresetsCombined", |c| c.is_false()).await;
+    let missing = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
     assert_eq!(missing.reason, "ConfigNotFound");
     assert_eq!(missing.message, "LLMInferenceServiceConfig \"mine\" not found in namespaces [ns kserve]");
     world.apply(config("mine", &with_image("mine:1"))).await;
-    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+    condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
     let api = deployments(world.client());
     let deployment =
         world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
@@ -44,7 +45,7 @@ async fn presets_that_appear_later_are_found() {
     world.apply(service("llm", json!({}))).await;
     condition(&world, "llm", "PresetsCombined", |c| c.reason == "ConfigNotFound").await;
     install_presets(&world).await;
-    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+    condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
 }
 
 #[tokio::test]
@@ -95,13 +96,13 @@ async fn another_service_does_not_rewrite_the_presets() {
     let world = world().await;
     let running = Running::start(&world);
     world.apply(service("one", json!({}))).await;
-    condition(&world, "one", "PresetsCombined", |c| c.is_true()).await;
+    condition(&world, "one", "PresetsCombined", Condition::is_true).await;
     world.settle(QUIET).await;
     let api = configs(world.client(), "kserve");
     let version = async || api.get("kserve-config-llm-template").await.unwrap().metadata.resource_version;
     let before = version().await;
     world.apply(service("two", json!({}))).await;
-    condition(&world, "two", "PresetsCombined", |c| c.is_true()).await;
+    condition(&world, "two", "PresetsCombined", Condition::is_true).await;
     world.settle(QUIET).await;
     assert_eq!(version().await, before);
     running.stop().await;
@@ -113,7 +114,7 @@ async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
     let _running = Running::start(&world);
     world.apply(config("mine", &json!({"scaling": {"maxReplicas": 2, "wva": {"hpa": {}}}}))).await;
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
-    let refused = condition(&world, "llm", "PresetsCombined", |c| c.is_false()).await;
+    let refused = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
     assert_eq!(refused.reason, "InvalidRenderedConfig");
     assert!(
         refused.message.contains("Preset:kserve/kserve-config-llm-template, UserRef:ns/mine"),
@@ -124,5 +125,5 @@ async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
     // Taking the conflict away is enough.
     let patch = json!({"spec": {"replicas": null}});
     services(world.client()).patch("llm", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+    condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
 }

@@ -5,6 +5,7 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
+use longboat_api::conditions::Condition;
 use longboat_api::foreign::{httproute::HTTPRoute, inferencepool::InferencePool};
 use serde_json::json;
 
@@ -25,7 +26,7 @@ async fn a_service_gets_its_children_and_becomes_ready() {
     assert_eq!(stored.metadata.finalizers.unwrap(), ["serving.kserve.io/llmisvc-finalizer"]);
 
     world.make_available("ns").await;
-    condition(&world, "llm", "Ready", |c| c.is_true()).await;
+    condition(&world, "llm", "Ready", Condition::is_true).await;
     let status = services(world.client()).get("llm").await.unwrap().status.unwrap();
     assert_eq!(Some(status.observed_generation), stored.metadata.generation);
     assert_eq!(
@@ -209,7 +210,7 @@ async fn platform_settings_that_come_late_wake_the_service() {
     kept.metadata.resource_version = None;
     kept.metadata.uid = None;
     settings.create(&kube::api::PostParams::default(), &kept).await.unwrap();
-    condition(&world, "llm", "PresetsCombined", |c| c.is_true()).await;
+    condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
 }
 
 #[tokio::test]
@@ -221,7 +222,7 @@ async fn writes_and_readiness_are_told_as_events_once() {
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     world.settle(QUIET).await;
     world.make_available("ns").await;
-    condition(&world, "llm", "Ready", |c| c.is_true()).await;
+    condition(&world, "llm", "Ready", Condition::is_true).await;
     world.settle(QUIET).await;
     let events: Api<Event> = Api::namespaced(world.client(), "ns");
     let mut told: Vec<String> = events

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
+use longboat_api::conditions::Condition;
 use longboat_api::foreign::httproute::HTTPRoute;
 use longboat_testkit::World;
 use serde_json::json;
@@ -25,7 +26,7 @@ async fn a_service_without_router_needs_no_optional_api() {
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     world.make_available("ns").await;
-    condition(&world, "llm", "Ready", |c| c.is_true()).await;
+    condition(&world, "llm", "Ready", Condition::is_true).await;
 }
 
 #[tokio::test]
@@ -36,7 +37,7 @@ async fn a_missing_api_degrades_what_needs_it_and_is_noticed_when_it_comes() {
     // The workload does not wait for the router.
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
-    condition(&world, "llm", "RouterReady", |c| c.is_false()).await;
+    condition(&world, "llm", "RouterReady", Condition::is_false).await;
     for crd in longboat_api::crd::foreign() {
         world.install_crd(crd).await;
     }

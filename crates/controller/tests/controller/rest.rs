@@ -5,6 +5,7 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
+use longboat_api::conditions::Condition;
 use longboat_testkit::{Faults, World};
 use serde_json::json;
 
@@ -15,10 +16,10 @@ async fn converged(world: &World) {
     world.apply(service("plain", json!({}))).await;
     let api = deployments(world.client());
     world.eventually("the picker", async || api.get_opt("llm-kserve-router-scheduler").await.unwrap()).await;
-    condition(world, "plain", "PresetsCombined", |c| c.is_true()).await;
+    condition(world, "plain", "PresetsCombined", Condition::is_true).await;
     world.settle(QUIET).await;
     world.make_available("ns").await;
-    condition(world, "plain", "Ready", |c| c.is_true()).await;
+    condition(world, "plain", "Ready", Condition::is_true).await;
     world.settle(QUIET).await;
 }
 
@@ -85,7 +86,7 @@ async fn a_status_that_somebody_spoils_is_put_right() {
         .patch_status("plain", &PatchParams::default(), &Patch::Merge(spoil))
         .await
         .unwrap();
-    condition(&world, "plain", "Ready", |c| c.is_true()).await;
+    condition(&world, "plain", "Ready", Condition::is_true).await;
 }
 
 #[tokio::test]
