@@ -6,7 +6,6 @@
 //! watched like any cluster, with a [`kube::Client`] or kubectl.
 
 mod addresses;
-mod addresses;
 mod admission;
 mod apply;
 mod bootstrap;
@@ -16,7 +15,6 @@ mod schema_hint;
 mod state;
 mod world;
 
-pub use addresses::AddressError;
 pub use apply::{Applied, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use state::StateError;

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     addresses::Block,
-    addresses::{AddressError, Addresses, ClaimError},
     admission::OwnKinds,
     apply::{self, Applied, ApplyError},
     bootstrap::{self, BootstrapError},
@@ -48,9 +47,6 @@ pub enum StartError {
     /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// No loopback addresses are left.
-    #[error(transparent)]
-    Addresses(#[from] AddressError),
     /// A port is taken.
     #[error("cannot listen on 127.0.0.1:{port} for the {what}")]
     Port {
@@ -79,21 +75,11 @@ pub enum StartError {
     Node(#[from] NodeError),
 }
 
-impl From<ClaimError> for StartError {
-    fn from(error: ClaimError) -> Self {
-        match error {
-            ClaimError::Address(error) => error.into(),
-            ClaimError::State(error) => error.into(),
-        }
-    }
-}
-
 /// A running world.
 pub struct Local {
     state: StateDir,
     /// Given up when everything has ended.
     addresses: Block,
-    addresses: Addresses,
     client: Client,
     kubeconfig: PathBuf,
     gateway_address: SocketAddr,
@@ -114,7 +100,6 @@ impl Local {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;
-        let addresses = Addresses::claim(&state)?;
         let gateway_listener = listen("gateway", options.port).await?;
         let api_listener = listen("API server", options.api_port).await?;
         let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
@@ -126,7 +111,6 @@ impl Local {
         let server = ApiServer::new(longboat_apiserver::Options {
             state: options.state.is_some().then(|| state.path().join("objects")),
             token: Some(token.clone()),
-            service_range: addresses.services(),
             service_range: addresses.services(),
             ..longboat_apiserver::Options::default()
         })?;
@@ -163,7 +147,6 @@ impl Local {
         let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
         node_options.engine = options.engine;
         node_options.address_range = addresses.pods();
-        node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
@@ -177,7 +160,6 @@ impl Local {
         });
         Ok(Self {
             state,
-            addresses,
             addresses,
             client,
             kubeconfig: kubeconfig_path,
