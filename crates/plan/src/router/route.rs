@@ -30,7 +30,9 @@ pub(super) fn plan(context: &Context) -> Option<HTTPRoute> {
     if managed_pool {
         let live = context.snapshot.http_routes.get(context.namespace, &name);
         let migrated = pool_migration::is_due(live);
-        pool_migration::apply(&mut spec, &names::pool(context.name), migrated);
+        // Where the older group is not served there is nothing to migrate from. That is not remembered: it may be served later.
+        let only_newer = !context.snapshot.capabilities.inference_pool_x;
+        pool_migration::apply(&mut spec, &names::pool(context.name), migrated || only_newer);
         if migrated {
             let mark = [(INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1)];
             metadata.annotations = Some(labels::map(mark));
