@@ -72,7 +72,7 @@ mod tests {
         let service = Key::new("ns", "llm");
         let (a, b) = (Key::new("ns", "a").of_kind(Kind::Config), Key::new("ns", "b").of_kind(Kind::Config));
         index.set(&service, BTreeSet::from([a.clone(), b.clone()]));
-        assert_eq!(index.users(&a), [service.clone()]);
+        assert_eq!(index.users(&a), std::slice::from_ref(&service));
         index.set(&service, BTreeSet::from([b.clone()]));
         assert!(index.users(&a).is_empty());
         index.remove(&service);

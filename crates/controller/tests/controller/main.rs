@@ -1,5 +1,7 @@
 //! The controller against the embedded API server: what it makes, how it fails, and that it comes to rest.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
 mod configs;
 mod crash;
 mod lifecycle;

@@ -124,6 +124,7 @@ pub(crate) async fn install_presets(world: &World) {
 }
 
 /// A service of a model on the hub, with more fields of its spec.
+#[expect(clippy::needless_pass_by_value, reason = "callers hand in literals")]
 pub(crate) fn service(name: &str, more: Value) -> Value {
     let mut spec = json!({"model": {"uri": "hf://facebook/opt-125m"}, "replicas": 1});
     spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
