@@ -1,5 +1,7 @@
 //! The API types against the recordings of the reference, and the generated CRDs against the files in `deploy/crds`.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 mod crds;
 mod golden;
 mod types;
