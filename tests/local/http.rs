@@ -1,0 +1,55 @@
+//! A plain HTTP client for tests that do not run side by side.
+
+use std::{collections::BTreeMap, future::Future, sync::OnceLock};
+
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The replica that answered.
+    pub(crate) fn pod(&self) -> &str {
+        self.headers.get("x-inference-pod").unwrap_or_else(|| panic!("no x-inference-pod: {self:?}"))
+    }
+}
+
+/// Runs what is asynchronous.
+pub(crate) fn block<F: Future>(future: F) -> F::Output {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Builder::new_multi_thread().enable_all().build().unwrap()).block_on(future)
+}
+
+/// A client that no proxy of the environment comes in between.
+pub(crate) fn client() -> reqwest::Client {
+    longboat_tls::install_default_provider();
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+pub(crate) fn get(url: &str) -> Answer {
+    block(async { read(client().get(url).send().await.unwrap()).await })
+}
+
+pub(crate) fn post(url: &str, body: &Value) -> Answer {
+    block(async { read(client().post(url).json(body).send().await.unwrap()).await })
+}
+
+/// Reads an answer to its end.
+pub(crate) async fn read(response: reqwest::Response) -> Answer {
+    let status = response.status().as_u16();
+    let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    Answer { status, headers, body: response.text().await.unwrap_or_else(|error| format!("cut: {error}")) }
+}

@@ -1,0 +1,153 @@
+//! Stock kubectl that changes things.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use crate::{
+    tools,
+    wait::until,
+    world::{Ended, World, run, turn},
+};
+
+/// A service without a router: one pod, and everything else that a change goes through.
+fn manifest(name: &str, replicas: u32) -> String {
+    format!(
+        "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata:\n  name: {name}\n\
+         spec:\n  model:\n    uri: hf://a/b\n  replicas: {replicas}\n"
+    )
+}
+
+fn replicas(world: &World, name: &str) -> String {
+    world.ask(&["get", "llmisvc", name, "-o", "jsonpath={.spec.replicas}"])
+}
+
+fn said(ended: &Ended) -> String {
+    format!("{}{}", ended.stdout, ended.stderr)
+}
+
+#[test]
+fn apply_diff_edit_patch_label_and_annotate_change_a_service() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::shared();
+    let one = world.file("one.yaml", &manifest("changing", 1));
+    let zero = world.file("zero.yaml", &manifest("changing", 0));
+    let object = "llminferenceservice.serving.kserve.io/changing";
+
+    let dry = world.ask(&["apply", "--dry-run=server", "-f", &one]);
+    assert_eq!(dry, format!("{object} created (server dry run)\n"));
+    assert_eq!(world.run(&["get", "llmisvc", "changing"]).status.code(), Some(1), "a dry run writes nothing");
+    assert_eq!(world.ask(&["apply", "-f", &zero]), format!("{object} created\n"));
+    assert_eq!(world.ask(&["apply", "-f", &zero]), format!("{object} unchanged\n"));
+    assert_eq!(world.run(&["diff", "-f", &zero]).status.code(), Some(0));
+    let diff = world.run(&["diff", "-f", &one]);
+    assert_eq!(diff.status.code(), Some(1), "{diff:#?}");
+    assert!(diff.stdout.contains("-  replicas: 0\n+  replicas: 1\n"), "{diff:#?}");
+    assert_eq!(world.ask(&["apply", "-f", &one]), format!("{object} configured\n"));
+    assert_eq!(replicas(world, "changing"), "1");
+
+    let applied = world.ask(&["apply", "--server-side", "--field-manager=other", "-f", &one]);
+    assert_eq!(applied, format!("{object} serverside-applied\n"));
+    let conflict = world.run(&["apply", "--server-side", "--field-manager=other", "-f", &zero]);
+    assert_eq!(conflict.status.code(), Some(1), "{conflict:#?}");
+    assert!(conflict.stderr.contains("conflict with \"kubectl-client-side-apply\""), "{conflict:#?}");
+    let forced = ["apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", &zero];
+    world.ask(&forced);
+    assert_eq!(replicas(world, "changing"), "0");
+
+    let editor = world.file("editor", "#!/bin/sh\nsed -i 's/replicas: 0/replicas: 1/' \"$1\"\n");
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    let edited = run(world.kubectl().args(["edit", "llmisvc", "changing"]).env("KUBE_EDITOR", &editor)).ok();
+    assert_eq!(edited, format!("{object} edited\n"));
+    assert_eq!(replicas(world, "changing"), "1");
+
+    world.ask(&["patch", "llmisvc", "changing", "--type=merge", "-p", r#"{"spec":{"replicas":0}}"#]);
+    assert_eq!(replicas(world, "changing"), "0");
+    let patch = r#"[{"op":"test","path":"/spec/replicas","value":0},{"op":"replace","path":"/spec/replicas","value":1}]"#;
+    world.ask(&["patch", "llmisvc", "changing", "--type=json", "-p", patch]);
+    assert_eq!(replicas(world, "changing"), "1");
+    let strategic =
+        world.run(&["patch", "llmisvc", "changing", "--type=strategic", "-p", r#"{"spec":{"replicas":0}}"#]);
+    assert_eq!(strategic.status.code(), Some(1));
+    assert!(strategic.stderr.contains("application/strategic-merge-patch+json is not supported"));
+    let invalid =
+        world.run(&["patch", "llmisvc", "changing", "--type=merge", "-p", r#"{"spec":{"replicas":-1}}"#]);
+    assert_eq!(invalid.status.code(), Some(1));
+    assert!(invalid.stderr.contains("spec.replicas: Invalid value: -1"), "{invalid:#?}");
+
+    world.ask(&["label", "llmisvc", "changing", "team=a"]);
+    let twice = world.run(&["label", "llmisvc", "changing", "team=b"]);
+    assert!(said(&twice).contains("already has a value (a), and --overwrite is false"), "{twice:#?}");
+    world.ask(&["label", "--overwrite", "llmisvc", "changing", "team=b"]);
+    assert_eq!(world.ask(&["get", "llmisvc", "-l", "team=b", "-o", "name"]), format!("{object}\n"));
+    world.ask(&["label", "llmisvc", "changing", "team-"]);
+    assert_eq!(world.ask(&["get", "llmisvc", "-l", "team", "-o", "name"]), "");
+    world.ask(&["annotate", "llmisvc", "changing", "note=hello"]);
+    assert_eq!(
+        world.ask(&["get", "llmisvc", "changing", "-o", "jsonpath={.metadata.annotations.note}"]),
+        "hello"
+    );
+    world.ask(&["delete", "llmisvc", "changing"]);
+}
+
+#[test]
+fn wait_rollout_and_scale_follow_the_deployment() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::shared();
+    // Without `replicas` their number belongs to whoever scales the Deployment.
+    let text = manifest("scaling", 1).replace("  replicas: 1\n", "");
+    let file = world.file("scaling.yaml", &text);
+    world.ask(&["apply", "-f", &file]);
+    let waited = world.ask(&["wait", "--for=condition=Ready", "llmisvc/scaling", "--timeout=170s"]);
+    assert_eq!(waited, "llminferenceservice.serving.kserve.io/scaling condition met\n");
+    world.ask(&["scale", "deploy", "scaling-kserve", "--replicas=2"]);
+    let rolled = world.ask(&["rollout", "status", "deploy/scaling-kserve", "--timeout=170s"]);
+    assert!(rolled.contains("deployment \"scaling-kserve\" successfully rolled out"), "{rolled}");
+    let ready = "jsonpath={.status.readyReplicas}";
+    assert_eq!(world.ask(&["get", "deploy", "scaling-kserve", "-o", ready]), "2");
+    world.ask(&["delete", "llmisvc", "scaling"]);
+}
+
+#[test]
+fn delete_takes_the_children_along_unless_they_shall_stay() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::shared();
+    let children = |name: &str| {
+        let selector = format!("app.kubernetes.io/name={name}");
+        world.ask(&["get", "deploy,rs,po,svc,secret", "-l", &selector, "-o", "name"])
+    };
+    for cascade in ["background", "foreground"] {
+        let file = world.file("going.yaml", &manifest("going", 1));
+        world.ask(&["apply", "-f", &file]);
+        world.ask(&["wait", "--for=condition=Ready", "llmisvc/going", "--timeout=170s"]);
+        let finalizers = world.ask(&["get", "llmisvc", "going", "-o", "jsonpath={.metadata.finalizers}"]);
+        assert_eq!(finalizers, r#"["serving.kserve.io/llmisvc-finalizer"]"#);
+        assert!(children("going").contains("deployment.apps/going-kserve"));
+        world.ask(&["delete", "llmisvc", "going", &format!("--cascade={cascade}"), "--timeout=170s"]);
+        assert_eq!(world.run(&["get", "llmisvc", "going"]).status.code(), Some(1));
+        until("the end of all children", || children("going").is_empty().then_some(()));
+    }
+
+    // A ReplicaSet whose Deployment goes alone stays, and so does its pod.
+    let apart = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: apart}\nspec:\n  \
+        selector: {matchLabels: {app: apart}}\n  template:\n    metadata: {labels: {app: apart}}\n    \
+        spec: {containers: [{name: main, image: busybox, command: [sleep, '1000']}]}\n";
+    world.ask(&["apply", "-f", &world.file("apart.yaml", apart)]);
+    world.ask(&["rollout", "status", "deploy/apart", "--timeout=170s"]);
+    world.ask(&["rollout", "restart", "deploy/apart"]);
+    world.ask(&["rollout", "status", "deploy/apart", "--timeout=170s"]);
+    assert_eq!(world.object(&["rs", "-l", "app=apart"])["items"].as_array().unwrap().len(), 2, "it rolled");
+    world.ask(&["delete", "deploy", "apart", "--cascade=orphan"]);
+    let left = world.ask(&["get", "deploy,rs,po", "-l", "app=apart", "-o", "name"]);
+    assert!(left.contains("replicaset.apps/apart-") && left.contains("pod/apart-"), "{left}");
+    let owners = world.object(&["rs", "-l", "app=apart"])["items"][0]["metadata"]["ownerReferences"].clone();
+    assert!(owners.is_null(), "{owners}");
+    world.ask(&["delete", "rs", "-l", "app=apart"]);
+}

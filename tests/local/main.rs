@@ -1,0 +1,22 @@
+//! The built binary from outside: `longboat up`, stock kubectl, curl and the official `openai` client.
+//!
+//! Tests take turns, since each needs most of a small machine; what only looks shares one world. Nothing here asserts on
+//! elapsed time: conditions are polled, with limits that a busy machine keeps.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+
+mod fixpoint;
+mod http;
+mod kubectl_reads;
+mod kubectl_writes;
+mod mistakes;
+mod once;
+mod openai;
+mod processes;
+mod replicas;
+mod signals;
+mod state;
+mod streaming;
+mod tools;
+mod troubleshooting;
+mod wait;
+mod world;

@@ -1,0 +1,105 @@
+//! Mistakes get a sentence on stderr that a person can act on, and a non-zero exit.
+
+use std::{fs, net::TcpListener};
+
+use tempfile::TempDir;
+
+use crate::world::{Ended, example, turn, up_to_its_end};
+
+/// Runs `up` on the example after replacing a part of it, or on this text where there is nothing to replace.
+fn up_with(from: &str, to: &str, arguments: &[&str]) -> Ended {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("service.yaml");
+    let text = match from {
+        "" => to.to_owned(),
+        _ => fs::read_to_string(example()).unwrap().replace(from, to),
+    };
+    fs::write(&file, text).unwrap();
+    up_to_its_end(&[&["--port", "0", file.to_str().unwrap()], arguments].concat())
+}
+
+fn fails(ended: &Ended, code: i32, words: &[&str]) {
+    assert_eq!(ended.status.code(), Some(code), "{ended:#?}");
+    assert_eq!(ended.stdout, "", "{ended:#?}");
+    let error = ended.stderr.split_once("error: ").unwrap_or_else(|| panic!("{ended:#?}")).1;
+    for word in words {
+        assert!(error.contains(word), "expected {word:?} in {error}");
+    }
+    assert!(!error.contains("Status {"), "a dump is no sentence: {error}");
+}
+
+#[test]
+fn no_manifest_and_unknown_flags_say_what_to_give() {
+    let _turn = turn();
+    fails(&up_to_its_end(&[]), 1, &["no manifest given", "a file, a folder, or `-`"]);
+    fails(&up_to_its_end(&["--onse"]), 2, &["--onse", "'--once'"]);
+    fails(&up_to_its_end(&["nowhere.yaml"]), 1, &["cannot read `nowhere.yaml`", "No such file"]);
+    let folder = TempDir::new().unwrap();
+    fails(&up_to_its_end(&[folder.path().to_str().unwrap()]), 1, &["no object in"]);
+}
+
+#[test]
+fn broken_yaml_is_pointed_at_by_line_and_column() {
+    let _turn = turn();
+    let mapping = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n   namespace: b\n";
+    fails(&up_with("", mapping, &[]), 1, &["service.yaml:5:13: mapping values are not allowed"]);
+    // Lines count from the start of the file, also in its second document.
+    let second = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: [a\n";
+    fails(&up_with("", second, &[]), 1, &["service.yaml:5:"]);
+    fails(&up_with("", "kind: ConfigMap\n", &[]), 1, &["service.yaml:1: ", "`apiVersion`"]);
+}
+
+#[test]
+fn an_unknown_field_comes_with_the_nearest_right_one() {
+    let _turn = turn();
+    let ended = up_with("replicas: 1", "replica: 1", &[]);
+    fails(&ended, 1, &["service.yaml:11: ", "unknown field `spec.replica`", "did you mean `replicas`?"]);
+    let ended = up_with("scheduler: {}", "schedular: {}", &[]);
+    fails(&ended, 1, &["unknown field `spec.router.schedular`", "did you mean `scheduler`?"]);
+    let ended = up_with("", "apiVersion: v1\nkind: Sevice\nmetadata: {name: a}\n", &[]);
+    fails(&ended, 1, &["no kind `Sevice` in `v1`"]);
+}
+
+#[test]
+fn an_invalid_spec_gets_the_causes_of_the_api() {
+    let _turn = turn();
+    let ended = up_with("replicas: 1", "replicas: -1", &[]);
+    fails(
+        &ended,
+        1,
+        &["service.yaml:11: ", "spec.replicas: Invalid value: -1", "greater than or equal to 0"],
+    );
+    let ended = up_with("replicas: 1", "replicas: many", &[]);
+    fails(&ended, 1, &["spec.replicas", "got string"]);
+}
+
+#[test]
+fn a_missing_base_config_shows_as_a_condition_and_up_gives_up_at_its_timeout() {
+    let _turn = turn();
+    let ended = up_with("spec:\n", "spec:\n  baseRefs: [{name: team-overrides}]\n", &["--timeout", "10"]);
+    let condition = "default/qwen PresetsCombined: False  ConfigNotFound  LLMInferenceServiceConfig \"team-overrides\" not found";
+    fails(&ended, 1, &["default/qwen did not become ready within 10 s", condition]);
+    let tree = ended.stderr.split_once("error: ").unwrap().0;
+    assert!(tree.contains(condition), "shown before the end, too: {tree}");
+}
+
+#[test]
+fn a_service_that_cannot_become_ready_names_what_is_missing() {
+    let _turn = turn();
+    let ended =
+        up_with("", &fs::read_to_string(example()).unwrap(), &["--engine", "false", "--timeout", "20"]);
+    fails(&ended, 1, &["default/qwen did not become ready within 20 s", "MainWorkloadReady: False"]);
+}
+
+#[test]
+fn a_port_in_use_is_named_with_a_way_out() {
+    let _turn = turn();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let example = example();
+    let manifest = example.to_str().unwrap();
+    let ended = up_to_its_end(&["--port", &port, manifest]);
+    fails(&ended, 1, &[&format!("cannot listen on 127.0.0.1:{port} for the gateway"), "`--port 0`"]);
+    let ended = up_to_its_end(&["--port", "0", "--api-port", &port, manifest]);
+    fails(&ended, 1, &[&format!("cannot listen on 127.0.0.1:{port} for the API server"), "`--api-port`"]);
+}

@@ -1,0 +1,35 @@
+//! `up … --prompt … --once`.
+
+use std::{fs, net::TcpStream};
+
+use tempfile::TempDir;
+
+use crate::{
+    processes,
+    wait::until,
+    world::{Running, example, turn, up},
+};
+
+#[test]
+fn a_prompt_is_answered_on_stdout_and_nothing_is_left_behind() {
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let mut command = up(folder.path());
+    command.arg(example()).args(["--port", "0", "--prompt", "Why is the sea salty?", "--once"]);
+    let running = Running::start(&mut command);
+    let node = until("a child of `up`", || processes::node_id(running.pid()));
+    assert!(!processes::with_variable(&node).is_empty());
+    let ended = running.end();
+
+    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+    assert!(ended.stdout.trim().len() > 20, "{ended:#?}");
+    assert_eq!(ended.stdout.trim().lines().count(), 1, "only the answer: {ended:#?}");
+    assert!(ended.stderr.contains("a simulator"), "the engine is named: {ended:#?}");
+    assert!(ended.stderr.contains("default/qwen: Ready"), "the tree fills in: {ended:#?}");
+    assert!(!ended.stderr.contains('\u{1b}'), "no colours in a pipe: {ended:#?}");
+
+    assert_eq!(processes::with_variable(&node), Vec::<u32>::new());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a temporary file is left");
+    let gateway = ended.stderr.split("gateway: http://").nth(1).unwrap().lines().next().unwrap().to_owned();
+    assert!(TcpStream::connect(&gateway).is_err(), "{gateway} still listens");
+}

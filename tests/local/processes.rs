@@ -1,0 +1,43 @@
+//! Looking at processes the way `ps` does, and signalling them.
+
+use std::{fs, process::Command};
+
+/// Ids of all processes with this `NAME=value` in their environment.
+pub(crate) fn with_variable(variable: &str) -> Vec<u32> {
+    all().filter(|pid| environment(*pid).iter().any(|entry| entry == variable)).collect()
+}
+
+/// The `LONGBOAT_NODE_ID=…` that the children of this process carry, once there are any.
+pub(crate) fn node_id(parent: u32) -> Option<String> {
+    let children = all().filter(|pid| parent_of(*pid) == Some(parent));
+    children.flat_map(environment).find(|entry| entry.starts_with("LONGBOAT_NODE_ID="))
+}
+
+/// The command line, with spaces between the arguments.
+pub(crate) fn command_line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+/// Sends a signal by its name.
+pub(crate) fn signal(name: &str, pid: u32) {
+    let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
+    assert!(status.success(), "kill -{name} {pid}: {status}");
+}
+
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn environment(pid: u32) -> Vec<String> {
+    // A process that is gone, or somebody else's, has nothing to tell.
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; the state and the parent follow.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

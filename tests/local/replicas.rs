@@ -1,0 +1,159 @@
+//! Three replicas: prefixes, spreading, and a replica that dies.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    http::{self, Answer},
+    processes, tools,
+    wait::until,
+    world::{MODEL, World, example, turn},
+};
+
+fn complete(url: &str, prompt: &str) -> Answer {
+    http::post(&format!("{url}/v1/completions"), &json!({"model": MODEL, "prompt": prompt, "max_tokens": 4}))
+}
+
+/// Many blocks of text that only this number begins like.
+fn book(number: usize) -> String {
+    (0..300).fold(format!("Book {number}."), |mut text, line| {
+        let _ = write!(text, " Rule {line}: boat {} keeps right.", line * 31 + number);
+        text
+    })
+}
+
+/// The process of a pod's model server.
+fn engine(world: &World, address: &str) -> u32 {
+    let variable = format!("LONGBOAT_POD_IP={address}");
+    let node = world.node_id();
+    until("the pod's process", || {
+        let mine = processes::with_variable(&node);
+        let all = processes::with_variable(&variable);
+        all.into_iter()
+            .find(|pid| mine.contains(pid) && processes::command_line(*pid).starts_with("vllm serve"))
+    })
+}
+
+fn main_status(world: &World, pod: &str) -> Value {
+    world.object(&["pod", pod])["status"]["containerStatuses"][0].clone()
+}
+
+#[test]
+fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("three.yaml");
+    fs::write(&file, fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 3")).unwrap();
+    let world = World::start(&[file.to_str().unwrap()]);
+    let url = world.url.as_str();
+
+    for number in 0..3 {
+        let book = book(number);
+        let first = complete(url, &format!("{book} Question one?"));
+        let home = first.pod().to_owned();
+        for question in ["Question two?", "Which boat?", "And rule seven?", "Why?"] {
+            let next = complete(url, &format!("{book} {question}"));
+            assert_eq!(next.pod(), home, "book {number} moved");
+            let cached = &next.json()["usage"]["prompt_tokens_details"]["cached_tokens"];
+            assert!(cached.as_u64().unwrap() > 500, "the replica knows the prefix: {next:?}");
+        }
+    }
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for number in 0..18 {
+        let answer = complete(url, &format!("{number} unrelated, {} times. ", number * 7919).repeat(20));
+        *counts.entry(answer.pod().to_owned()).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 3, "{counts:?}");
+    assert!(counts.values().all(|count| *count >= 2), "{counts:?}");
+
+    let pod = counts.keys().next().unwrap();
+    let address = world.ask(&["get", "pod", pod, "-o", "jsonpath={.status.podIP}"]);
+    let load = Load::start(url);
+    until("requests", || (load.answered.load(Ordering::Relaxed) > 10).then_some(()));
+    processes::signal("KILL", engine(&world, &address));
+    until("a restart", || (main_status(&world, pod)["restartCount"] == 1).then_some(()));
+    until("the replica is ready again", || (main_status(&world, pod)["ready"] == true).then_some(()));
+    world.ask(&["wait", "--for=condition=Ready", "llmisvc/qwen", "--timeout=120s"]);
+    let so_far = load.answered.load(Ordering::Relaxed);
+    until("requests after the restart", || {
+        (load.answered.load(Ordering::Relaxed) > so_far + 10).then_some(())
+    });
+    assert_eq!(load.end(), Vec::<String>::new(), "requests that failed");
+    assert_eq!(main_status(&world, pod)["lastState"]["terminated"]["exitCode"], 137);
+
+    // Again and again: kubelet's back-off shows.
+    until("the back-off", || {
+        let status = main_status(&world, pod);
+        if status["state"]["running"].is_object() {
+            processes::signal("KILL", engine(&world, &address));
+            let count = status["restartCount"].clone();
+            until("the end of the process is seen", || {
+                let now = main_status(&world, pod);
+                (now["state"]["running"].is_null() || now["restartCount"] != count).then_some(())
+            });
+        }
+        (main_status(&world, pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff").then_some(())
+    });
+    assert_eq!(http::get(&format!("{url}/v1/models")).status, 200, "the others still serve");
+}
+
+/// Requests, one after the other in two threads, until the end.
+struct Load {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    failed: Arc<Mutex<Vec<String>>>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+// === impl Load ===
+
+impl Load {
+    fn start(url: &str) -> Self {
+        let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let failed = Arc::new(Mutex::new(Vec::new()));
+        let threads = (0..2).map(|thread| {
+            let (stop, answered, failed) = (stop.clone(), answered.clone(), failed.clone());
+            let url = url.to_owned();
+            thread::spawn(move || {
+                for request in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let prompt = format!("thread {thread}, request {request}. ").repeat(20);
+                    let answer = complete(&url, &prompt);
+                    if answer.status == 200 && answer.body.ends_with('}') {
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        failed.lock().push(format!("{answer:?}"));
+                    }
+                }
+            })
+        });
+        let threads = threads.collect();
+        Self { stop, answered, failed, threads }
+    }
+
+    /// Stops, and says which requests failed.
+    fn end(self) -> Vec<String> {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        self.failed.lock().clone()
+    }
+}

@@ -1,0 +1,36 @@
+//! `--state DIR`.
+
+use tempfile::TempDir;
+
+use crate::{
+    http, tools,
+    world::{World, example, turn, up_to_its_end},
+};
+
+#[test]
+fn objects_outlive_up_and_a_second_one_is_kept_out() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let state = TempDir::new().unwrap();
+    let folder = state.path().join("world").to_str().unwrap().to_owned();
+    let example = example();
+    let world = World::start(&["--state", &folder, example.to_str().unwrap()]);
+    let uid = world.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.metadata.uid}"]);
+    world.ask(&["create", "configmap", "kept", "--from-literal=a=b"]);
+
+    let second = up_to_its_end(&["--port", "0", "--state", &folder]);
+    assert_eq!(second.status.code(), Some(1), "{second:#?}");
+    assert!(second.stderr.contains("is in use by another `longboat up`"), "{second:#?}");
+    assert!(second.stderr.contains("--state"), "says what to do: {second:#?}");
+
+    crate::processes::signal("TERM", world.running.pid());
+    let World { running, .. } = world;
+    assert_eq!(running.end().status.code(), Some(0));
+
+    let again = World::start(&["--state", &folder, example.to_str().unwrap()]);
+    assert_eq!(again.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.metadata.uid}"]), uid);
+    assert_eq!(again.ask(&["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]), "b");
+    assert_eq!(http::get(&format!("{}/v1/models", again.url)).status, 200);
+}

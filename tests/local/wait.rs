@@ -1,0 +1,21 @@
+//! Waiting for what must come true.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Far beyond what anything here needs, so that a busy machine fails no test.
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+
+/// Polls until there is a value; stops the test at the limit.
+pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(value) = probe() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "did not happen within {LIMIT:?}: {what}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
