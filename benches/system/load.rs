@@ -17,7 +17,7 @@ use tokio::{
 };
 
 /// Sends chat requests to base URLs in turn.
-pub struct Load {
+pub(crate) struct Load {
     client: reqwest::Client,
     targets: Vec<String>,
     next: Arc<AtomicUsize>,
@@ -25,30 +25,30 @@ pub struct Load {
 }
 
 /// What came of it.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Times of the requests that were answered, ascending.
     times: Vec<Duration>,
     /// Requests that were not.
-    pub failed: usize,
+    pub(crate) failed: usize,
 }
 
 // === impl Load ===
 
 impl Load {
     /// To these base URLs, for this model.
-    pub fn new(targets: Vec<String>, model: &str) -> Self {
+    pub(crate) fn new(targets: Vec<String>, model: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().unwrap_or_default();
         Self { client, targets, next: Arc::default(), model: model.to_owned() }
     }
 
     /// One request.
-    pub async fn once(&self) -> anyhow::Result<()> {
+    pub(crate) async fn once(&self) -> anyhow::Result<()> {
         ensure!(self.request(0).await.is_some(), "a request failed");
         Ok(())
     }
 
     /// `rate` requests a second for `time`.
-    pub async fn run(&self, rate: u32, time: Duration) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(&self, rate: u32, time: Duration) -> anyhow::Result<Outcome> {
         let mut ticks = interval(Duration::from_secs(1) / rate);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut requests = JoinSet::new();
@@ -89,12 +89,12 @@ impl Load {
 
 impl Outcome {
     /// Requests that were sent.
-    pub fn sent(&self) -> usize {
+    pub(crate) fn sent(&self) -> usize {
         self.times.len() + self.failed
     }
 
     /// Milliseconds that this part of the answered requests stayed below.
-    pub fn percentile(&self, percent: usize) -> f64 {
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let last = self.times.len().saturating_sub(1);
         self.times.get(last * percent / 100).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
     }

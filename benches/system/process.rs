@@ -17,21 +17,21 @@ use tokio::{
 use crate::{BINARY, ROOT};
 
 /// A `longboat up` that keeps serving.
-pub struct World {
+pub(crate) struct World {
     child: Child,
     _stderr: Lines<BufReader<ChildStderr>>,
     kubeconfig: String,
     /// Where the service answers.
-    pub url: String,
+    pub(crate) url: String,
     /// The model's name.
-    pub model: String,
+    pub(crate) model: String,
 }
 
 // === impl World ===
 
 impl World {
     /// Starts one and waits until it says how to go on.
-    pub async fn start(manifest: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn start(manifest: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(BINARY)
             .args(["up", manifest, "--port", "0"])
             .current_dir(ROOT)
@@ -60,12 +60,12 @@ impl World {
     }
 
     /// The process id of `up`.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id().unwrap_or_default()
     }
 
     /// Addresses of the model servers.
-    pub async fn replicas(&self) -> anyhow::Result<Vec<String>> {
+    pub(crate) async fn replicas(&self) -> anyhow::Result<Vec<String>> {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let pods: Api<Pod> = Api::default_namespaced(Client::try_from(config)?);
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Ends it as Ctrl-C does.
-    pub async fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         let pid =
             rustix::process::Pid::from_raw(i32::try_from(self.pid())?).context("it has ended already")?;
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
@@ -85,28 +85,28 @@ impl World {
 
 /// One process.
 #[derive(Debug, Clone)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its role.
-    pub name: String,
+    pub(crate) name: String,
     /// Bytes of memory, shared pages counted in full.
-    pub resident: u64,
+    pub(crate) resident: u64,
     /// Bytes of memory, shared pages divided among their users.
-    pub proportional: u64,
+    pub(crate) proportional: u64,
     cpu: Duration,
 }
 
 /// A process and all that descend from it.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub(crate) struct Tree {
     /// The processes, the root first.
-    pub processes: Vec<Process>,
+    pub(crate) processes: Vec<Process>,
 }
 
 // === impl Tree ===
 
 impl Tree {
     /// Looks at `/proc`.
-    pub fn of(root: u32) -> anyhow::Result<Self> {
+    pub(crate) fn of(root: u32) -> anyhow::Result<Self> {
         let mut parents = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
             let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -131,17 +131,17 @@ impl Tree {
     }
 
     /// Sum of the resident sizes.
-    pub fn resident(&self) -> u64 {
+    pub(crate) fn resident(&self) -> u64 {
         self.processes.iter().map(|process| process.resident).sum()
     }
 
     /// Sum of the proportional sizes.
-    pub fn proportional(&self) -> u64 {
+    pub(crate) fn proportional(&self) -> u64 {
         self.processes.iter().map(|process| process.proportional).sum()
     }
 
     /// CPU time since an earlier look, by role.
-    pub fn cpu_since(&self, before: &Self) -> BTreeMap<String, Duration> {
+    pub(crate) fn cpu_since(&self, before: &Self) -> BTreeMap<String, Duration> {
         let sum = |tree: &Self| {
             let mut sums: BTreeMap<String, Duration> = BTreeMap::new();
             for process in &tree.processes {

@@ -32,10 +32,10 @@ fn chunks_come_while_the_engine_still_works_and_a_client_that_goes_ends_its_work
         seen.push_str(&String::from_utf8_lossy(&chunk));
     }
     assert!(!seen.contains("[DONE]"), "{seen}");
-    assert_eq!(running(&address), 1.0, "the engine is in the middle of its answer");
+    assert!((running(&address) - 1.0).abs() < f64::EPSILON, "the engine is in the middle of its answer");
 
     drop(chunks);
-    until("the engine gives up the request", || (running(&address) == 0.0).then_some(()));
+    until("the engine gives up the request", || (running(&address).abs() < f64::EPSILON).then_some(()));
 }
 
 /// What the engine's metrics say about requests in work.

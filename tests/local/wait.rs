@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Far beyond what anything here needs, so that a busy machine fails no test.
-pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const LIMIT: Duration = Duration::from_mins(3);
 
 /// Polls until there is a value; stops the test at the limit.
 pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {

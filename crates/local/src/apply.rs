@@ -36,14 +36,14 @@ pub struct Applied {
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// The API server refuses it.
-    #[error("{}{object}: {}", place(origin.as_deref()), refusal(source))]
+    #[error("{}{object}: {}", place(origin.as_deref()), refusal(answer))]
     Refused {
         /// File and line, for the user's own objects.
         origin: Option<String>,
         /// Kind and name.
         object: String,
-        /// The server's answer.
-        source: Box<kube::Error>,
+        /// The server's answer, which the message holds.
+        answer: Box<kube::Error>,
     },
     /// No such kind is served.
     #[error("{}{object}: this world serves no kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
@@ -99,9 +99,36 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
     let mut applied = Vec::with_capacity(ordered.len());
     for document in ordered {
         let origin = format!("{}:{}", document.source, document.line);
-        applied.push(one(client, Some(origin), document.object.clone()).await?);
+        let written = one(client, Some(origin), document.object.clone()).await;
+        applied.push(written.map_err(|error| at_field(error, document))?);
     }
     Ok(applied)
+}
+
+/// The line of the first field that the server objects to is of more use than that of its document.
+fn at_field(error: ApplyError, document: &Document) -> ApplyError {
+    match error {
+        ApplyError::Refused { origin, object, answer } => {
+            let cause = match &*answer {
+                kube::Error::Api(status) => status.details.iter().flat_map(|details| &details.causes).next(),
+                _ => None,
+            };
+            let origin = cause.map(|cause| place_of(document, &cause.field)).or(origin);
+            ApplyError::Refused { origin, object, answer }
+        }
+        other => other,
+    }
+}
+
+/// File and line of the first key that is named like the last part of the path; of the document where there is none.
+fn place_of(document: &Document, path: &str) -> String {
+    let key = path.rsplit('.').next().unwrap_or_default().split('[').next().unwrap_or_default();
+    let starts = |line: &str| {
+        let line = line.trim_start().trim_start_matches("- ").trim_start_matches(['"', '\'']);
+        line.strip_prefix(key).is_some_and(|rest| rest.starts_with([':', '"', '\'', ' ']))
+    };
+    let offset = document.text.lines().position(starts).unwrap_or(0);
+    format!("{}:{}", document.source, document.line + offset)
 }
 
 fn rank(kind: &str) -> u8 {
@@ -125,7 +152,7 @@ pub(crate) async fn one(
     let described = format!("{kind} {name}");
     let refused = {
         let (origin, object) = (origin.clone(), described.clone());
-        move |source| ApplyError::Refused { origin, object, source: Box::new(source) }
+        move |error| ApplyError::Refused { origin, object, answer: Box::new(error) }
     };
     let types = TypeMeta { api_version: api_version.clone(), kind: kind.clone() };
     let unknown = || ApplyError::UnknownKind {
@@ -189,14 +216,8 @@ fn report(document: &Document, unknown: Vec<Unknown>) -> Result<(), ApplyError> 
     }
     let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
     let kind = document.object["kind"].as_str().unwrap_or_default();
-    // The first unknown field's own line is of more use than that of its document.
-    let field = unknown[0].path.rsplit('.').next().unwrap_or_default();
-    let starts = |line: &str| {
-        line.trim_start().trim_start_matches("- ").trim_start_matches(['"', '\'']).starts_with(field)
-    };
-    let offset = document.text.lines().position(starts).unwrap_or(0);
     Err(ApplyError::UnknownFields {
-        origin: Some(format!("{}:{}", document.source, document.line + offset)),
+        origin: Some(place_of(document, &unknown[0].path)),
         object: format!("{kind} {name}"),
         fields: unknown.into_iter().map(|field| (field.path, field.nearest)).collect(),
     })

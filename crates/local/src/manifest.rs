@@ -109,7 +109,7 @@ pub fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
                 source_name: source.to_owned(),
                 line: line + at.map_or(1, |at| number(at.line())) - 1,
                 column: at.map_or(1, |at| number(at.column())),
-                message: first_line(&error.without_snippet().to_string()),
+                message: without_place(&error.without_snippet().to_string()),
             }
         })?;
         if value.is_null() {
@@ -168,8 +168,10 @@ fn split(text: &str) -> Vec<(usize, String)> {
     documents.into_iter().filter(|(_, text)| has_content(text)).collect()
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
+/// The first line, without the place that it ends with: that counts from the start of the document, not of the file.
+fn without_place(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -43,12 +43,11 @@ pub(crate) struct StateDir {
 impl StateDir {
     /// Opens (and makes) `path`, or a new temporary folder. Only the user can look into it: it holds credentials.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, StateError> {
-        let temporary = match path {
-            Some(_) => None,
-            None => {
-                let made = tempfile::Builder::new().prefix("longboat-").tempdir();
-                Some(made.map_err(|source| StateError::Io { path: std::env::temp_dir(), source })?)
-            }
+        let temporary = if path.is_some() {
+            None
+        } else {
+            let made = tempfile::Builder::new().prefix("longboat-").tempdir();
+            Some(made.map_err(|source| StateError::Io { path: std::env::temp_dir(), source })?)
         };
         let path =
             path.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();

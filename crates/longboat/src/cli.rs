@@ -16,13 +16,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run manifests on this machine: the same controller, presets and picker as on a cluster, pods as processes
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Role: the controller of a cluster
-    Controller(longboat_controller::Args),
+    Controller(Box<longboat_controller::Args>),
     /// Role: the endpoint picker of an InferencePool
-    Epp(longboat_epp::Args),
+    Epp(Box<longboat_epp::Args>),
     /// Role: bring a model into a folder, as the storage initializer does
     Fetch(longboat_fetch::Args),
     /// Role: a Kubernetes API server in memory

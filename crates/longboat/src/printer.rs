@@ -1,6 +1,9 @@
 //! The only place that writes to stdout and stderr.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal, Write},
+};
 
 use owo_colors::OwoColorize;
 
@@ -34,11 +37,11 @@ pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     for cause in error.chain().skip(1) {
         // Some messages contain their cause already.
         if !text.contains(&cause.to_string()) {
-            text += &format!("\n  {} {cause}", "caused by:".red());
+            let _ = write!(text, "\n  {} {cause}", "caused by:".red());
         }
     }
     if let Some(hint) = hint {
-        text += &format!("\n\n{} {hint}", "hint:".cyan().bold());
+        let _ = write!(text, "\n\n{} {hint}", "hint:".cyan().bold());
     }
     note(&text);
 }

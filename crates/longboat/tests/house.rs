@@ -68,7 +68,9 @@ fn pure_crates_link_no_runtime_no_network_and_no_cluster() {
             }
         }
         let linked = seen.iter().map(|package| names[package.as_str()]);
-        wrong.extend(linked.filter(|linked| IMPURE.contains(linked)).map(|linked| format!("{name} links {linked}")));
+        wrong.extend(
+            linked.filter(|linked| IMPURE.contains(linked)).map(|linked| format!("{name} links {linked}")),
+        );
     }
     assert_eq!(wrong, Vec::<String>::new());
 }

@@ -1,5 +1,7 @@
 //! One place that decides how logs look: to stderr, filtered, as text for people or JSON for collectors.
 
+use std::io::{self, IsTerminal};
+
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// How log lines are written.
@@ -26,7 +28,8 @@ pub fn init(options: &LogOptions) {
     let filter =
         EnvFilter::try_from_env("LONGBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(&options.default_filter));
     let registry = tracing_subscriber::registry().with(filter);
-    let layer = fmt::layer().with_writer(std::io::stderr);
+    // What a file or `kubectl logs` gets carries no colours.
+    let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let _ = match options.format {
         Format::Text => registry.with(layer).try_init(),
         Format::Json => registry.with(layer.json().flatten_event(true)).try_init(),

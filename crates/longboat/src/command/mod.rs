@@ -20,11 +20,11 @@ pub(crate) fn run(command: Command) -> ExitCode {
         ..LogOptions::default()
     });
     match command {
-        Command::Up(args) => up::run(args),
+        Command::Up(args) => up::run(*args),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
-        Command::Controller(args) => serve(|shutdown| controller(args, shutdown)),
-        Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(args, shutdown).await?) }),
+        Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),
+        Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
         Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
         Command::Apiserver(args) => {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })

@@ -45,18 +45,15 @@ impl Screen {
         if changed.is_empty() && gone.is_empty() {
             return;
         }
-        match &mut self.drawn {
-            Some(drawn) => {
-                printer::draw(&picture(lines, *drawn, printer::width()));
-                *drawn = lines.len();
+        if let Some(drawn) = &mut self.drawn {
+            printer::draw(&picture(lines, *drawn, printer::width()));
+            *drawn = lines.len();
+        } else {
+            for line in &changed {
+                printer::note(&format!("{}: {}", line.subject, coloured(&line.text, line.mark)));
             }
-            None => {
-                for line in &changed {
-                    printer::note(&format!("{}: {}", line.subject, coloured(&line.text, line.mark)));
-                }
-                for subject in &gone {
-                    printer::note(&format!("{subject}: gone"));
-                }
+            for subject in &gone {
+                printer::note(&format!("{subject}: gone"));
             }
         }
         self.said = lines.iter().map(|line| (line.subject.clone(), line.text.clone())).collect();
