@@ -1,7 +1,7 @@
 //! Which images and entry points have a role in the `longboat` executable.
 //!
 //! The node's `bin` folder holds one link to the executable for each name in [`LINKS`]; the executable chooses its role
-//! by the name that it was started under. Adding an image is one line in [`IMAGES`], adding a name is one in [`LINKS`].
+//! by the name that it was started under. Adding an image is one line in `IMAGES`, adding a name is one in [`LINKS`].
 
 /// The names under which the executable is linked into the `bin` folder.
 pub const LINKS: &[&str] =
