@@ -169,6 +169,8 @@ impl Pass<'_> {
     fn written<K: Child + Watched>(&self, reference: &ObjectRef, mut object: K, reason: &'static str) -> K {
         object.metadata_mut().managed_fields = None;
         K::cache(&self.context.caches).set(object.clone());
+        // The watch will say nothing new of it, but the next pass may: a Service's address belongs into a certificate.
+        self.context.services.add(self.subject.key.clone());
         tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");
         self.context.events.normal(self.subject, reason, format!("{reason} {reference}"));
         object
