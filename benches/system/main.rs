@@ -18,10 +18,15 @@ use self::{
     process::{Tree, World},
 };
 
-const BINARY: &str = env!("CARGO_BIN_EXE_longboat");
+/// The binary of this build, or the one that `LONGBOAT_BINARY` names, to measure two builds with one load.
+fn binary() -> String {
+    std::env::var("LONGBOAT_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_longboat").to_owned())
+}
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 fn main() -> anyhow::Result<()> {
+    longboat_tls::install_default_provider();
     let quick = std::env::args().any(|argument| argument == "--quick");
     first_token(if quick { 3 } else { 9 })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -35,7 +40,7 @@ fn first_token(runs: usize) -> anyhow::Result<()> {
     let mut times = Vec::new();
     for _ in 0..runs {
         let start = Instant::now();
-        let mut child = Command::new(BINARY)
+        let mut child = Command::new(binary())
             .args([
                 "up",
                 "examples/single-node.yaml",

@@ -14,7 +14,7 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-use crate::{BINARY, ROOT};
+use crate::{ROOT, binary};
 
 /// A `longboat up` that keeps serving.
 pub(crate) struct World {
@@ -32,7 +32,7 @@ pub(crate) struct World {
 impl World {
     /// Starts one and waits until it says how to go on.
     pub(crate) async fn start(manifest: &str) -> anyhow::Result<Self> {
-        let mut child = Command::new(BINARY)
+        let mut child = Command::new(binary())
             .args(["up", manifest, "--port", "0"])
             .current_dir(ROOT)
             .stdin(Stdio::null())
