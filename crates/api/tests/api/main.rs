@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod conditions;
 mod crds;
+mod denials;
 mod golden;
 mod types;

@@ -89,7 +89,9 @@ async fn killed_after_any_write_it_converges_to_the_same_children() {
         let services: Api<LLMInferenceService> = Api::namespaced(world.client(), &namespace);
         services.delete("llm", &DeleteParams::default()).await.unwrap();
         world
-            .eventually("the service is gone", async || services.get_opt("llm").await.unwrap().is_none().then_some(()))
+            .eventually("the service is gone", async || {
+                services.get_opt("llm").await.unwrap().is_none().then_some(())
+            })
             .await;
         running.stop().await;
     }
