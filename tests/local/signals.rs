@@ -1,13 +1,13 @@
 //! The end of `up`, however it comes.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
+use std::fs;
 
 use tempfile::TempDir;
 
 use crate::{
     processes,
     wait::until,
-    world::{Running, World, example, turn, up},
+    world::{World, example, turn},
 };
 
 /// Everything with the node's id and every temporary file must be gone, at once or a little later.
@@ -41,21 +41,35 @@ fn ctrl_c_stops_everything() {
     ends_cleanly("INT");
 }
 
+/// A Deployment whose container will not hear of SIGTERM.
+const STUBBORN: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stubborn}
+spec:
+  selector: {matchLabels: {app: stubborn}}
+  template:
+    metadata: {labels: {app: stubborn}}
+    spec:
+      containers:
+      - name: main
+        image: busybox
+        command: [sh, -c, "trap '' TERM INT HUP; while :; do sleep 1; done"]
+"#;
+
 #[test]
-fn an_engine_that_ignores_sigterm_does_not_keep_up_from_ending() {
+fn a_child_that_ignores_sigterm_does_not_keep_up_from_ending() {
     let _turn = turn();
-    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let engine = elsewhere.path().join("stubborn");
-    fs::write(&engine, "#!/bin/sh\ntrap '' TERM INT HUP\nwhile :; do sleep 1; done\n").unwrap();
-    fs::set_permissions(&engine, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = up(folder.path());
-    command.arg(example()).args(["--port", "0", "--engine", engine.to_str().unwrap()]).stdin(Stdio::null());
-    let running = Running::start(&mut command);
-    let node = until("a child of `up`", || processes::node_id(running.pid()));
-    until("the engine", || {
+    let elsewhere = TempDir::new().unwrap();
+    let file = elsewhere.path().join("stubborn.yaml");
+    fs::write(&file, STUBBORN).unwrap();
+    let world = World::start(&[example().to_str().unwrap(), file.to_str().unwrap()]);
+    let node = world.node_id();
+    until("the stubborn child", || {
         let all = processes::with_variable(&node);
-        all.into_iter().find(|pid| processes::command_line(*pid).contains("stubborn"))
+        all.into_iter().find(|pid| processes::command_line(*pid).contains("trap"))
     });
+    let World { running, folder, .. } = world;
     processes::signal("TERM", running.pid());
     let ended = running.end();
     assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
