@@ -46,9 +46,11 @@ pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     note(&text);
 }
 
-/// Whether stderr is a terminal that can be drawn on.
+/// Whether stderr is a terminal that can be drawn on. Without colours the codes that move the cursor are stripped too, so
+/// lines of news are shown instead.
 pub(crate) fn is_terminal() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    io::stderr().is_terminal() && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Width of the terminal in columns; 100 where it is not known.

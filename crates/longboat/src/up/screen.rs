@@ -86,7 +86,7 @@ fn picture(lines: &[Line], drawn: usize, width: usize) -> String {
         let name = line.subject.split_once(' ').map_or(line.subject.as_str(), |(_, rest)| rest);
         let plain = format!("{branch}{symbol} {name}  {}", line.text.lines().next().unwrap_or_default());
         let clipped: String = plain.chars().take(width.saturating_sub(1)).collect();
-        let _ = writeln!(out, "\x1b[2K{}", coloured(&clipped, line.mark));
+        let _ = writeln!(out, "\x1b[2K{}", coloured(clipped.trim_end(), line.mark));
     }
     out + "\x1b[J"
 }
