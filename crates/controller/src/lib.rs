@@ -1,10 +1,9 @@
-//! Watches, apply, events, finalizers and admission: the shell around compose and plan (design.md §1).
+//! Watches, apply, events and finalizers: the shell around compose and plan (design.md §1).
 //!
 //! Every pass over a service is `observe → compose → plan → apply → report`. What is observed comes from caches that
 //! watches fill; a pass reads nothing else, writes only what differs, and ends in the status. Each pass leaves behind
 //! which objects it looked at, found or not, so that a change of one of them wakes exactly the services concerned.
 
-pub mod admission;
 mod apply;
 mod args;
 mod cache;

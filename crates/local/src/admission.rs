@@ -1,12 +1,12 @@
 //! Our defaulting and validation, run inside the embedded API server as a cluster runs them by webhook.
 
 use futures::{FutureExt, future::BoxFuture};
+use longboat_admission::{self as admission, Denial, Request, Rules, Subject};
 use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
 use longboat_apiserver::{
     admission::{Admission, AdmissionAnswer, AdmissionRequest},
     status::ApiError,
 };
-use longboat_controller::admission::{self, Denial, Request, Rules, Subject};
 
 /// LLMInferenceService and LLMInferenceServiceConfig.
 pub(crate) struct OwnKinds;

@@ -12,7 +12,8 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
+    "longboat-admission",
     "longboat-api",
     "longboat-patch",
     "longboat-template",

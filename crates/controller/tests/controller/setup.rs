@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
+use longboat_admission::{self as admission, Denial, Request, Rules, Subject};
 use longboat_api::{
     conditions::Condition,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
@@ -14,10 +15,7 @@ use longboat_apiserver::{
     status::ApiError,
 };
 use longboat_compose::{PresetNames, presets};
-use longboat_controller::{
-    Args,
-    admission::{self, Denial, Request, Rules, Subject},
-};
+use longboat_controller::Args;
 use longboat_testkit::{Faults, World, faulty};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
