@@ -9,6 +9,7 @@ pub mod child_name;
 pub mod conditions;
 pub mod crd;
 pub mod defaulting;
+pub mod fields;
 pub mod foreign;
 pub mod labels;
 pub mod names;

@@ -73,8 +73,7 @@ impl Problem {
     }
 
     /// A feature that this release does not have. Better an honest condition than a service without it.
-    pub(crate) fn not_implemented(phase: Phase, condition: &'static str, field: &str) -> Self {
-        let message = format!("{field} is not implemented yet: remove it to run the service without");
+    pub(crate) fn not_implemented(phase: Phase, condition: &'static str, message: String) -> Self {
         Self { phase, condition, reason: "NotImplemented", message }
     }
 

@@ -58,20 +58,3 @@ pub(crate) fn inline_text(scheduler: &SchedulerSpec) -> Option<String> {
         value => Some(value.to_string()),
     }
 }
-
-/// Whether the configuration lists a plugin that asks a tokenizer service.
-pub(crate) fn needs_tokenizer(scheduler: &SchedulerSpec) -> bool {
-    let in_args = || {
-        let pod = scheduler.template.as_ref()?;
-        let args = pod.containers.iter().find(|container| container.name == "main")?.args.as_deref()?;
-        flags::config_text_position(args).map(|at| args[at].clone())
-    };
-    let Some(text) = inline_text(scheduler).or_else(in_args) else { return false };
-    let Ok(config) = serde_saphyr::from_str::<Value>(&text) else { return false };
-    config.get("plugins").and_then(Value::as_array).into_iter().flatten().any(|plugin| {
-        matches!(
-            plugin.get("type").and_then(Value::as_str),
-            Some("token-producer" | "precise-prefix-cache-scorer")
-        )
-    })
-}

@@ -1,0 +1,30 @@
+//! Which plugins the picker's configuration lists.
+
+use serde_json::Value;
+
+use crate::v1alpha2::SchedulerSpec;
+
+/// The spellings under which the picker takes its configuration as text.
+const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
+
+/// The picker's configuration: the inline one, or what the arguments of its container hold as text. None where it
+/// cannot be read, or stands in a file or a ConfigMap.
+pub(super) fn config(scheduler: &SchedulerSpec) -> Option<Value> {
+    match scheduler.config.as_ref().and_then(|config| config.inline.as_ref()) {
+        Some(Value::String(text)) => serde_saphyr::from_str(text).ok(),
+        Some(value) => Some(value.clone()),
+        None => {
+            let pod = scheduler.template.as_ref()?;
+            let main = pod.containers.iter().find(|container| container.name == "main")?;
+            let args = main.args.as_deref()?;
+            let pair = args.windows(2).find(|pair| CONFIG_TEXT.contains(&pair[0].as_str()))?;
+            serde_saphyr::from_str(&pair[1]).ok()
+        }
+    }
+}
+
+/// Types of the plugins that a configuration lists.
+pub(super) fn types(config: &Value) -> impl Iterator<Item = &str> {
+    let plugins = config.get("plugins").and_then(Value::as_array);
+    plugins.into_iter().flatten().filter_map(|plugin| plugin.get("type").and_then(Value::as_str))
+}
