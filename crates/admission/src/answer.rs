@@ -3,6 +3,8 @@
 use longboat_api::{v1alpha2::GROUP, validation::Report};
 use serde_json::{Value, json};
 
+use crate::Subject;
+
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
@@ -17,7 +19,7 @@ pub struct Answer {
 pub struct Denial {
     /// HTTP status code.
     pub code: u16,
-    /// Reason of the Status.
+    /// Reason of the Status; empty where it has none.
     pub reason: &'static str,
     /// Message of the Status.
     pub message: String,
@@ -32,32 +34,46 @@ impl Denial {
     pub fn status(&self) -> Value {
         let mut status = json!({
             "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-            "code": self.code, "reason": self.reason, "message": self.message,
+            "code": self.code, "message": self.message,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }
         status
     }
 
+    /// The reference gives these no reason.
     pub(crate) fn bad_request(message: String) -> Self {
-        Self { code: 400, reason: "BadRequest", message, details: Value::Null }
+        Self { code: 400, reason: "", message, details: Value::Null }
     }
 
     pub(crate) fn forbidden(message: String) -> Self {
         Self { code: 403, reason: "Forbidden", message, details: Value::Null }
     }
 
-    pub(crate) fn invalid(kind: &str, name: &str, report: &Report) -> Self {
-        let causes: Vec<Value> = report
-            .errors
-            .iter()
-            .map(|cause| json!({"reason": cause.kind.reason(), "field": cause.field, "message": cause.message}))
-            .collect();
+    pub(crate) fn invalid(subject: Subject, name: &str, report: &Report) -> Self {
+        let kind = subject.kind();
+        let mut lines: Vec<String> = Vec::with_capacity(report.errors.len());
+        let mut causes: Vec<Value> = Vec::with_capacity(report.errors.len());
+        for cause in &report.errors {
+            let message = cause.message();
+            let line = format!("{}: {message}", cause.field);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+            causes.push(json!({"reason": cause.kind.reason(), "field": cause.field, "message": message}));
+        }
+        let all = match lines.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
         Self {
             code: 422,
             reason: "Invalid",
-            message: report.message(kind, name),
+            message: format!("{kind}.{GROUP} {name:?} is invalid: {all}"),
             details: json!({"group": GROUP, "kind": kind, "name": name, "causes": causes}),
         }
     }

@@ -4,15 +4,23 @@
 //! `longboat validate` without any server.
 
 mod answer;
+mod facts;
+mod hub;
+mod local_model;
 mod mutate;
+mod patch;
 mod read;
 mod request;
+mod review;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, Denial};
-pub use mutate::mutate;
-pub use request::{Request, Rules, Subject, Version};
+pub use facts::{Facts, LocalModels, ModelCache};
+pub use mutate::{Mutation, mutate};
+pub use patch::difference;
+pub use request::{Request, Subject, Version};
+pub use review::{Action, Hook, Malformed, review};
 pub use validate::validate;

@@ -3,17 +3,30 @@
 use longboat_api::{defaulting, v1alpha2::LLMInferenceService};
 use serde_json::Value;
 
-use crate::{Denial, Request, Subject, read::read};
+use crate::{Denial, Facts, Request, Subject, hub, local_model, read::read};
 
-/// Fills in the defaults of an object that is created or changed; the object instead of the one asked about, or none
-/// where nothing changes. Configs have no defaults.
+/// What defaulting comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mutation {
+    /// The object instead of the one asked about, in the same version; none where nothing changes.
+    pub object: Option<Value>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Fills in the defaults of an object that is created or changed. Configs have no defaults.
+///
+/// What is filled in has the same place in both versions, so an old object is not converted for it: a round trip would
+/// add what nobody meant.
 ///
 /// # Errors
+///
 /// When the object cannot be read.
-pub fn mutate(subject: Subject, request: &Request<'_>) -> Result<Option<Value>, Denial> {
-    let (Subject::Service, Some(object)) = (subject, request.object) else { return Ok(None) };
+pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<Mutation, Denial> {
+    let (Subject::Service, Some(object)) = (subject, request.object) else { return Ok(Mutation::default()) };
     let mut defaulted = object.clone();
     defaulting::apply(&mut defaulted).map_err(|error| Denial::bad_request(error.to_string()))?;
-    read::<LLMInferenceService>(&defaulted)?;
-    Ok((defaulted != *object).then_some(defaulted))
+    read::<LLMInferenceService>(&hub::of(&defaulted, request.version))?;
+    let warnings = local_model::apply(&mut defaulted, facts);
+    Ok(Mutation { object: (defaulted != *object).then_some(defaulted), warnings })
 }

@@ -7,5 +7,5 @@ use crate::Denial;
 
 /// The typed object, or a refusal that says what cannot be read.
 pub(crate) fn read<K: DeserializeOwned>(object: &Value) -> Result<K, Denial> {
-    serde_json::from_value(object.clone()).map_err(|error| Denial::bad_request(error.to_string()))
+    K::deserialize(object).map_err(|error| Denial::bad_request(error.to_string()))
 }

@@ -1,18 +1,7 @@
-//! What admission is asked, and what the answer depends on.
+//! What admission is asked.
 
 use longboat_api::v1alpha2::GROUP;
 use serde_json::Value;
-
-/// What the rules depend on beside the objects.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// Namespace of the platform.
-    pub system_namespace: String,
-    /// Prefix of the names of presets.
-    pub preset_prefix: String,
-    /// Whether presets of the platform may not be deleted.
-    pub prevent_preset_deletion: bool,
-}
 
 /// The kinds that are admitted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +24,8 @@ pub enum Version {
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
+    /// The version of the objects.
+    pub version: Version,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'a str,
     /// The object as it will be; none on `DELETE`.
@@ -46,12 +37,32 @@ pub struct Request<'a> {
 // === impl Subject ===
 
 impl Subject {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Service, Self::Config];
+
     /// The kind of a resource, if it is one of ours.
     pub fn of(group: &str, resource: &str) -> Option<Self> {
-        match (group, resource) {
-            (GROUP, "llminferenceservices") => Some(Self::Service),
-            (GROUP, "llminferenceserviceconfigs") => Some(Self::Config),
-            _ => None,
+        Self::ALL.into_iter().find(|subject| group == GROUP && resource == subject.resource())
+    }
+
+    /// The kind of an object, if it is one of ours.
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|subject| kind == subject.kind())
+    }
+
+    /// The kind.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Service => "LLMInferenceService",
+            Self::Config => "LLMInferenceServiceConfig",
+        }
+    }
+
+    /// The plural name in paths.
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::Service => "llminferenceservices",
+            Self::Config => "llminferenceserviceconfigs",
         }
     }
 }
@@ -59,12 +70,19 @@ impl Subject {
 // === impl Version ===
 
 impl Version {
-    /// The version by its name in `apiVersion`, if it is one of ours.
+    /// Both, the older first.
+    pub const ALL: [Self; 2] = [Self::V1Alpha1, Self::V1Alpha2];
+
+    /// The version by its name, if it is one of ours.
     pub fn of(name: &str) -> Option<Self> {
-        match name {
-            "v1alpha1" => Some(Self::V1Alpha1),
-            "v1alpha2" => Some(Self::V1Alpha2),
-            _ => None,
+        Self::ALL.into_iter().find(|version| name == version.name())
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "v1alpha1",
+            Self::V1Alpha2 => "v1alpha2",
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Our defaulting and validation, run inside the embedded API server as a cluster runs them by webhook.
 
 use futures::{FutureExt, future::BoxFuture};
-use longboat_admission::{self as admission, Denial, Request, Rules, Subject};
-use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
+use longboat_admission::{self as admission, Denial, Facts, Request, Subject, Version};
 use longboat_apiserver::{
     admission::{Admission, AdmissionAnswer, AdmissionRequest},
     status::ApiError,
@@ -18,9 +17,11 @@ impl Admission for OwnKinds {
 
     fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
         async move {
-            let Some(subject) = subject_of(&request) else { return AdmissionAnswer::default() };
-            match admission::mutate(subject, &asked(&request)) {
-                Ok(object) => AdmissionAnswer { object, ..AdmissionAnswer::default() },
+            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
+            match admission::mutate(subject, &asked, &facts()) {
+                Ok(mutation) => {
+                    AdmissionAnswer { refused: None, object: mutation.object, warnings: mutation.warnings }
+                }
                 Err(denial) => {
                     AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() }
                 }
@@ -31,27 +32,29 @@ impl Admission for OwnKinds {
 
     fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
         async move {
-            let Some(subject) = subject_of(&request) else { return AdmissionAnswer::default() };
-            // A local world is its user's own: presets may go.
-            let rules = Rules {
-                system_namespace: DEFAULT_SYSTEM_NAMESPACE.to_owned(),
-                preset_prefix: DEFAULT_PRESET_PREFIX.to_owned(),
-                prevent_preset_deletion: false,
-            };
-            let answer = admission::validate(subject, &asked(&request), &rules);
+            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
+            let answer = admission::validate(subject, &asked, &facts());
             AdmissionAnswer { refused: answer.denial.map(refusal), object: None, warnings: answer.warnings }
         }
         .boxed()
     }
 }
 
-/// Subresources are nobody's business here: their writes reach no webhook on a cluster either.
-fn subject_of(request: &AdmissionRequest) -> Option<Subject> {
-    request.subresource.is_none().then(|| Subject::of(&request.group, &request.resource)).flatten()
+/// A local world is its user's own: presets may go.
+fn facts() -> Facts {
+    Facts { prevent_preset_deletion: false, ..Facts::default() }
 }
 
-fn asked(request: &AdmissionRequest) -> Request<'_> {
-    Request { operation: request.operation, object: request.object.as_ref(), old: request.old.as_ref() }
+/// What is asked, if it is ours to answer. Subresources are nobody's business here: their writes reach no webhook on a
+/// cluster either.
+fn asked(request: &AdmissionRequest) -> Option<(Subject, Request<'_>)> {
+    if request.subresource.is_some() {
+        return None;
+    }
+    let subject = Subject::of(&request.group, &request.resource)?;
+    let version = Version::of(&request.version)?;
+    let (object, old) = (request.object.as_ref(), request.old.as_ref());
+    Some((subject, Request { version, operation: request.operation, object, old }))
 }
 
 fn refusal(denial: Denial) -> ApiError {

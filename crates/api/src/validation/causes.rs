@@ -1,6 +1,8 @@
 //! Errors by field, as `details.causes` of a Status carries them (contract 01 §8.1).
 
+use longboat_patch::gofmt::quoted;
 use serde::Serialize;
+use serde_json::Value;
 
 /// What kind of error a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +18,20 @@ pub enum CauseKind {
 }
 
 /// One error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     /// What kind of error it is.
     pub kind: CauseKind,
     /// Path of the field, from `spec` or `metadata`.
     pub field: String,
-    /// What is wrong with it, with the value.
-    pub message: String,
+    /// The value that is wrong or not supported; null where it is missing or must not be.
+    pub value: Value,
+    /// What is wrong with it.
+    pub detail: String,
 }
 
 /// What a validation found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Why the object is refused; empty when it is accepted.
     pub errors: Vec<Cause>,
@@ -49,6 +53,28 @@ impl CauseKind {
     }
 }
 
+// === impl Cause ===
+
+impl Cause {
+    /// What is wrong, with the value: strings quoted as Go quotes them, everything else as compact JSON.
+    pub fn message(&self) -> String {
+        self.message_with(|value| match value {
+            Value::String(text) => quoted(text),
+            other => other.to_string(),
+        })
+    }
+
+    /// The same with the value worded by `print`.
+    pub fn message_with(&self, print: impl FnOnce(&Value) -> String) -> String {
+        match self.kind {
+            CauseKind::Invalid => format!("Invalid value: {}: {}", print(&self.value), self.detail),
+            CauseKind::NotSupported => format!("Unsupported value: {}: {}", print(&self.value), self.detail),
+            CauseKind::Required => format!("Required value: {}", self.detail),
+            CauseKind::Forbidden => format!("Forbidden: {}", self.detail),
+        }
+    }
+}
+
 // === impl Report ===
 
 impl Report {
@@ -57,53 +83,32 @@ impl Report {
         self.errors.is_empty()
     }
 
-    /// The text of a refusal: `<Kind>.serving.kserve.io "<name>" is invalid: …`.
-    pub fn message(&self, kind: &str, name: &str) -> String {
-        let mut lines: Vec<String> = Vec::with_capacity(self.errors.len());
-        for cause in &self.errors {
-            let line = format!("{}: {}", cause.field, cause.message);
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-        let all = match lines.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        format!("{kind}.{} {name:?} is invalid: {all}", crate::v1alpha2::GROUP)
-    }
-
     /// Adds an error about a wrong value.
     pub(super) fn invalid(&mut self, field: impl Into<String>, value: &impl Serialize, detail: &str) {
-        let message = format!("Invalid value: {}: {detail}", rendered(value));
-        self.errors.push(Cause { kind: CauseKind::Invalid, field: field.into(), message });
+        self.add(CauseKind::Invalid, field, serde_json::to_value(value).unwrap_or_default(), detail);
     }
 
     /// Adds an error about a missing value.
     pub(super) fn required(&mut self, field: impl Into<String>, detail: &str) {
-        let message = format!("Required value: {detail}");
-        self.errors.push(Cause { kind: CauseKind::Required, field: field.into(), message });
+        self.add(CauseKind::Required, field, Value::Null, detail);
     }
 
     /// Adds an error about a value that must not be there.
     pub(super) fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
-        let message = format!("Forbidden: {detail}");
-        self.errors.push(Cause { kind: CauseKind::Forbidden, field: field.into(), message });
+        self.add(CauseKind::Forbidden, field, Value::Null, detail);
     }
 
     /// Adds an error about a value that is not among the supported ones.
     pub(super) fn not_supported(&mut self, field: impl Into<String>, value: &impl Serialize, detail: &str) {
-        let message = format!("Unsupported value: {}: {detail}", rendered(value));
-        self.errors.push(Cause { kind: CauseKind::NotSupported, field: field.into(), message });
+        self.add(CauseKind::NotSupported, field, serde_json::to_value(value).unwrap_or_default(), detail);
+    }
+
+    fn add(&mut self, kind: CauseKind, field: impl Into<String>, value: Value, detail: &str) {
+        self.errors.push(Cause { kind, field: field.into(), value, detail: detail.to_owned() });
     }
 
     /// Adds a warning.
     pub(super) fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
-}
-
-/// A value in a message: compact JSON.
-fn rendered(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

@@ -23,29 +23,38 @@ pub use config::{validate_config, validate_config_deletion, validate_config_upda
 
 use crate::v1alpha2::{LLMInferenceService, WorkloadSpec};
 
+/// By which version's rules an object is checked (contract 01 §8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// `v1alpha1`: routes and Gateways exclude each other even where they agree, and nothing warns.
+    V1Alpha1,
+    /// `v1alpha2`.
+    V1Alpha2,
+}
+
 /// Checks a new service.
-pub fn validate_create(service: &LLMInferenceService) -> Report {
+pub fn validate_create(service: &LLMInferenceService, rules: Rules) -> Report {
     let mut report = Report::default();
     name::check(service, &mut report);
-    validate_spec(service, &mut report);
+    validate_spec(service, rules, &mut report);
     report
 }
 
 /// Checks a changed service against what it was. Everything passes while it is being deleted, so that finalizers can
 /// go from objects that are invalid by now.
-pub fn validate_update(old: &LLMInferenceService, new: &LLMInferenceService) -> Report {
+pub fn validate_update(old: &LLMInferenceService, new: &LLMInferenceService, rules: Rules) -> Report {
     let mut report = Report::default();
     if new.metadata.deletion_timestamp.is_none() {
-        validate_spec(new, &mut report);
+        validate_spec(new, rules, &mut report);
         immutability::check(&old.spec, &new.spec, &mut report);
     }
     report
 }
 
-fn validate_spec(service: &LLMInferenceService, report: &mut Report) {
+fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Report) {
     let spec = &service.spec;
     if let Some(router) = &spec.router {
-        router::check(router, report);
+        router::check(router, rules, report);
         traffic::check(router, report);
     }
     for (path, workload) in workloads(service) {

@@ -1,13 +1,13 @@
 //! Routes and Gateways (V1 to V3, W1).
 
-use super::Report;
+use super::{Report, Rules};
 use crate::foreign::reference::ParentReference;
 use crate::v1alpha2::{GatewayReference, RouterSpec};
 
 const HTTP: &str = "spec.router.route.http";
 
 /// Checks how route and gateway go together.
-pub(super) fn check(router: &RouterSpec, report: &mut Report) {
+pub(super) fn check(router: &RouterSpec, rules: Rules, report: &mut Report) {
     let Some(http) = router.route.as_ref().and_then(|route| route.http.as_ref()) else { return };
     if !http.refs.is_empty() && http.spec.is_some() {
         report.invalid(
@@ -31,7 +31,15 @@ pub(super) fn check(router: &RouterSpec, report: &mut Report) {
     if spec.parent_refs.is_empty() || gateway.refs.is_empty() {
         return;
     }
-    if same_gateways(&spec.parent_refs, &gateway.refs) {
+    if rules == Rules::V1Alpha1 {
+        report.invalid(
+            format!("{HTTP}.spec"),
+            spec,
+            "unsupported configuration: managed HTTP route spec ('spec.router.route.http.spec') cannot be used with \
+             custom gateway refs ('spec.router.gateway.refs'); either remove 'spec.router.gateway.refs' or \
+             'spec.router.route.http.spec.parentRefs'",
+        );
+    } else if same_gateways(&spec.parent_refs, &gateway.refs) {
         report.warn(
             "spec.router.route.http.spec.parentRefs can be omitted when spec.router.gateway.refs is set; parentRefs \
              will be derived automatically from gateway refs",
@@ -41,7 +49,8 @@ pub(super) fn check(router: &RouterSpec, report: &mut Report) {
             format!("{HTTP}.spec"),
             spec,
             "unsupported configuration: managed HTTP route spec ('spec.router.route.http.spec') has parentRefs that \
-             conflict with custom gateway refs ('spec.router.gateway.refs'); remove either of them or make them equal",
+             conflict with custom gateway refs ('spec.router.gateway.refs'); either remove \
+             'spec.router.gateway.refs' or 'spec.router.route.http.spec.parentRefs'",
         );
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
-use longboat_admission::{self as admission, Denial, Request, Rules, Subject};
+use longboat_admission::{self as admission, Denial, Facts, Request, Subject, Version};
 use longboat_api::{
     conditions::Condition,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
@@ -33,10 +33,9 @@ impl Admission for Hook {
 
     fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
         async move {
-            let Some(subject) = subject(&request) else { return AdmissionAnswer::default() };
-            let asked = Request { operation: request.operation, object: request.object.as_ref(), old: None };
-            match admission::mutate(subject, &asked) {
-                Ok(object) => AdmissionAnswer { object, ..AdmissionAnswer::default() },
+            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
+            match admission::mutate(subject, &asked, &facts()) {
+                Ok(mutation) => AdmissionAnswer { object: mutation.object, ..AdmissionAnswer::default() },
                 Err(denial) => {
                     AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() }
                 }
@@ -47,23 +46,26 @@ impl Admission for Hook {
 
     fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
         async move {
-            let Some(subject) = subject(&request) else { return AdmissionAnswer::default() };
-            let rules = Rules {
-                system_namespace: "kserve".to_owned(),
-                preset_prefix: "kserve-".to_owned(),
-                prevent_preset_deletion: false,
-            };
-            let (object, old) = (request.object.as_ref(), request.old.as_ref());
-            let answer =
-                admission::validate(subject, &Request { operation: request.operation, object, old }, &rules);
+            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
+            let answer = admission::validate(subject, &asked, &facts());
             AdmissionAnswer { refused: answer.denial.map(refusal), object: None, warnings: answer.warnings }
         }
         .boxed()
     }
 }
 
-fn subject(request: &AdmissionRequest) -> Option<Subject> {
-    request.subresource.is_none().then(|| Subject::of(&request.group, &request.resource)).flatten()
+fn facts() -> Facts {
+    Facts { prevent_preset_deletion: false, ..Facts::default() }
+}
+
+fn asked(request: &AdmissionRequest) -> Option<(Subject, Request<'_>)> {
+    if request.subresource.is_some() {
+        return None;
+    }
+    let subject = Subject::of(&request.group, &request.resource)?;
+    let version = Version::of(&request.version)?;
+    let (object, old) = (request.object.as_ref(), request.old.as_ref());
+    Some((subject, Request { version, operation: request.operation, object, old }))
 }
 
 fn refusal(denial: Denial) -> ApiError {

@@ -1,0 +1,55 @@
+//! What the answers depend on beside the objects.
+
+use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
+use longboat_compose::{Platform, platform::PlatformError};
+
+/// What the world around a request is like. Whoever asks fills it in: the controller from its caches, local mode and
+/// `longboat validate` from what they are given.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Namespace of the platform.
+    pub system_namespace: String,
+    /// Prefix of the names of presets.
+    pub preset_prefix: String,
+    /// Whether presets of the platform may not be deleted.
+    pub prevent_preset_deletion: bool,
+    /// The platform's settings, or why there are none.
+    pub platform: Result<Platform, PlatformError>,
+    /// Models that are cached on nodes.
+    pub local_models: LocalModels,
+}
+
+/// Models that are cached on nodes (contract 01 §6.3). Only looked at where the platform enables local models.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LocalModels {
+    /// The caches, in the order in which the API server lists them; none where their kinds are not installed.
+    pub caches: Option<Vec<ModelCache>>,
+}
+
+/// A `LocalModelCache`, or a `LocalModelNamespaceCache`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelCache {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; none for a `LocalModelCache`, which serves the whole cluster.
+    pub namespace: Option<String>,
+    /// `spec.sourceModelUri`.
+    pub source_model_uri: String,
+    /// `spec.nodeGroups`.
+    pub node_groups: Vec<String>,
+}
+
+// === impl Facts ===
+
+impl Default for Facts {
+    /// A platform with default names and settings, where presets may not be deleted.
+    fn default() -> Self {
+        Self {
+            system_namespace: DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+            preset_prefix: DEFAULT_PRESET_PREFIX.to_owned(),
+            prevent_preset_deletion: true,
+            platform: Ok(Platform::default()),
+            local_models: LocalModels::default(),
+        }
+    }
+}

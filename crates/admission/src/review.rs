@@ -1,0 +1,218 @@
+//! `AdmissionReview` in, `AdmissionReview` out (contract 01 §13).
+
+use std::fmt;
+
+use longboat_api::v1alpha2::GROUP;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{Denial, Facts, Request, Subject, Version, mutate, patch, validate};
+
+/// A webhook: what it does, to which kind, in which version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// What it does.
+    pub action: Action,
+    /// The kind of its objects.
+    pub subject: Subject,
+    /// The version of its objects.
+    pub version: Version,
+}
+
+/// What a webhook does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Fills in defaults.
+    Mutate,
+    /// Accepts or refuses.
+    Validate,
+}
+
+/// A body that is no review: the answer is HTTP 400 with this text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(String);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review {
+    api_version: Option<String>,
+    kind: Option<String>,
+    request: Option<Asked>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource: Resource,
+    #[serde(default)]
+    operation: String,
+    #[serde(default)]
+    object: Value,
+    #[serde(default)]
+    old_object: Value,
+    #[serde(default)]
+    sub_resource: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Resource {
+    group: String,
+    version: String,
+    #[serde(rename = "resource")]
+    plural: String,
+}
+
+const REVIEW_GROUP: &str = "admission.k8s.io";
+
+/// Answers a review that reached the webhook `hook`; the JSON of the reply.
+///
+/// A request for another kind, version or subresource, and an operation without its object, is refused in the reply with
+/// code 400, as is everything that the rules refuse.
+///
+/// # Errors
+///
+/// [`Malformed`] for a body that is no `AdmissionReview` of version `v1` or `v1beta1`: there is no review to reply with.
+pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, Malformed> {
+    let review: Review = serde_json::from_slice(body)
+        .map_err(|error| Malformed(format!("the body is no AdmissionReview: {error}")))?;
+    let api_version = review.api_version.unwrap_or_default();
+    let kind = review.kind.unwrap_or_default();
+    let known = api_version
+        .split_once('/')
+        .is_some_and(|(group, version)| group == REVIEW_GROUP && matches!(version, "v1" | "v1beta1"));
+    if kind != "AdmissionReview" || !known {
+        return Err(Malformed(format!(
+            "expected an AdmissionReview of {REVIEW_GROUP}/v1 or {REVIEW_GROUP}/v1beta1, got kind {kind:?} of \
+             apiVersion {api_version:?}"
+        )));
+    }
+    let Some(asked) = review.request else {
+        return Err(Malformed("the AdmissionReview has no request".to_owned()));
+    };
+    let mut response = match misdirected(hook, &asked) {
+        Some(why) => denied(&Denial::bad_request(why)),
+        None => answer(hook, &asked, facts),
+    };
+    response["uid"] = Value::String(asked.uid);
+    let reply = json!({"apiVersion": api_version, "kind": kind, "response": response});
+    Ok(reply.to_string().into_bytes())
+}
+
+/// Why a request is not for this webhook, if it is not.
+fn misdirected(hook: Hook, asked: &Asked) -> Option<String> {
+    let Resource { group, version, plural } = &asked.resource;
+    let (expected, name) = (hook.subject.resource(), hook.version.name());
+    if group != GROUP || plural != expected || version != name {
+        return Some(format!(
+            "this webhook answers for {expected} of {GROUP}/{name}, not for {plural:?} of \"{group}/{version}\""
+        ));
+    }
+    if let Some(subresource) = asked.sub_resource.as_deref().filter(|name| !name.is_empty()) {
+        return Some(format!("this webhook does not answer for the subresource {subresource:?}"));
+    }
+    let missing = match asked.operation.as_str() {
+        "CREATE" | "UPDATE" if asked.object.is_null() => "object",
+        "DELETE" if asked.old_object.is_null() => "oldObject",
+        "CREATE" | "UPDATE" | "DELETE" => return None,
+        other => return Some(format!("expected operation CREATE, UPDATE or DELETE, got {other:?}")),
+    };
+    Some(format!("the request to {} has no {missing}", asked.operation))
+}
+
+fn answer(hook: Hook, asked: &Asked, facts: &Facts) -> Value {
+    let present = |value| Some(value).filter(|value: &&Value| !value.is_null());
+    let request = Request {
+        version: hook.version,
+        operation: &asked.operation,
+        object: present(&asked.object),
+        old: present(&asked.old_object),
+    };
+    match hook.action {
+        Action::Mutate => match mutate(hook.subject, &request, facts) {
+            Err(denial) => denied(&denial),
+            Ok(mutation) => {
+                let mut response = json!({"allowed": true});
+                if let Some(object) = &mutation.object {
+                    let patch = patch::difference(&asked.object, object);
+                    response["patchType"] = json!("JSONPatch");
+                    response["patch"] = json!(patch::encoded(&patch));
+                }
+                warn(&mut response, &mutation.warnings);
+                response
+            }
+        },
+        Action::Validate => {
+            let answer = validate(hook.subject, &request, facts);
+            let mut response = match &answer.denial {
+                Some(denial) => denied(denial),
+                None => json!({"allowed": true}),
+            };
+            warn(&mut response, &answer.warnings);
+            response
+        }
+    }
+}
+
+fn denied(denial: &Denial) -> Value {
+    json!({"allowed": false, "status": denial.status()})
+}
+
+fn warn(response: &mut Value, warnings: &[String]) {
+    if !warnings.is_empty() {
+        response["warnings"] = json!(warnings);
+    }
+}
+
+// === impl Hook ===
+
+impl Hook {
+    /// All webhooks that there are: configs have no defaults.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Version::ALL.into_iter().flat_map(|version| {
+            let hook = move |action, subject| Self { action, subject, version };
+            [
+                hook(Action::Mutate, Subject::Service),
+                hook(Action::Validate, Subject::Service),
+                hook(Action::Validate, Subject::Config),
+            ]
+        })
+    }
+
+    /// The webhook at a path of the server.
+    pub fn at(path: &str) -> Option<Self> {
+        Self::all().find(|hook| hook.path() == path)
+    }
+
+    /// Its path: `/mutate-serving-kserve-io-v1alpha2-llminferenceservice`.
+    pub fn path(&self) -> String {
+        format!(
+            "/{}-serving-kserve-io-{}-{}",
+            self.action,
+            self.version.name(),
+            self.subject.kind().to_lowercase()
+        )
+    }
+
+    /// Its name in webhook configurations: `llminferenceservice.kserve-webhook-server.v1alpha2.defaulter`.
+    pub fn name(&self) -> String {
+        let role = match self.action {
+            Action::Mutate => "defaulter",
+            Action::Validate => "validator",
+        };
+        format!("{}.kserve-webhook-server.{}.{role}", self.subject.kind().to_lowercase(), self.version.name())
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        })
+    }
+}
