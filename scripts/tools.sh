@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fetches what the black-box tests need beyond cargo, from the package registries, pinned, into .cache/: kubectl (through
-# the Go module proxy) and the Python packages of requirements.txt. What is there already is kept. Prints one line for each
-# tool; a tool that cannot be had is an error with --strict (CI), else a warning.
+# the Go module proxy), the Python packages of requirements.txt, and the servers of the cluster tier (cluster-tools.sh). What
+# is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
+# warning.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 strict=false
@@ -46,3 +47,6 @@ elif command -v python3 >/dev/null && python3 -m venv "$cache/python" &&
 else
   missing "python3 with the packages of scripts/requirements.txt (openai, PyYAML)"
 fi
+
+# A real API server.
+scripts/cluster-tools.sh "$@"

@@ -12,6 +12,7 @@ mod mistakes;
 mod once;
 mod openai;
 mod processes;
+mod program;
 mod replicas;
 mod signals;
 mod state;

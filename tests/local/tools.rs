@@ -17,7 +17,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn tool(path: &str) -> Option<PathBuf> {
+/// What is at this path of the folder of tools; nothing ends the test early.
+pub(crate) fn tool(path: &str) -> Option<PathBuf> {
     let tool = root().join(".cache").join(path);
     if tool.exists() {
         return Some(tool);

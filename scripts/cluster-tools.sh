@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The servers of the cluster tier (tests/cluster), real and pinned, into .cache/bin: etcd and kube-apiserver. Taken from
+# KUBEBUILDER_ASSETS if that is set and they are new enough, else built through the Go module proxy, once for each version.
+# Prints one line for each; one that cannot be had is an error with --strict (CI), else a warning.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+strict=false
+[ "${1:-}" = --strict ] && strict=true
+cache=$PWD/.cache
+mkdir -p "$cache/bin"
+
+missing() {
+  echo "tools: MISSING: $*" >&2
+  if $strict; then exit 1; fi
+}
+
+# The version that a program says it is: 3.6.16, 1.34.4.
+version_of() {
+  "$1" --version 2>/dev/null | grep -Eo '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1
+}
+
+# Whether version $1 is $2 or newer.
+at_least() {
+  [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
+# have NAME MODULE MINIMUM [LDFLAGS]: one server.
+have() {
+  local name=$1 module=$2 minimum=$3 flags="-s -w ${4:-}" wanted assets built
+  wanted=$(awk -v module="$module" '$1 == module && $2 ~ /^v/ { print substr($2, 2); exit }
+    $1 == "require" && $2 == module { print substr($3, 2); exit }' "scripts/$name/go.mod")
+  assets="${KUBEBUILDER_ASSETS:-}/$name"
+  built="$cache/bin/$name-$wanted"
+  if [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$assets" ] && at_least "$(version_of "$assets")" "$minimum"; then
+    ln -sf "$assets" "$cache/bin/$name"
+    echo "tools: $name: $assets"
+    return
+  fi
+  if [ ! -x "$built" ]; then
+    if ! command -v go >/dev/null; then
+      missing "$name $minimum or newer: install Go so that it can be built, or set KUBEBUILDER_ASSETS to a folder with it"
+      return
+    fi
+    echo "tools: building $name $wanted (some minutes, once)"
+    if ! (cd "scripts/$name" && CGO_ENABLED=0 nice go build -trimpath -ldflags "${flags//VERSION/$wanted}" -o "$built.new" .); then
+      missing "$name $wanted: the build failed, see above"
+      return
+    fi
+    mv "$built.new" "$built"
+  fi
+  ln -sf "$name-$wanted" "$cache/bin/$name"
+  echo "tools: $name: $built"
+}
+
+# etcd 3.4, as distributions have it, cannot start the watches that clients of Kubernetes 1.34 ask for.
+have etcd go.etcd.io/etcd/server/v3 3.6.0
+minor=$(sed -n 's/^\tk8s.io\/kubernetes v1\.\([0-9]*\)\..*$/\1/p' scripts/kube-apiserver/go.mod)
+have kube-apiserver k8s.io/kubernetes 1.34.0 "-X k8s.io/component-base/version.gitVersion=vVERSION \
+  -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor"

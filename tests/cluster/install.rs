@@ -1,0 +1,54 @@
+//! Our CRDs on a real API server.
+
+use crate::cluster::Turn;
+
+const KINDS: [&str; 2] = ["llminferenceservices", "llminferenceserviceconfigs"];
+
+#[test]
+fn our_crds_install_with_create_and_with_server_side_apply_and_nothing_is_warned_about() {
+    let Some(cluster) = Turn::take() else { return };
+    for [created, applied] in &cluster.installation {
+        assert!(created.status.success(), "{created:#?}");
+        assert_eq!(created.stderr, "", "kubectl create");
+        assert!(applied.status.success(), "{applied:#?}");
+        assert_eq!(applied.stderr, "", "kubectl apply --server-side");
+    }
+    assert_eq!(cluster.installation.len(), KINDS.len());
+}
+
+#[test]
+fn our_schemas_are_structural_and_every_version_is_served() {
+    let Some(cluster) = Turn::take() else { return };
+    for kind in KINDS {
+        let path =
+            format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}.serving.kserve.io");
+        let crd = cluster.server.api.get(&path).ok();
+        let conditions = crd["status"]["conditions"].as_array().unwrap();
+        let states: Vec<(&str, &str)> =
+            conditions.iter().map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
+        // NonStructuralSchema, where there is one, is a condition of its own.
+        assert_eq!(states, [("NamesAccepted", "True"), ("Established", "True")], "{conditions:#?}");
+        for version in crd["spec"]["versions"].as_array().unwrap() {
+            let name = version["name"].as_str().unwrap();
+            assert_eq!(version["served"], true, "{kind} {name}");
+            let list = format!("/apis/serving.kserve.io/{name}/namespaces/default/{kind}");
+            assert_eq!(cluster.server.api.get(&list).status, 200, "{list}");
+        }
+    }
+}
+
+#[test]
+fn kubectl_explains_our_fields_and_prints_our_columns() {
+    let Some(cluster) = Turn::take() else { return };
+    let explained = cluster.kubectl(&["explain", "llmisvc.spec.model"]).ok();
+    for part in ["KIND:       LLMInferenceService", "VERSION:    v1alpha2", "FIELD: model <", "uri\t<string>"]
+    {
+        assert!(explained.contains(part), "{part:?} in {explained}");
+    }
+    let empty = cluster.kubectl(&["get", "llmisvc", "-n", "default"]);
+    assert_eq!(empty.stderr, "No resources found in default namespace.\n");
+    let presets = cluster.kubectl(&["get", "llminferenceserviceconfigs", "-n", "kserve"]).ok();
+    let rows: Vec<&str> = presets.lines().collect();
+    assert_eq!(rows.len(), 12, "{presets}");
+    assert!(rows[0].starts_with("NAME "), "{presets}");
+}

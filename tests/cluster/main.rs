@@ -1,0 +1,20 @@
+//! Longboat on a real Kubernetes API server: kube-apiserver and etcd with certificates and RBAC, the built binary as the
+//! controller in a process of its own, with exactly the rights of `deploy/rbac`. A request of it that is refused fails the
+//! test during which it was made.
+//!
+//! Tests take turns in one cluster; each keeps to a namespace of its own. `scripts/cluster-tools.sh` fetches the servers.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+
+mod api;
+mod cluster;
+mod controller;
+mod install;
+#[path = "../local/program.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode, which watch programs more closely")]
+mod program;
+mod server;
+#[path = "../local/tools.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode, which need other tools too")]
+mod tools;
+#[path = "../local/wait.rs"]
+mod wait;

@@ -1,0 +1,231 @@
+//! etcd and kube-apiserver, real: certificates, RBAC and an audit log.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
+
+use crate::{api::Api, tools, wait::until};
+
+/// Kills the program when the pipe closes, which happens however this process ends; then removes what it kept.
+const GUARD: &str = r#""$@" & echo $! > "$0"; read -r end; kill -9 $!; wait; rm -rf "$FOLDER""#;
+
+/// Writes a line for whatever the controller asks, and nothing else.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    users: ['system:serviceaccount:kserve:llmisvc-controller-manager']
+  - level: None
+";
+
+/// A Kubernetes API server in a folder of its own.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) folder: PathBuf,
+    /// For kubectl as the administrator.
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) url: String,
+    /// As the administrator.
+    pub(crate) api: Api,
+    _programs: [Guarded; 2],
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Starts one; `None`, said loudly, where the programs are missing.
+    pub(crate) fn start() -> Option<Self> {
+        let (etcd, apiserver) = (tools::tool("bin/etcd")?, tools::tool("bin/kube-apiserver")?);
+        // Whoever guards the programs removes it.
+        let folder = tempfile::Builder::new().prefix("longboat-cluster-").tempdir().unwrap().keep();
+        let [etcd_port, port] = free_ports();
+        let etcd_url = format!("http://127.0.0.1:{etcd_port}");
+        let etcd = Guarded::start(&etcd, &folder.join("etcd.log"), |command| {
+            command
+                .arg(format!("--data-dir={}", folder.join("etcd").display()))
+                .arg(format!("--listen-client-urls={etcd_url}"))
+                .arg(format!("--advertise-client-urls={etcd_url}"))
+                .args(["--listen-peer-urls=http://127.0.0.1:0", "--unsafe-no-fsync", "--log-level=warn"]);
+        });
+
+        let authority = CertificateAuthority::new("cluster of a test").unwrap();
+        let issue = |name: &str, request: LeafRequest| {
+            let pair = authority.issue(&LeafRequest { days: 1, ..request }).unwrap();
+            fs::write(folder.join(format!("{name}.crt")), &pair.certificate_pem).unwrap();
+            fs::write(folder.join(format!("{name}.key")), &pair.key_pem).unwrap();
+            pair
+        };
+        fs::write(folder.join("ca.crt"), authority.pem()).unwrap();
+        issue(
+            "server",
+            LeafRequest {
+                common_name: "kube-apiserver".into(),
+                dns_names: ["localhost", "kubernetes.default.svc"].map(Into::into).to_vec(),
+                ips: vec![Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(10, 96, 0, 1).into()],
+                ..LeafRequest::default()
+            },
+        );
+        let account_keys = LeafRequest { common_name: "service accounts".into(), ..LeafRequest::default() };
+        issue("accounts", account_keys);
+        let admin = issue(
+            "admin",
+            LeafRequest {
+                common_name: "admin".into(),
+                organization: "system:masters".into(),
+                client_auth: true,
+                ..LeafRequest::default()
+            },
+        );
+        fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).unwrap();
+
+        let file = |name: &str| folder.join(name).display().to_string();
+        let apiserver = Guarded::start(&apiserver, &folder.join("kube-apiserver.log"), |command| {
+            command
+                .arg(format!("--etcd-servers={etcd_url}"))
+                .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+                .arg(format!("--secure-port={port}"))
+                .arg(format!("--cert-dir={}", file("self-made")))
+                .arg(format!("--tls-cert-file={}", file("server.crt")))
+                .arg(format!("--tls-private-key-file={}", file("server.key")))
+                .arg(format!("--client-ca-file={}", file("ca.crt")))
+                .arg(format!("--service-account-key-file={}", file("accounts.crt")))
+                .arg(format!("--service-account-signing-key-file={}", file("accounts.key")))
+                .arg("--service-account-issuer=https://kubernetes.default.svc")
+                .arg("--service-cluster-ip-range=10.96.0.0/16")
+                .arg("--authorization-mode=RBAC")
+                .arg("--endpoint-reconciler-type=none")
+                .arg(format!("--audit-policy-file={}", file("audit-policy.yaml")))
+                .arg(format!("--audit-log-path={}", file("audit.log")));
+        });
+
+        let url = format!("https://127.0.0.1:{port}");
+        let api = Api::new(&url, &authority.pem(), &admin);
+        let programs = [etcd, apiserver];
+        until("the API server is ready", || {
+            for program in &programs {
+                program.assert_running();
+            }
+            api.try_get("/readyz").filter(|answer| answer.status == 200)
+        });
+        let server =
+            Self { kubeconfig: folder.join("admin.kubeconfig"), folder, url, api, _programs: programs };
+        server.write_kubeconfig(&server.kubeconfig, &User::Certificate(&admin));
+        Some(server)
+    }
+
+    /// Writes a kubeconfig with which `user` reaches this server.
+    pub(crate) fn write_kubeconfig(&self, path: &Path, user: &User) {
+        let user = match user {
+            User::Certificate(pair) => {
+                let (certificate, key) = (path.with_extension("crt"), path.with_extension("key"));
+                fs::write(&certificate, &pair.certificate_pem).unwrap();
+                fs::write(&key, &pair.key_pem).unwrap();
+                serde_json::json!({"client-certificate": certificate, "client-key": key})
+            }
+            User::Token(token) => serde_json::json!({"token": token}),
+        };
+        let config = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {
+                "server": self.url,
+                "certificate-authority": self.folder.join("ca.crt"),
+            }}],
+            "users": [{"name": "test", "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        });
+        fs::write(path, config.to_string()).unwrap();
+    }
+
+    /// What the controller asked that was refused: `verb path: message`.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.folder.join("audit.log")).unwrap_or_default();
+        let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        events
+            .filter(|event| event["responseStatus"]["code"] == 403)
+            .map(|event| {
+                let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+                let reason = match text(&event["annotations"]["authorization.k8s.io/decision"]).as_str() {
+                    "forbid" => text(&event["annotations"]["authorization.k8s.io/reason"]),
+                    _ => text(&event["responseStatus"]["message"]),
+                };
+                format!("{} {}: {reason}", text(&event["verb"]), text(&event["requestURI"]))
+            })
+            // Nobody may create anything there; the service is going away as well.
+            .filter(|refusal| !refusal.contains("is being terminated"))
+            .collect()
+    }
+}
+
+/// Who somebody is.
+#[derive(Debug)]
+pub(crate) enum User<'a> {
+    Certificate(&'a KeyPair),
+    Token(&'a str),
+}
+
+/// A program that ends with this process, and its log.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    shell: Child,
+    /// The file in which the shell notes the program's process.
+    pid: PathBuf,
+    log: PathBuf,
+    program: PathBuf,
+}
+
+// === impl Guarded ===
+
+impl Guarded {
+    /// Starts a program; `log` gets what it says, and the folder of `log` is removed when it has ended.
+    pub(crate) fn start(program: &Path, log: &Path, set_up: impl FnOnce(&mut Command)) -> Self {
+        let pid = log.with_extension("pid");
+        let output = fs::File::create(log).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD]).arg(&pid).arg(program).env("FOLDER", log.parent().unwrap());
+        command.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output);
+        set_up(&mut command);
+        let shell = command.spawn().unwrap();
+        Self { shell, pid, log: log.to_owned(), program: program.to_owned() }
+    }
+
+    /// Stops the test with the end of the log if the program has ended.
+    pub(crate) fn assert_running(&self) {
+        let pid = fs::read_to_string(&self.pid).unwrap_or_default();
+        let pid = pid.trim();
+        if pid.is_empty() {
+            // The shell has not come to it yet.
+            return;
+        }
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let ended = stat.rsplit(") ").next().unwrap_or_default().starts_with('Z');
+        if !stat.is_empty() && !ended {
+            return;
+        }
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(30)..];
+        panic!("{} ended:\n{}", self.program.display(), tail.join("\n"));
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// Ports that were free a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
