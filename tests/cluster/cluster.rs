@@ -32,7 +32,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Turn {
     cluster: &'static Cluster,
     refused_before: usize,
-    _turn: MutexGuard<'static, ()>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 // === impl Turn ===
@@ -45,7 +45,7 @@ impl Turn {
         let turn = TURN.lock();
         tools::kubectl()?;
         let cluster = CLUSTER.get_or_init(Cluster::start).as_ref()?;
-        Some(Self { cluster, refused_before: cluster.server.refusals().len(), _turn: turn })
+        Some(Self { cluster, refused_before: cluster.server.refusals().len(), _alone: turn })
     }
 }
 
