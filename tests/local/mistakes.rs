@@ -46,14 +46,14 @@ fn broken_yaml_is_pointed_at_by_line_and_column() {
     // Lines count from the start of the file, also in its second document.
     let second = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: [a\n";
     fails(&up_with("", second, &[]), 1, &["service.yaml:5:"]);
-    fails(&up_with("", "kind: ConfigMap\n", &[]), 1, &["service.yaml:1: ", "`apiVersion`"]);
+    fails(&up_with("", "kind: ConfigMap\n", &[]), 1, &["service.yaml:1:1: ", "`apiVersion`"]);
 }
 
 #[test]
 fn an_unknown_field_comes_with_the_nearest_right_one() {
     let _turn = turn();
     let ended = up_with("replicas: 1", "replica: 1", &[]);
-    fails(&ended, 1, &["service.yaml:11: ", "unknown field `spec.replica`", "did you mean `replicas`?"]);
+    fails(&ended, 1, &["service.yaml:11:3: ", "unknown field `spec.replica`", "did you mean `replicas`?"]);
     let ended = up_with("scheduler: {}", "schedular: {}", &[]);
     fails(&ended, 1, &["unknown field `spec.router.schedular`", "did you mean `scheduler`?"]);
     let ended = up_with("", "apiVersion: v1\nkind: Sevice\nmetadata: {name: a}\n", &[]);
@@ -67,7 +67,7 @@ fn an_invalid_spec_gets_the_causes_of_the_api() {
     fails(
         &ended,
         1,
-        &["service.yaml:11: ", "spec.replicas: Invalid value: -1", "greater than or equal to 0"],
+        &["service.yaml:11:3: ", "spec.replicas: Invalid value: -1", "greater than or equal to 0"],
     );
     let ended = up_with("replicas: 1", "replicas: many", &[]);
     fails(&ended, 1, &["spec.replicas", "got string"]);

@@ -6,12 +6,10 @@ use kube::{
     core::{GroupVersionKind, TypeMeta},
     discovery::{self, Scope},
 };
+use longboat_manifest::Document;
 use serde_json::Value;
 
-use crate::{
-    manifest::Document,
-    schema_hint::{Unknown, unknown_fields},
-};
+use crate::schema_hint::{Unknown, unknown_fields};
 
 /// Field manager of everything that `up` writes.
 pub(crate) const MANAGER: &str = "longboat-up";
@@ -38,7 +36,7 @@ pub enum ApplyError {
     /// The API server refuses it.
     #[error("{}{object}: {}", place(origin.as_deref()), refusal(answer))]
     Refused {
-        /// File and line, for the user's own objects.
+        /// File, line and column, for the user's own objects.
         origin: Option<String>,
         /// Kind and name.
         object: String,
@@ -48,7 +46,7 @@ pub enum ApplyError {
     /// No such kind is served.
     #[error("{}{object}: this world serves no kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
     UnknownKind {
-        /// File and line.
+        /// File, line and column.
         origin: Option<String>,
         /// Kind and name.
         object: String,
@@ -60,7 +58,7 @@ pub enum ApplyError {
     /// Fields that its kind does not have.
     #[error("{}{object}: {}", place(origin.as_deref()), unknown_sentence(fields))]
     UnknownFields {
-        /// File and line.
+        /// File, line and column.
         origin: Option<String>,
         /// Kind and name.
         object: String,
@@ -98,8 +96,7 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
     }
     let mut applied = Vec::with_capacity(ordered.len());
     for document in ordered {
-        let origin = format!("{}:{}", document.source, document.line);
-        let written = one(client, Some(origin), document.object.clone()).await;
+        let written = one(client, Some(document.place("")), document.object.clone()).await;
         applied.push(written.map_err(|error| at_field(error, document))?);
     }
     Ok(applied)
@@ -113,22 +110,11 @@ fn at_field(error: ApplyError, document: &Document) -> ApplyError {
                 kube::Error::Api(status) => status.details.iter().flat_map(|details| &details.causes).next(),
                 _ => None,
             };
-            let origin = cause.map(|cause| place_of(document, &cause.field)).or(origin);
+            let origin = cause.map(|cause| document.place(&cause.field)).or(origin);
             ApplyError::Refused { origin, object, answer }
         }
         other => other,
     }
-}
-
-/// File and line of the first key that is named like the last part of the path; of the document where there is none.
-fn place_of(document: &Document, path: &str) -> String {
-    let key = path.rsplit('.').next().unwrap_or_default().split('[').next().unwrap_or_default();
-    let starts = |line: &str| {
-        let line = line.trim_start().trim_start_matches("- ").trim_start_matches(['"', '\'']);
-        line.strip_prefix(key).is_some_and(|rest| rest.starts_with([':', '"', '\'', ' ']))
-    };
-    let offset = document.text.lines().position(starts).unwrap_or(0);
-    format!("{}:{}", document.source, document.line + offset)
 }
 
 fn rank(kind: &str) -> u8 {
@@ -217,7 +203,7 @@ fn report(document: &Document, unknown: Vec<Unknown>) -> Result<(), ApplyError> 
     let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
     let kind = document.object["kind"].as_str().unwrap_or_default();
     Err(ApplyError::UnknownFields {
-        origin: Some(place_of(document, &unknown[0].path)),
+        origin: Some(document.place(&unknown[0].path)),
         object: format!("{kind} {name}"),
         fields: unknown.into_iter().map(|field| (field.path, field.nearest)).collect(),
     })

@@ -7,12 +7,10 @@ use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
 };
+use longboat_manifest::{self as manifest, ManifestError};
 use serde_json::Value;
 
-use crate::{
-    apply::{self, ApplyError},
-    manifest::{self, ManifestError},
-};
+use crate::apply::{self, ApplyError};
 
 /// Group of the InferencePool's predecessor. A cluster that upgrades has both; a new world needs only its successor,
 /// and kubectl then knows which one `inferencepool` means.

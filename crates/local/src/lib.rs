@@ -2,7 +2,7 @@
 //!
 //! [`Local::start`] makes a world: an API server on a loopback port with the CRDs, presets and the default gateway of
 //! an installed KServe in it, the controller that a cluster would run, a node that runs pods as processes, and a
-//! gateway. [`manifest`] reads what the user brought, [`Local::apply`] writes it, and from there on the world is
+//! gateway. [`Local::apply`] writes what the user brought, and from there on the world is
 //! watched like any cluster, with a [`kube::Client`] or kubectl.
 
 mod addresses;
@@ -10,7 +10,6 @@ mod admission;
 mod apply;
 mod bootstrap;
 mod kubeconfig;
-pub mod manifest;
 mod schema_hint;
 mod state;
 mod world;

@@ -1,9 +1,7 @@
 //! Fields that a schema does not know, with the nearest one that it does.
 
-use serde_json::{Map, Value};
-
-/// How many edits two names may be apart to be taken for a slip.
-const NEAR: usize = 3;
+use longboat_manifest::nearest;
+use serde_json::Value;
 
 /// An unknown field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +33,9 @@ fn visit_field(schema: &Value, name: &str, value: &Value, path: &str, found: &mu
             None if !preserves && properties.is_some() => {
                 found.push(Unknown {
                     path: path.to_owned(),
-                    nearest: properties.and_then(|all| nearest(all, name)),
+                    nearest: properties
+                        .and_then(|all| nearest(all.keys().map(String::as_str), name))
+                        .map(ToOwned::to_owned),
                 });
             }
             _ => {}
@@ -57,13 +57,6 @@ fn visit(schema: &Value, value: &Value, path: &str, found: &mut Vec<Unknown>) {
         }
         _ => {}
     }
-}
-
-fn nearest(known: &Map<String, Value>, name: &str) -> Option<String> {
-    let distance =
-        |candidate: &String| strsim::damerau_levenshtein(&candidate.to_lowercase(), &name.to_lowercase());
-    let best = known.keys().min_by_key(|candidate| distance(candidate))?;
-    (distance(best) <= NEAR.min(name.len() / 2)).then(|| best.clone())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::{
 use kube::Client;
 use longboat_apiserver::{ApiServer, Loops};
 use longboat_gateway::Gateway;
+use longboat_manifest::Document;
 use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -22,7 +23,6 @@ use crate::{
     apply::{self, Applied, ApplyError},
     bootstrap::{self, BootstrapError},
     kubeconfig::kubeconfig,
-    manifest::Document,
     state::{StateDir, StateError, write_private},
 };
 

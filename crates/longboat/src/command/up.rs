@@ -3,7 +3,8 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use longboat_local::{Applied, Local, Options, StartError, StateError, manifest};
+use longboat_local::{Applied, Local, Options, StartError, StateError};
+use longboat_manifest as manifest;
 use longboat_node::Engine;
 use owo_colors::OwoColorize;
 use tokio_util::sync::CancellationToken;

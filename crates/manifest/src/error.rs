@@ -1,0 +1,78 @@
+//! Manifests that cannot be read.
+
+use std::{io, path::PathBuf};
+
+use crate::Position;
+
+/// Manifests that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file or folder cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// As given.
+        path: PathBuf,
+        /// The operating system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// An input holds more than is read.
+    #[error("{source_name}: {what}, at most {most} are read from one input")]
+    TooMuch {
+        /// File, or `-`.
+        source_name: String,
+        /// What there is too much of, with the amount where it is known.
+        what: String,
+        /// The limit.
+        most: usize,
+    },
+    /// The text is no YAML.
+    #[error("{source_name}:{position}: {message}")]
+    Syntax {
+        /// File, or `-`.
+        source_name: String,
+        /// Where the parser stopped.
+        position: Position,
+        /// The parser's explanation.
+        message: String,
+    },
+    /// A document is no Kubernetes object.
+    #[error("{source_name}:{position}: {message}")]
+    NotAnObject {
+        /// File, or `-`.
+        source_name: String,
+        /// Where the document starts.
+        position: Position,
+        /// What is missing.
+        message: String,
+    },
+    /// There is nothing in them.
+    #[error("no object in {0}")]
+    Empty(String),
+}
+
+// === impl ManifestError ===
+
+impl ManifestError {
+    /// File (or `-`) and place, where the error has one.
+    pub fn place(&self) -> (Option<String>, Option<Position>) {
+        match self {
+            Self::Read { path, .. } => (Some(path.display().to_string()), None),
+            Self::TooMuch { source_name, .. } => (Some(source_name.clone()), None),
+            Self::Syntax { source_name, position, .. } | Self::NotAnObject { source_name, position, .. } => {
+                (Some(source_name.clone()), Some(*position))
+            }
+            Self::Empty(_) => (None, None),
+        }
+    }
+
+    /// What is wrong, without the place; a cause of the operating system included.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Read { source, .. } => format!("cannot be read: {source}"),
+            Self::TooMuch { what, most, .. } => format!("{what}, at most {most} are read from one input"),
+            Self::Syntax { message, .. } | Self::NotAnObject { message, .. } => message.clone(),
+            Self::Empty(inputs) => format!("no object in {inputs}"),
+        }
+    }
+}

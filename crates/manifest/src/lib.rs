@@ -1,0 +1,26 @@
+//! Reads Kubernetes manifests, and remembers where every field of them stands.
+//!
+//! Inputs are files, folders and standard input, each with one or many YAML or JSON documents; `kind: List` is taken
+//! apart, which covers what `kustomize build` and `kubectl get -o yaml` print. Line and column come from the YAML
+//! parser, so they are right in flow style, below aliases and in JSON too.
+
+mod document;
+mod error;
+mod limits;
+mod nearest;
+mod node;
+mod parse;
+mod path;
+mod place;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use document::Document;
+pub use error::ManifestError;
+pub use limits::{MAX_BYTES, MAX_DEPTH, MAX_DOCUMENTS};
+pub use nearest::nearest;
+pub use parse::{Reading, parse, parse_all};
+pub use path::parent;
+pub use place::{Located, Position};
+pub use read::{read, read_all};

@@ -1,0 +1,190 @@
+//! Texts into documents.
+
+use std::sync::Arc;
+
+use crate::{
+    Document, ManifestError, Position,
+    document::items,
+    limits::{MAX_BYTES, MAX_DOCUMENTS, options},
+    node::{Node, Parts, Read},
+};
+
+/// What was read, and what could not be.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// Objects in their order.
+    pub documents: Vec<Document>,
+    /// Documents, files and folders that could not be read, in their order.
+    pub problems: Vec<ManifestError>,
+}
+
+/// Reads one text. `source` names it in errors.
+///
+/// # Errors
+/// The first problem of the text.
+pub fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
+    parse_all(source, text).into_result()
+}
+
+/// Reads one text, and goes on behind a document that cannot be read.
+pub fn parse_all(source: &str, text: &str) -> Reading {
+    let mut reading = Reading::default();
+    let too_much = |what: String, most| ManifestError::TooMuch { source_name: source.to_owned(), what, most };
+    if text.len() > MAX_BYTES {
+        reading.problems.push(too_much(format!("{} bytes", text.len()), MAX_BYTES));
+        return reading;
+    }
+    let name: Arc<str> = source.into();
+    for chunk in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
+        if reading.documents.len() >= MAX_DOCUMENTS {
+            reading.problems.push(too_much("too many documents".to_owned(), MAX_DOCUMENTS));
+            break;
+        }
+        match chunk.read(source) {
+            Ok(None) => {}
+            Ok(Some(read)) => {
+                for (object, node) in items(read.value, read.node) {
+                    let document = Document::new(Arc::clone(&name), object, node);
+                    match check(&document) {
+                        Ok(()) => reading.documents.push(document),
+                        Err(problem) => reading.problems.push(problem),
+                    }
+                }
+            }
+            Err(problem) => reading.problems.push(problem),
+        }
+    }
+    reading
+}
+
+fn check(document: &Document) -> Result<(), ManifestError> {
+    let missing = |message: &str| {
+        Err(ManifestError::NotAnObject {
+            source_name: document.source.to_string(),
+            position: document.start(),
+            message: message.to_owned(),
+        })
+    };
+    if !document.object.is_object() {
+        return missing("expected a Kubernetes object (a mapping with apiVersion, kind and metadata)");
+    }
+    if document.api_version().is_empty() {
+        return missing("the object has no `apiVersion`");
+    }
+    if document.kind().is_empty() {
+        return missing("the object has no `kind`");
+    }
+    if document.name().is_empty() && document.text("/metadata/generateName").is_empty() {
+        return missing("the object has no `metadata.name`");
+    }
+    Ok(())
+}
+
+/// The text of one document, and where it stands in its input.
+struct Chunk<'a> {
+    text: &'a str,
+    /// Lines before it.
+    lines: u32,
+    /// Characters before it in its first line.
+    columns: u32,
+}
+
+/// The documents of a stream, taken apart at lines of three dashes as kubectl does.
+fn split(text: &str) -> Vec<Chunk<'_>> {
+    let mut chunks = Vec::new();
+    let mut open = Chunk { text: "", lines: 0, columns: 0 };
+    let (mut start, mut end) = (0, 0);
+    for (number, line) in (0..).zip(text.split_inclusive('\n')) {
+        let bare = line.trim_end();
+        if bare == "---" || bare.starts_with("--- ") {
+            chunks.push(Chunk { text: &text[start..end], ..open });
+            // What follows the dashes in their line belongs to the document.
+            open = Chunk { text: "", lines: number, columns: 3 };
+            start = end + 3;
+        }
+        end += line.len();
+    }
+    chunks.push(Chunk { text: &text[start..], ..open });
+    chunks.retain(Chunk::has_content);
+    chunks
+}
+
+// === impl Chunk ===
+
+impl Chunk<'_> {
+    fn has_content(&self) -> bool {
+        self.text.lines().any(|line| {
+            let line = line.trim();
+            // Directives and the end of a document are not content either.
+            !line.is_empty() && !line.starts_with(['#', '%']) && line != "..."
+        })
+    }
+
+    fn read(&self, source: &str) -> Result<Option<Read>, ManifestError> {
+        let mut read: Read = serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| {
+            let at = error.location().map_or(Position::START, |at| {
+                let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+                Position { line: number(at.line()), column: number(at.column()) }
+            });
+            ManifestError::Syntax {
+                source_name: source.to_owned(),
+                position: self.place(at),
+                message: without_place(&error.without_snippet().to_string()),
+            }
+        })?;
+        if read.value.is_null() {
+            return Ok(None);
+        }
+        if self.lines > 0 {
+            self.move_places(&mut read.node);
+        }
+        Ok(Some(read))
+    }
+
+    /// From a place in the chunk to the place in its input.
+    fn place(&self, at: Position) -> Position {
+        let columns = if at.line == 1 { self.columns } else { 0 };
+        Position { line: at.line + self.lines, column: at.column + columns }
+    }
+
+    fn move_places(&self, node: &mut Node) {
+        node.at = self.place(node.at);
+        match &mut node.parts {
+            Parts::None => {}
+            Parts::Fields(fields) => {
+                for (_, at, node) in fields {
+                    *at = self.place(*at);
+                    self.move_places(node);
+                }
+            }
+            Parts::Items(items) => items.iter_mut().for_each(|node| self.move_places(node)),
+        }
+    }
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// The documents, or the first problem.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn into_result(self) -> Result<Vec<Document>, ManifestError> {
+        match self.problems.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(self.documents),
+        }
+    }
+}
+
+/// The first line, without the place that it starts or ends with: that counts from the start of the document, not of
+/// the file.
+fn without_place(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let line = match line.split_once(": ") {
+        Some((place, rest)) if place.starts_with("line ") && place.contains(" column ") => rest,
+        _ => line,
+    };
+    line.split(" at line ").next().unwrap_or_default().to_owned()
+}

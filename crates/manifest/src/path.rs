@@ -1,0 +1,60 @@
+//! Paths of fields as messages of Kubernetes write them: `spec.template.containers[0].image`,
+//! `metadata.annotations[example.com/x]`, `metadata.labels.app.kubernetes.io/name`.
+//!
+//! Names may contain dots, and nothing in a path says which dots are part of a name. What is there decides: of the
+//! fields whose names fit, the longest is meant.
+
+use crate::{
+    Located, Position,
+    node::{Node, Parts},
+};
+
+/// Where the path leads from `root`.
+pub(crate) fn locate(root: &Node, path: &str) -> Located {
+    let mut found = Located { key: root.at, value: root.at, exists: true };
+    let (mut node, mut rest) = (root, path.trim_start_matches('.'));
+    while !rest.is_empty() {
+        let Some((key, next, after)) = step(node, rest) else {
+            found.exists = false;
+            return found;
+        };
+        found = Located { key: key.unwrap_or(next.at), value: next.at, exists: true };
+        (node, rest) = (next, after.trim_start_matches('.'));
+    }
+    found
+}
+
+/// One step: where the name stands (items of lists have none), what it leads to, and the rest of the path.
+fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(Option<Position>, &'n Node, &'p str)> {
+    match &node.parts {
+        Parts::None => None,
+        Parts::Items(items) => {
+            let (index, rest) = bracketed(path)?;
+            Some((None, items.get(index.parse::<usize>().ok()?)?, rest))
+        }
+        Parts::Fields(fields) => {
+            if let Some((name, rest)) = bracketed(path) {
+                let name = name.trim_matches(['"', '\'']);
+                let (_, at, node) = fields.iter().find(|(field, ..)| **field == *name)?;
+                return Some((Some(*at), node, rest));
+            }
+            let fits = |name: &str| {
+                path.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            let fitting = fields.iter().filter_map(|field| Some((field, fits(&field.0)?)));
+            let ((_, at, node), rest) = fitting.max_by_key(|((name, ..), _)| name.len())?;
+            Some((Some(*at), node, rest))
+        }
+    }
+}
+
+/// What is in the brackets that a path starts with, and the rest.
+fn bracketed(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix('[')?.split_once(']')
+}
+
+/// The path without its last part: `a.b[0]` of `a.b[0].c`, `a.b` of `a.b[0]`; empty for a path of one part.
+pub fn parent(path: &str) -> &str {
+    let cut = if path.ends_with(']') { path.rfind('[') } else { path.rfind('.') };
+    cut.map_or("", |cut| &path[..cut])
+}

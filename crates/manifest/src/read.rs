@@ -1,0 +1,96 @@
+//! Files, folders and standard input.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{Document, ManifestError, Position, Reading, limits::MAX_BYTES, parse::parse_all};
+
+/// Reads all inputs in order; in folders the `.yaml`, `.yml` and `.json` files by name; `-` is standard input.
+///
+/// # Errors
+/// The first problem, or [`ManifestError::Empty`].
+pub fn read(inputs: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
+    read_all(inputs).into_result()
+}
+
+/// As [`read`], but goes on behind what cannot be read.
+pub fn read_all(inputs: &[PathBuf]) -> Reading {
+    let mut reading = Reading::default();
+    let mut add = |more: Reading| {
+        reading.documents.extend(more.documents);
+        reading.problems.extend(more.problems);
+    };
+    for input in inputs {
+        if input.as_os_str() == "-" {
+            add(read_from("-", input, &mut io::stdin().lock()));
+        } else if input.is_dir() {
+            match files_of(input) {
+                Ok(files) => files.iter().for_each(|file| add(read_file(file))),
+                Err(source) => add(failed(input, source)),
+            }
+        } else {
+            add(read_file(input));
+        }
+    }
+    if reading.documents.is_empty() && reading.problems.is_empty() {
+        let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.display())).collect();
+        reading.problems.push(ManifestError::Empty(names.join(", ")));
+    }
+    reading
+}
+
+fn files_of(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file() {
+            files.insert(path);
+        }
+    }
+    Ok(files)
+}
+
+fn read_file(path: &Path) -> Reading {
+    match File::open(path) {
+        Ok(mut file) => read_from(&path.display().to_string(), path, &mut file),
+        Err(source) => failed(path, source),
+    }
+}
+
+fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> Reading {
+    let mut bytes = Vec::new();
+    // One byte more than is allowed shows that there is too much.
+    if let Err(source) = input.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes) {
+        return failed(path, source);
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => parse_all(name, &text),
+        Err(error) => problem(ManifestError::Syntax {
+            source_name: name.to_owned(),
+            position: place_in(&error.as_bytes()[..error.utf8_error().valid_up_to()]),
+            message: "this is no UTF-8 text".to_owned(),
+        }),
+    }
+}
+
+/// The place behind a text.
+fn place_in(before: &[u8]) -> Position {
+    let line = before.split(|byte| *byte == b'\n').count();
+    let last = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let column = String::from_utf8_lossy(last).chars().count() + 1;
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Position { line: number(line), column: number(column) }
+}
+
+fn failed(path: &Path, source: io::Error) -> Reading {
+    problem(ManifestError::Read { path: path.to_owned(), source })
+}
+
+fn problem(problem: ManifestError) -> Reading {
+    Reading { documents: Vec::new(), problems: vec![problem] }
+}

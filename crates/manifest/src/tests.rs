@@ -1,0 +1,169 @@
+use crate::{ManifestError, Position, parse, parse_all, read};
+
+const SERVICE: &str = "\
+apiVersion: v1
+kind: X
+metadata:
+  name: a
+  annotations:
+    example.com/a.b: c
+    example.com/a: d
+spec:
+  template:
+    containers:
+    - name: main
+      image: one
+    - {name: other,   image: two}
+  \"quoted key\": [1, [2,
+    3]]
+";
+
+fn at(line: u32, column: u32) -> Position {
+    Position { line, column }
+}
+
+#[test]
+fn fields_have_the_line_and_column_of_their_name_and_of_their_value() {
+    let document = parse("f.yaml", SERVICE).unwrap().remove(0);
+    let place = |path: &str| {
+        let found = document.locate(path);
+        (found.key, found.value, found.exists)
+    };
+    assert_eq!(place("spec.template.containers[0].image"), (at(12, 7), at(12, 14), true));
+    assert_eq!(place("spec.template.containers[1].image"), (at(13, 23), at(13, 30), true));
+    assert_eq!(place("spec.template.containers[1]"), (at(13, 7), at(13, 7), true));
+    assert_eq!(place("metadata.annotations.example.com/a.b"), (at(6, 5), at(6, 22), true));
+    assert_eq!(place("metadata.annotations[example.com/a]"), (at(7, 5), at(7, 20), true));
+    assert_eq!(place("spec.quoted key[1][1]"), (at(15, 5), at(15, 5), true));
+    assert_eq!(document.place("spec.template"), "f.yaml:9:3");
+}
+
+#[test]
+fn a_missing_field_has_the_place_of_its_nearest_parent() {
+    let document = parse("f.yaml", SERVICE).unwrap().remove(0);
+    let found = document.locate("spec.template.containers[0].env[3].name");
+    assert_eq!((found.key, found.exists), (at(11, 7), false));
+    assert_eq!(document.locate("spec.template.containers[7].image").key, at(10, 5));
+    assert_eq!(document.locate("spec.model.uri").key, at(8, 1));
+    assert_eq!(document.locate("nowhere").key, at(1, 1));
+    assert_eq!(document.locate("<nil>").key, at(1, 1));
+    assert_eq!(document.locate("").key, at(1, 1));
+}
+
+#[test]
+fn several_documents_and_lists_are_taken_apart_with_their_places() {
+    let text = "# only a comment\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n--- \napiVersion: v1\nkind: List\n\
+                items:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n- apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: c\n\
+                --- {apiVersion: v1, kind: Pod, metadata: {name: d}}\n";
+    let documents = parse("f.yaml", text).unwrap();
+    let found: Vec<_> =
+        documents.iter().map(|d| (d.name(), d.start(), d.locate("metadata.name").value)).collect();
+    assert_eq!(
+        found,
+        [
+            ("a", at(3, 1), at(5, 18)),
+            ("b", at(10, 3), at(10, 54)),
+            ("c", at(11, 3), at(14, 11)),
+            ("d", at(15, 5), at(15, 50)),
+        ]
+    );
+}
+
+#[test]
+fn what_kustomize_and_kubectl_print_is_read() {
+    let text = "apiVersion: v1\nitems: null\nkind: List\nmetadata:\n  resourceVersion: \"\"\n";
+    assert!(parse("-", text).unwrap().is_empty());
+    let json =
+        "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"X\",\n\t\"metadata\": {\"name\": \"\\u0061\\/b\"}\n}\n";
+    let document = parse("f.json", json).unwrap().remove(0);
+    assert_eq!(document.name(), "a/b");
+    assert_eq!(document.locate("metadata.name").key.line, 4);
+}
+
+#[test]
+fn aliases_and_merge_keys_stand_where_they_are_used() {
+    let text = "apiVersion: v1\nkind: X\nmetadata: {name: a}\nbase: &b\n  x: 1\nspec:\n  <<: *b\n  y: *b\n";
+    let document = parse("f.yaml", text).unwrap().remove(0);
+    assert_eq!(document.object["spec"]["x"], 1);
+    assert_eq!(document.locate("spec.y").value, at(8, 6));
+}
+
+#[test]
+fn mistakes_name_their_place_and_do_not_hide_others() {
+    let reading = parse_all(
+        "f.yaml",
+        "kind: A\n---\napiVersion: v1\nkind: X\n  bad: [\n---\napiVersion: v1\nkind: X\nmetadata: {name: a}\n---\n- 1\n",
+    );
+    let found: Vec<_> = reading.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert_eq!(found[0], "f.yaml:1:1: the object has no `apiVersion`");
+    assert!(found[1].starts_with("f.yaml:5:"), "{found:#?}");
+    assert!(found[2].starts_with("f.yaml:11:1: expected a Kubernetes object"), "{found:#?}");
+    assert_eq!(reading.documents.len(), 1);
+    let error = parse("f.yaml", "apiVersion: v1\nkind: Pod\n").unwrap_err();
+    assert_eq!(error.to_string(), "f.yaml:1:1: the object has no `metadata.name`");
+}
+
+#[test]
+fn a_key_that_is_given_twice_is_refused() {
+    let error =
+        parse("f.yaml", "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec:\n  a: 1\n  a: 2\n").unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("f.yaml:6:3: ") && text.contains("duplicate"), "{text}");
+}
+
+#[test]
+fn texts_that_would_grow_or_nest_without_end_are_refused() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let before = level - 1;
+        let items = vec![format!("*a{before}"); 10].join(", ");
+        bomb += &format!("a{level}: &a{level} [{items}]\n");
+    }
+    assert!(matches!(parse("f.yaml", &bomb), Err(ManifestError::Syntax { .. })));
+    for (open, close) in [("[", "]"), ("{a: ", "}")] {
+        let deep = format!("{}1{}", open.repeat(5000), close.repeat(5000));
+        assert!(matches!(parse("f.yaml", &deep), Err(ManifestError::Syntax { .. })));
+    }
+    let mut block = "apiVersion: v1\nkind: X\nmetadata: {name: a}\n".to_owned();
+    for level in 0..1000 {
+        block += &format!("{}a:\n", " ".repeat(level));
+    }
+    assert!(matches!(parse("f.yaml", &block), Err(ManifestError::Syntax { .. })));
+}
+
+#[test]
+fn nesting_up_to_the_limit_is_read() {
+    let deep = format!("{}1{}", "[".repeat(crate::MAX_DEPTH - 2), "]".repeat(crate::MAX_DEPTH - 2));
+    let text = format!("apiVersion: v1\nkind: X\nmetadata: {{name: a}}\nspec: {deep}\n");
+    parse("f.yaml", &text).unwrap();
+}
+
+#[test]
+fn an_empty_or_unreadable_input_is_said_to_be_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = read(&[folder.path().to_owned()]).unwrap_err();
+    assert!(matches!(error, ManifestError::Empty(_)));
+    assert!(matches!(read(&["/no/such/file.yaml".into()]), Err(ManifestError::Read { .. })));
+    let file = folder.path().join("a.yaml");
+    std::fs::write(&file, b"a: b\nc: \xff\n").unwrap();
+    let error = read(&[file]).unwrap_err();
+    assert!(error.to_string().ends_with("a.yaml:2:4: this is no UTF-8 text"), "{error}");
+}
+
+#[test]
+fn scalars_are_typed_as_kubectl_types_them() {
+    let text = "apiVersion: v1\nkind: X\nmetadata: {name: a}\nv: [yes, \"yes\", 0644, 0x10, 2.0, 1.5, ~, 2024-01-01, 1e3, off, 1_000, 8080:80]\n";
+    let document = parse("f.yaml", text).unwrap().remove(0);
+    assert_eq!(
+        document.object["v"],
+        serde_json::json!([true, "yes", 420, 16, 2, 1.5, null, "2024-01-01", 1000, false, 1000, "8080:80"])
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "[-a-z:{}\\[\\]&*!|>'\"#%@, \n\t0-9\u{e9}]{0,120}") {
+        let _ = parse_all("f.yaml", &text);
+    }
+}
