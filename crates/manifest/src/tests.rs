@@ -118,7 +118,7 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
     for level in 1..12 {
         let before = level - 1;
         let items = vec![format!("*a{before}"); 10].join(", ");
-        bomb += &format!("a{level}: &a{level} [{items}]\n");
+        bomb = format!("{bomb}a{level}: &a{level} [{items}]\n");
     }
     assert!(matches!(parse("f.yaml", &bomb), Err(ManifestError::Syntax { .. })));
     for (open, close) in [("[", "]"), ("{a: ", "}")] {
@@ -127,7 +127,7 @@ fn texts_that_would_grow_or_nest_without_end_are_refused() {
     }
     let mut block = "apiVersion: v1\nkind: X\nmetadata: {name: a}\n".to_owned();
     for level in 0..1000 {
-        block += &format!("{}a:\n", " ".repeat(level));
+        block = format!("{block}{}a:\n", " ".repeat(level));
     }
     assert!(matches!(parse("f.yaml", &block), Err(ManifestError::Syntax { .. })));
 }

@@ -110,17 +110,13 @@ impl Surroundings {
                 .find(is_platform)
                 .cloned(),
         };
-        let document = match found {
-            Some(document) => document,
-            None => {
-                let documents = manifest::parse("the built-in platform", PLATFORM)?;
-                documents.into_iter().find(|document| is_platform(&document)).ok_or(
-                    OfflineError::NoPlatform {
-                        file: "the built-in platform".to_owned(),
-                        name: PLATFORM_CONFIG_MAP,
-                    },
-                )?
-            }
+        let document = if let Some(document) = found {
+            document
+        } else {
+            let file = "the built-in platform";
+            let documents = manifest::parse(file, PLATFORM)?;
+            let found = documents.into_iter().find(|document| is_platform(&document));
+            found.ok_or(OfflineError::NoPlatform { file: file.to_owned(), name: PLATFORM_CONFIG_MAP })?
         };
         Platform::parse(&data_of(&document), &self.system_namespace)
             .map_err(|source| OfflineError::Platform { place: document.place("data"), source })
