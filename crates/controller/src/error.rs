@@ -6,6 +6,23 @@ pub enum Error {
     /// A task of the controller ended although nobody asked it to.
     #[error("a task of the controller stopped unexpectedly: {0}")]
     Task(String),
+    /// A port cannot be opened.
+    #[error("cannot listen on {address} for the {what}")]
+    Listen {
+        /// What was to be served there.
+        what: &'static str,
+        /// Where.
+        address: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Flags contradict each other.
+    #[error(transparent)]
+    Settings(#[from] crate::webhook::SettingsError),
+    /// The certificate of the webhooks cannot be used.
+    #[error("cannot serve the webhooks")]
+    Tls(#[from] longboat_tls::TlsError),
 }
 
 /// Why a pass over an object has to be tried again.

@@ -1,4 +1,4 @@
-//! Watches, apply, events and finalizers: the shell around compose and plan (design.md §1).
+//! Watches, apply, events, finalizers and webhooks: the shell around compose and plan (design.md §1).
 //!
 //! Every pass over a service is `observe → compose → plan → apply → report`. What is observed comes from caches that
 //! watches fill; a pass reads nothing else, writes only what differs, and ends in the status. Each pass leaves behind
@@ -14,17 +14,23 @@ mod dry_run;
 mod error;
 mod events;
 mod finalizer;
+mod health;
 mod index;
 mod key;
 mod lookups;
 mod observe;
+mod process;
 mod queue;
+mod readiness;
 mod remove;
 mod run;
 mod service;
 mod status;
 mod watch;
+pub mod webhook;
 
 pub use args::Args;
 pub use error::Error;
+pub use health::{Listen, NoAddress};
+pub use process::{Process, ProcessArgs};
 pub use run::run;

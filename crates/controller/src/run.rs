@@ -20,6 +20,7 @@ use crate::{
     events,
     key::Key,
     queue::{Ended, Queue},
+    readiness::{Check, Readiness},
     service,
     watch::{FirstList, Watched, watch},
 };
@@ -50,14 +51,19 @@ pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Res
     let (sink, notes) = events::channel();
     let writer = tokio::spawn(events::write_all(client.clone(), notes));
     let context = Arc::new(Context::new(client, args, sink));
-    let result = supervise(&context, &shutdown).await;
+    let result = supervise(&context, &Readiness::default(), &shutdown).await;
     // The last sink goes with the context: what is still to be said is said, then the writer ends.
     drop(context);
     let _ = writer.await;
     result
 }
 
-async fn supervise(context: &Arc<Context>, shutdown: &CancellationToken) -> Result<(), Error> {
+/// Watches and reconciles until `shutdown`; says in `readiness` when the caches are filled.
+pub(crate) async fn supervise(
+    context: &Arc<Context>,
+    readiness: &Readiness,
+    shutdown: &CancellationToken,
+) -> Result<(), Error> {
     let stop = shutdown.child_token();
     let mut tasks = JoinSet::new();
     // Nothing is ever sent: the channel is closed when everything expected is known.
@@ -82,6 +88,7 @@ async fn supervise(context: &Arc<Context>, shutdown: &CancellationToken) -> Resu
             _ = known.recv(), if !started => {
                 started = true;
                 context.load_platform();
+                readiness.pass(Check::Caches);
                 tracing::info!("The caches are filled; reconciling starts.");
                 start_workers(context, &stop, &mut tasks);
             }

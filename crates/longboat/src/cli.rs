@@ -20,7 +20,7 @@ pub(crate) enum Command {
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Role: the controller of a cluster
-    Controller(Box<longboat_controller::Args>),
+    Controller(Box<longboat_controller::ProcessArgs>),
     /// Role: the endpoint picker of an InferencePool
     Epp(Box<longboat_epp::Args>),
     /// Role: bring a model into a folder, as the storage initializer does

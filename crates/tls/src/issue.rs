@@ -3,14 +3,17 @@
 //! The reference signs with RSA-4096, which costs it 1.35 CPU seconds a service; P-256 costs well under a millisecond
 //! and every client of these endpoints accepts it.
 
-use std::{net::IpAddr, time::Duration};
-
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    IsCa, KeyUsagePurpose, SanType,
+use std::{
+    net::IpAddr,
+    time::{Duration, SystemTime},
 };
 
-use crate::TlsError;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyUsagePurpose, PublicKeyData, SanType,
+};
+
+use crate::{TlsError, inspect};
 
 /// Clocks of two machines differ; a certificate that is valid from "now" is refused by the slower one.
 const BACKDATE: Duration = Duration::from_mins(5);
@@ -33,6 +36,15 @@ pub struct LeafRequest {
     pub client_auth: bool,
 }
 
+/// From when to when a certificate is valid. Certificates know whole seconds only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// The first moment.
+    pub not_before: SystemTime,
+    /// The last moment.
+    pub not_after: SystemTime,
+}
+
 /// A certificate (chain) and its private key, both PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
@@ -51,7 +63,17 @@ impl std::fmt::Debug for KeyPair {
 
 /// An own certificate authority. The key stays in memory unless [`CertificateAuthority::key_pem`] is asked for.
 pub struct CertificateAuthority {
-    issuer: CertifiedIssuer<'static, rcgen::KeyPair>,
+    pem: String,
+    issuer: Issuer<'static, rcgen::KeyPair>,
+}
+
+// === impl Validity ===
+
+impl Validity {
+    /// From `now`, for `lifetime`; a little earlier, as clocks of two machines differ.
+    pub fn starting(now: SystemTime, lifetime: Duration) -> Self {
+        Self { not_before: now - BACKDATE, not_after: now + lifetime }
+    }
 }
 
 // === impl CertificateAuthority ===
@@ -59,20 +81,44 @@ pub struct CertificateAuthority {
 impl CertificateAuthority {
     /// Makes a CA valid for ten years.
     pub fn new(common_name: &str) -> Result<Self, TlsError> {
+        Self::valid(common_name, Validity::starting(SystemTime::now(), DAY * 3650))
+    }
+
+    /// Makes a CA with a validity of its own.
+    pub fn valid(common_name: &str, validity: Validity) -> Result<Self, TlsError> {
         let fail = |source| TlsError::Issue { subject: common_name.to_owned(), source };
         let mut params = CertificateParams::default();
         params.distinguished_name = subject(common_name, "");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        validity(&mut params, 3650);
+        params.not_before = validity.not_before.into();
+        params.not_after = validity.not_after.into();
         let key = rcgen::KeyPair::generate().map_err(fail)?;
-        let issuer = CertifiedIssuer::self_signed(params, key).map_err(fail)?;
-        Ok(Self { issuer })
+        let certificate = params.self_signed(&key).map_err(fail)?;
+        Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
+    }
+
+    /// Takes up a CA that was kept: its certificate, the first in `pem`, and its PKCS#8 key.
+    ///
+    /// # Errors
+    /// When either cannot be read, the certificate is no CA's, or the key is another one's.
+    pub fn load(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
+        let unusable = |what| TlsError::Pem { what };
+        let first = inspect::certificates(pem)?.into_iter().next().ok_or(unusable("certificate"))?;
+        let key = rcgen::KeyPair::from_pem(key_pem).map_err(|_| unusable("private key"))?;
+        if !first.is_ca {
+            return Err(unusable("CA certificate"));
+        }
+        if first.public_key != key.subject_public_key_info() {
+            return Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch).into());
+        }
+        let issuer = Issuer::from_ca_cert_pem(&first.pem, key).map_err(|_| unusable("certificate"))?;
+        Ok(Self { pem: first.pem, issuer })
     }
 
     /// The CA certificate as PEM.
     pub fn pem(&self) -> String {
-        self.issuer.pem()
+        self.pem.clone()
     }
 
     /// The CA's private key as PEM.
@@ -82,24 +128,30 @@ impl CertificateAuthority {
 
     /// Issues a leaf; its PEM holds the leaf and this CA.
     pub fn issue(&self, request: &LeafRequest) -> Result<KeyPair, TlsError> {
+        self.issue_valid(request, Validity::starting(SystemTime::now(), DAY * request.days))
+    }
+
+    /// Issues a leaf with a validity of its own; its PEM holds the leaf and this CA. The request's days do not count.
+    pub fn issue_valid(&self, request: &LeafRequest, validity: Validity) -> Result<KeyPair, TlsError> {
         let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
-        let params = leaf_params(request).map_err(fail)?;
+        let params = leaf_params(request, validity).map_err(fail)?;
         let key = rcgen::KeyPair::generate().map_err(fail)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(fail)?;
-        Ok(KeyPair { certificate_pem: certificate.pem() + &self.pem(), key_pem: key.serialize_pem() })
+        Ok(KeyPair { certificate_pem: certificate.pem() + &self.pem, key_pem: key.serialize_pem() })
     }
 }
 
 /// Makes a certificate that is its own issuer.
 pub fn self_signed(request: &LeafRequest) -> Result<KeyPair, TlsError> {
     let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
-    let params = leaf_params(request).map_err(fail)?;
+    let validity = Validity::starting(SystemTime::now(), DAY * request.days);
+    let params = leaf_params(request, validity).map_err(fail)?;
     let key = rcgen::KeyPair::generate().map_err(fail)?;
     let certificate = params.self_signed(&key).map_err(fail)?;
     Ok(KeyPair { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
-fn leaf_params(request: &LeafRequest) -> Result<CertificateParams, rcgen::Error> {
+fn leaf_params(request: &LeafRequest, validity: Validity) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(request.dns_names.clone())?;
     params.subject_alt_names.extend(request.ips.iter().copied().map(SanType::IpAddress));
     params.distinguished_name = subject(&request.common_name, &request.organization);
@@ -109,7 +161,8 @@ fn leaf_params(request: &LeafRequest) -> Result<CertificateParams, rcgen::Error>
     if request.client_auth {
         params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
     }
-    validity(&mut params, request.days);
+    params.not_before = validity.not_before.into();
+    params.not_after = validity.not_after.into();
     Ok(params)
 }
 
@@ -122,10 +175,4 @@ fn subject(common_name: &str, organization: &str) -> DistinguishedName {
         name.push(DnType::OrganizationName, organization);
     }
     name
-}
-
-fn validity(params: &mut CertificateParams, days: u32) {
-    let now = std::time::SystemTime::now();
-    params.not_before = (now - BACKDATE).into();
-    params.not_after = (now + DAY * days).into();
 }

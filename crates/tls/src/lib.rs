@@ -4,13 +4,17 @@
 
 mod config;
 mod error;
+mod inspect;
 mod issue;
+mod options;
 mod reload;
 
 pub use config::{client_config, insecure_client_config, server_config};
 pub use error::TlsError;
-pub use issue::{CertificateAuthority, KeyPair, LeafRequest, self_signed};
-pub use reload::Reloading;
+pub use inspect::{Inspected, certificates};
+pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
+pub use options::{MinVersion, ServerOptions, Suite, UnknownName};
+pub use reload::{Reloading, Replaceable};
 
 /// Makes ring the process-wide rustls provider. Later calls change nothing.
 pub fn install_default_provider() {

@@ -14,16 +14,44 @@ use rustls::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{KeyPair, TlsError, config::certified_key};
+use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
 
 /// Kubernetes updates a mounted secret by swapping a symlink, which file watches on the target never see; reading two
 /// small files this often costs nothing and is early enough for a certificate that is replaced days before it expires.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// A server configuration whose certificate can be replaced while it serves.
+#[derive(Debug)]
+pub struct Replaceable {
+    config: Arc<ServerConfig>,
+    current: Arc<Current>,
+}
+
 /// Serves `tls.crt` and `tls.key` of a folder and takes up their new content when they change.
 #[derive(Debug)]
 pub struct Reloading {
     config: Arc<ServerConfig>,
+}
+
+// === impl Replaceable ===
+
+impl Replaceable {
+    /// Starts with `pair`.
+    pub fn new(pair: &KeyPair, options: &ServerOptions) -> Result<Self, TlsError> {
+        let current = Arc::new(Current(ArcSwap::from_pointee(certified_key(pair)?)));
+        Ok(Self { config: options.config(current.clone())?, current })
+    }
+
+    /// Presents `pair` from now on; open connections go on as they are. An unusable pair changes nothing.
+    pub fn replace(&self, pair: &KeyPair) -> Result<(), TlsError> {
+        self.current.0.store(Arc::new(certified_key(pair)?));
+        Ok(())
+    }
+
+    /// The configuration to accept connections with; it stays valid across replacements.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
 }
 
 // === impl Reloading ===
@@ -32,13 +60,22 @@ impl Reloading {
     /// Reads the pair now (an unusable pair is an error) and again whenever it changes, until `cancel`; a pair that is
     /// unusable later is reported and the last good one stays.
     pub async fn watch(dir: &Path, alpn: &[&[u8]], cancel: CancellationToken) -> Result<Self, TlsError> {
+        Self::watch_with(dir, &ServerOptions::with_alpn(alpn), INTERVAL, cancel).await
+    }
+
+    /// The same with all that can be chosen; looks at the files once in `interval`.
+    pub async fn watch_with(
+        dir: &Path,
+        options: &ServerOptions,
+        interval: Duration,
+        cancel: CancellationToken,
+    ) -> Result<Self, TlsError> {
         let dir = dir.to_owned();
         let first = read(&dir).await?;
-        let current = Arc::new(Current(ArcSwap::from_pointee(certified_key(&first)?)));
-        let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(current.clone());
-        config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
-        tokio::spawn(follow(dir, first, current, cancel));
-        Ok(Self { config: Arc::new(config) })
+        let served = Replaceable::new(&first, options)?;
+        let config = served.config();
+        tokio::spawn(follow(dir, first, served, interval, cancel));
+        Ok(Self { config })
     }
 
     /// The configuration to accept connections with; it stays valid across reloads.
@@ -47,13 +84,18 @@ impl Reloading {
     }
 }
 
-async fn follow(dir: PathBuf, mut seen: KeyPair, current: Arc<Current>, cancel: CancellationToken) {
-    while cancel.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
+async fn follow(
+    dir: PathBuf,
+    mut seen: KeyPair,
+    served: Replaceable,
+    interval: Duration,
+    cancel: CancellationToken,
+) {
+    while cancel.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
         match read(&dir).await {
             Ok(pair) if pair == seen => {}
-            Ok(pair) => match certified_key(&pair) {
-                Ok(key) => {
-                    current.0.store(Arc::new(key));
+            Ok(pair) => match served.replace(&pair) {
+                Ok(()) => {
                     seen = pair;
                     tracing::info!(dir = %dir.display(), "Reloaded the server certificate.");
                 }

@@ -42,10 +42,26 @@ where
     report(runtime().and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
 }
 
-async fn controller(args: longboat_controller::Args, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let client =
-        kube::Client::try_default().await.context("no cluster to work on: set KUBECONFIG or run in one")?;
-    Ok(longboat_controller::run(args, client, shutdown).await?)
+async fn controller(
+    args: longboat_controller::ProcessArgs,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let client = match &args.kubeconfig {
+        Some(path) => {
+            let read = || async {
+                let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+                    .await
+            };
+            let config =
+                read().await.with_context(|| format!("cannot use kubeconfig `{}`", path.display()))?;
+            kube::Client::try_from(config)?
+        }
+        None => kube::Client::try_default()
+            .await
+            .context("no cluster to work on: set --kubeconfig or KUBECONFIG, or run in one")?,
+    };
+    Ok(longboat_controller::Process::bind(args).await?.run(client, shutdown).await?)
 }
 
 /// Reading a pod template nests deeply, and debug builds have large frames. Pages that are not touched cost nothing.

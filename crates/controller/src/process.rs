@@ -1,0 +1,121 @@
+//! The controller as a process: reconciling, webhooks and probes side by side (contract 05).
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use kube::Client;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    args::Args,
+    context::Context,
+    error::Error,
+    events,
+    health::{self, Listen},
+    readiness::{Check, Readiness},
+    run,
+    webhook::{Clock, Settings, Webhooks},
+};
+
+/// Flags of `longboat controller`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ProcessArgs {
+    /// Where the API server is: a kubeconfig. By default that of KUBECONFIG, of ~/.kube/config, or the cluster's own.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// How services are reconciled.
+    #[command(flatten)]
+    pub controller: Args,
+
+    /// How webhooks are served.
+    #[command(flatten)]
+    pub webhook: Settings,
+
+    /// Where /healthz and /readyz are served; 0 for nowhere.
+    #[arg(
+        long = "health-probe-addr",
+        visible_alias = "health-probe-bind-address",
+        default_value_t = Listen::At(":8081".to_owned()),
+        value_name = "ADDRESS"
+    )]
+    pub health: Listen,
+}
+
+/// A controller whose ports are open and that does nothing yet.
+pub struct Process {
+    args: Args,
+    webhooks: Webhooks,
+    probes: Option<TcpListener>,
+}
+
+// === impl Process ===
+
+impl Process {
+    /// Opens the ports. What cannot work is found out here.
+    ///
+    /// # Errors
+    /// When a port is taken, or flags contradict each other.
+    pub async fn bind(args: ProcessArgs) -> Result<Self, Error> {
+        let webhooks = Webhooks::bind(args.webhook).await?;
+        let probes = args.health.bind("probes").await?;
+        Ok(Self { args: args.controller, webhooks, probes })
+    }
+
+    /// Where the webhooks are served.
+    pub fn webhook_address(&self) -> SocketAddr {
+        self.webhooks.address()
+    }
+
+    /// Where probes are answered, if they are.
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.probes.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Takes the time for certificates from another clock than the machine's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.webhooks.set_clock(clock);
+        self
+    }
+
+    /// Runs until `shutdown`, against the API server behind `client`.
+    ///
+    /// # Errors
+    /// When a part ends although it should not, or the certificate of the webhooks cannot be used.
+    pub async fn run(self, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
+        longboat_tls::install_default_provider();
+        let (sink, notes) = events::channel();
+        let writer = tokio::spawn(events::write_all(client.clone(), notes));
+        let context = Arc::new(Context::new(client, self.args, sink));
+        let readiness = Readiness::default();
+        readiness.expect(Check::Caches);
+        readiness.expect(Check::Webhooks);
+        let (stop, end) = (shutdown.child_token(), CancellationToken::new());
+        let probes = self.probes.map(|listener| {
+            tokio::spawn(health::serve(listener, readiness.clone(), stop.clone(), end.clone()))
+        });
+        let mut parts = JoinSet::new();
+        parts.spawn(self.webhooks.run(context.clone(), readiness.clone(), stop.clone()));
+        let supervised = (context.clone(), readiness, stop.clone());
+        parts.spawn(async move { run::supervise(&supervised.0, &supervised.1, &supervised.2).await });
+
+        let mut result = Ok(());
+        while let Some(ended) = parts.join_next().await {
+            let ended = ended.unwrap_or_else(|error| Err(Error::Task(error.to_string())));
+            // The first failure ends the others, and is the one to tell.
+            if !stop.is_cancelled() {
+                stop.cancel();
+                result = ended;
+            }
+        }
+        end.cancel();
+        if let Some(probes) = probes {
+            let _ = probes.await;
+        }
+        // The last sink goes with the context: what is still to be said is said, then the writer ends.
+        drop(context);
+        let _ = writer.await;
+        result
+    }
+}

@@ -1,0 +1,197 @@
+//! From a request to its answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use longboat_admission::{Hook, Malformed, review};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{configurations::CONVERT, conversion, facts::Source, settings::Limits};
+
+/// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.
+const LARGE: usize = 64 << 10;
+/// Unit in which the budget for bodies is counted: a semaphore has at most 2^29 permits on small machines.
+const UNIT: usize = 1 << 10;
+
+/// Answers requests.
+pub(super) struct Answering {
+    facts: Source,
+    limits: Limits,
+    /// Room for bodies, in units.
+    room: Semaphore,
+    /// Threads that large bodies may take.
+    threads: Arc<Semaphore>,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy)]
+enum Endpoint {
+    Admission(Hook),
+    Conversion,
+}
+
+/// A request that gets no review back.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("no webhook at {path:?}; there are {}", paths().join(", "))]
+    NotFound { path: String },
+    #[error("expected POST, got {0}")]
+    Method(Method),
+    #[error("expected Content-Type application/json, got {0:?}")]
+    ContentType(String),
+    #[error("the body is larger than {limit} bytes, the most that a review may have here")]
+    TooLarge { limit: usize },
+    #[error("the body did not arrive in time")]
+    Slow,
+    #[error("the body cannot be read: {0}")]
+    Broken(String),
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error(transparent)]
+    NoConversion(#[from] conversion::Malformed),
+    #[error("cannot read what the answer depends on: {0}")]
+    Facts(#[from] kube::Error),
+    #[error("the review could not be worked on")]
+    Internal,
+}
+
+// === impl Answering ===
+
+impl Answering {
+    pub(super) fn new(facts: Source, limits: Limits) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            facts,
+            room: Semaphore::new(limits.bodies / UNIT),
+            limits,
+            threads: Arc::new(Semaphore::new(threads)),
+        }
+    }
+
+    /// The answer to a request, whatever it is.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        match self.review(request).await {
+            Ok(reply) => json(reply),
+            Err(refused) => {
+                tracing::debug!(%refused, "Refused a request to the webhooks.");
+                refused.response()
+            }
+        }
+    }
+
+    async fn review(&self, request: Request<Incoming>) -> Result<Vec<u8>, Refused> {
+        let endpoint = endpoint(request.uri().path())?;
+        if request.method() != Method::POST {
+            return Err(Refused::Method(request.method().clone()));
+        }
+        let content_type = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let content_type = String::from_utf8_lossy(content_type.unwrap_or_default());
+        let mime = content_type.split(';').next().unwrap_or_default().trim();
+        if !mime.eq_ignore_ascii_case("application/json") {
+            return Err(Refused::ContentType(content_type.into_owned()));
+        }
+        let limit = match endpoint {
+            Endpoint::Admission(_) => self.limits.admission_body,
+            Endpoint::Conversion => self.limits.conversion_body,
+        };
+        let arriving = tokio::time::timeout(self.limits.patience, self.body(request.into_body(), limit));
+        let (body, _room) = arriving.await.map_err(|_| Refused::Slow)??;
+        match endpoint {
+            Endpoint::Admission(hook) => {
+                let facts = self.facts.facts(hook, &body).await?;
+                Ok(self.work(body, move |body| review(hook, body, &facts)).await??)
+            }
+            Endpoint::Conversion => Ok(self.work(body, conversion::review).await??),
+        }
+    }
+
+    /// Reads a body, once there is room for it.
+    async fn body(&self, body: Incoming, limit: usize) -> Result<(Bytes, SemaphorePermit<'_>), Refused> {
+        // Without a length, it may be as large as is allowed.
+        let announced =
+            body.size_hint().upper().map_or(limit, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        if announced > limit {
+            return Err(Refused::TooLarge { limit });
+        }
+        let units =
+            u32::try_from(announced.div_ceil(UNIT).max(1).min(self.limits.bodies / UNIT)).unwrap_or(u32::MAX);
+        let room = self.room.acquire_many(units).await.map_err(|_| Refused::Internal)?;
+        let read = Limited::new(body, limit).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Refused::TooLarge { limit }
+            } else {
+                Refused::Broken(error.to_string())
+            }
+        })?;
+        Ok((read.to_bytes(), room))
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        body: Bytes,
+        answer: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        if body.len() < LARGE {
+            return Ok(answer(&body));
+        }
+        let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| Refused::Internal)?;
+        let answered = tokio::task::spawn_blocking(move || {
+            let _thread = thread;
+            answer(&body)
+        });
+        answered.await.map_err(|_| Refused::Internal)
+    }
+}
+
+fn endpoint(path: &str) -> Result<Endpoint, Refused> {
+    // A Service reference with a leading slash of its own makes two of them.
+    let normal = format!("/{}", path.trim_start_matches('/'));
+    if normal == CONVERT {
+        return Ok(Endpoint::Conversion);
+    }
+    Hook::at(&normal).map(Endpoint::Admission).ok_or_else(|| Refused::NotFound { path: path.to_owned() })
+}
+
+fn paths() -> Vec<String> {
+    Hook::all().map(|hook| hook.path()).chain([CONVERT.to_owned()]).collect()
+}
+
+fn json(body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+// === impl Refused ===
+
+impl Refused {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::NotFound { .. } => StatusCode::NOT_FOUND,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Broken(_) | Self::Malformed(_) | Self::NoConversion(_) => StatusCode::BAD_REQUEST,
+            Self::Facts(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(format!("{self}\n")));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if let Self::Method(_) = self {
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        if let Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self {
+            // The rest of the body is not read.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}

@@ -1,0 +1,266 @@
+//! Telling API servers whom to trust: the bundle of the own CA in webhook configurations and CRDs.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::StreamExt;
+use k8s_openapi::{
+    Resource as _,
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+    core::ApiResource,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use longboat_admission::Subject;
+use longboat_api::v1alpha2::GROUP;
+use tokio::{sync::watch, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    configurations,
+    stanza::{Change, Stanza},
+};
+use crate::{
+    error::{has_code, text_of},
+    readiness::{Check, Readiness, Trusting},
+};
+
+/// The bundle that API servers shall trust, as PEM; none until it is known.
+pub(super) type Bundle = Option<Arc<str>>;
+
+/// Writes to one object within [`CALM`] that are made at once; more of them mean that somebody else writes it too.
+const FREE_WRITES: u32 = 5;
+/// How long an object has to be left alone until its writes count from the start.
+const CALM: Duration = Duration::from_mins(1);
+/// Longest wait before a write or a new attempt.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Keeps the bundle in one object.
+pub(super) struct Injector {
+    api: Api<Stanza>,
+    name: String,
+    kind: String,
+    check: Check,
+    readiness: Readiness,
+    bundle: watch::Receiver<Bundle>,
+    object: State,
+    writes: u32,
+    last_write: Option<Instant>,
+    /// When to look again although nothing happens: after a failure, or to end a quarrel.
+    retry: Option<Instant>,
+    /// What was reported last, so that it is said once.
+    said: Option<String>,
+}
+
+/// What is known about the object.
+enum State {
+    Unknown,
+    Absent,
+    Invisible,
+    Present(Box<Stanza>),
+}
+
+// === impl Trusting ===
+
+impl Trusting {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::MutatingService,
+        Self::ValidatingService,
+        Self::ValidatingConfig,
+        Self::ServiceCrd,
+        Self::ConfigCrd,
+    ];
+
+    fn name(self) -> String {
+        match self {
+            Self::MutatingService | Self::ValidatingService => configurations::name(Subject::Service),
+            Self::ValidatingConfig => configurations::name(Subject::Config),
+            Self::ServiceCrd => format!("{}.{GROUP}", Subject::Service.resource()),
+            Self::ConfigCrd => format!("{}.{GROUP}", Subject::Config.resource()),
+        }
+    }
+
+    fn resource(self) -> ApiResource {
+        match self {
+            Self::MutatingService => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+            Self::ValidatingService | Self::ValidatingConfig => {
+                ApiResource::erase::<ValidatingWebhookConfiguration>(&())
+            }
+            Self::ServiceCrd | Self::ConfigCrd => ApiResource::erase::<CustomResourceDefinition>(&()),
+        }
+    }
+}
+
+impl std::fmt::Display for Trusting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self {
+            Self::MutatingService => MutatingWebhookConfiguration::KIND,
+            Self::ValidatingService | Self::ValidatingConfig => ValidatingWebhookConfiguration::KIND,
+            Self::ServiceCrd | Self::ConfigCrd => CustomResourceDefinition::KIND,
+        };
+        write!(f, "{kind} {}", self.name())
+    }
+}
+
+// === impl Injector ===
+
+impl Injector {
+    pub(super) fn new(
+        client: &Client,
+        trusting: Trusting,
+        readiness: Readiness,
+        bundle: watch::Receiver<Bundle>,
+    ) -> Self {
+        let check = Check::Trust(trusting);
+        readiness.expect(check);
+        let resource = trusting.resource();
+        Self {
+            api: Api::all_with(client.clone(), &resource),
+            name: trusting.name(),
+            kind: resource.kind,
+            check,
+            readiness,
+            bundle,
+            object: State::Unknown,
+            writes: 0,
+            last_write: None,
+            retry: None,
+            said: None,
+        }
+    }
+
+    /// Keeps the object up to date until cancelled.
+    pub(super) async fn run(mut self, cancel: CancellationToken) {
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
+        let mut listed = None;
+        loop {
+            let wait = async {
+                match self.retry {
+                    Some(retry) => tokio::time::sleep_until(retry).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = wait => self.retry = None,
+                changed = self.bundle.changed() => if changed.is_err() { return },
+                event = events.next() => match event {
+                    None => return,
+                    Some(Ok(Event::Init)) => { listed = None; continue }
+                    Some(Ok(Event::InitApply(object))) => { listed = Some(object.slim()); continue }
+                    Some(Ok(Event::InitDone)) => {
+                        self.object = listed.take().map_or(State::Absent, |stanza| State::Present(Box::new(stanza)));
+                    }
+                    Some(Ok(Event::Apply(object))) => self.object = State::Present(Box::new(object.slim())),
+                    Some(Ok(Event::Delete(_))) => self.object = State::Absent,
+                    Some(Err(error)) => {
+                        tracing::debug!(kind = self.kind, name = self.name, %error, "The watch is interrupted.");
+                        if matches!(self.object, State::Unknown) && is_forbidden(&error) {
+                            self.object = State::Invisible;
+                        } else {
+                            continue;
+                        }
+                    }
+                },
+            }
+            self.settle().await;
+        }
+    }
+
+    async fn settle(&mut self) {
+        let bundle = self.bundle.borrow_and_update().clone();
+        let stanza = match &self.object {
+            State::Unknown => return,
+            // Nothing calls us by it; when it appears, the watch tells.
+            State::Absent => return self.readiness.pass(self.check),
+            State::Invisible => {
+                self.say("no right to see it: its caBundle has to be kept up to date by somebody else");
+                return self.readiness.pass(self.check);
+            }
+            State::Present(stanza) => stanza,
+        };
+        let Some(bundle) = bundle else { return };
+        match stanza.change(&BASE64_STANDARD.encode(bundle.as_bytes())) {
+            Change::None => {
+                self.said = None;
+                self.readiness.pass(self.check);
+            }
+            Change::Foreign(annotation) => {
+                self.say(&format!(
+                    "annotation {annotation} has cert-manager write its caBundle: set --webhook-cert-dir to serve its \
+                     certificate, or remove the annotation"
+                ));
+                self.readiness
+                    .fail(self.check, format!("is left to cert-manager by annotation {annotation}"));
+            }
+            Change::Patch(patch) => self.write(patch).await,
+        }
+    }
+
+    async fn write(&mut self, patch: serde_json::Value) {
+        let now = Instant::now();
+        if self.last_write.is_none_or(|last| now - last > CALM) {
+            self.writes = 0;
+        }
+        let over = self.writes.saturating_sub(FREE_WRITES);
+        let wait =
+            if over == 0 { Duration::ZERO } else { LONGEST_WAIT.min(Duration::from_secs(1 << over.min(6))) };
+        if let Some(last) = self.last_write
+            && now < last + wait
+        {
+            self.say("somebody else keeps changing its caBundle");
+            self.readiness.fail(self.check, "is changed by somebody else again and again");
+            self.retry = Some(last + wait);
+            return;
+        }
+        self.writes += 1;
+        self.last_write = Some(now);
+        let patch: json_patch::Patch = match serde_json::from_value(patch) {
+            Ok(patch) => patch,
+            Err(error) => return self.readiness.fail(self.check, error.to_string()),
+        };
+        let written = self.api.patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await;
+        match written {
+            Ok(stanza) => {
+                tracing::info!(
+                    kind = self.kind,
+                    name = self.name,
+                    "Wrote the CA of the webhooks into the object."
+                );
+                self.object = State::Present(Box::new(stanza.slim()));
+                self.readiness.pass(self.check);
+            }
+            // Gone, or changed since: the watch tells what it is like now.
+            Err(error) if has_code(&error, 404) || has_code(&error, 422) || has_code(&error, 409) => {
+                self.retry = Some(now + Duration::from_secs(1));
+            }
+            Err(error) => {
+                let text = text_of(&error);
+                self.say(&format!("cannot write the CA of the webhooks into it: {text}"));
+                self.readiness.fail(self.check, format!("cannot be written: {text}"));
+                self.retry = Some(now + LONGEST_WAIT.min(Duration::from_secs(1 << self.writes.min(6))));
+            }
+        }
+    }
+
+    /// Tells the operator, once as long as it stays the same.
+    fn say(&mut self, what: &str) {
+        if self.said.as_deref() != Some(what) {
+            tracing::warn!(kind = self.kind, name = self.name, "{what}");
+            self.said = Some(what.to_owned());
+        }
+    }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 403) || has_code(error, 401))
+}

@@ -1,0 +1,165 @@
+//! The webhook server: HTTPS in front of [`longboat_admission`] (contract 01 §13, 05).
+//!
+//! Every replica serves, whoever leads. With `--webhook-cert-dir` the certificate is somebody else's, cert-manager's as a
+//! rule, who also has API servers trust it. Without one, [`keep`] makes a CA, shares it between replicas in a Secret and
+//! renews it, and [`inject`] writes its bundle into the webhook configurations and the conversion stanzas of both CRDs.
+//!
+//! Rights that this needs:
+//!
+//! | group | resources | names | verbs |
+//! |---|---|---|---|
+//! | core | secrets, in the system namespace | `llmisvc-webhook-ca` | get, list, watch, update; create for any name |
+//! | core | configmaps, in the system namespace | `inferenceservice-config` | get |
+//! | admissionregistration.k8s.io | mutatingwebhookconfigurations | `llminferenceservice.serving.kserve.io` | get, list, watch, patch |
+//! | admissionregistration.k8s.io | validatingwebhookconfigurations | that, `llminferenceserviceconfig.serving.kserve.io` | get, list, watch, patch |
+//! | apiextensions.k8s.io | customresourcedefinitions | our two | get, list, watch, patch |
+//! | serving.kserve.io | localmodelcaches, localmodelnamespacecaches | | list; only where local models are enabled |
+//!
+//! With a cert dir only ConfigMaps and local models remain.
+
+mod answer;
+mod authority;
+mod configurations;
+mod conversion;
+mod facts;
+mod inject;
+mod keep;
+mod serve;
+mod settings;
+mod stanza;
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::SystemTime,
+};
+
+pub use configurations::{
+    CONVERT, Configurations, SERVICE, Target, configurations, conversion, manifests, service,
+};
+pub use settings::{Limits, Settings, SettingsError};
+
+use longboat_tls::{LeafRequest, Reloading};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use self::{answer::Answering, authority::Lifetimes, facts::Source, inject::Injector, keep::Keeper};
+use crate::{
+    context::Context,
+    error::Error,
+    readiness::{Check, Readiness, Trusting},
+};
+
+pub use keep::Clock;
+
+/// The webhook server, listening but not serving yet.
+pub(crate) struct Webhooks {
+    settings: Settings,
+    tls: longboat_tls::ServerOptions,
+    listener: TcpListener,
+    address: SocketAddr,
+    clock: Clock,
+}
+
+// === impl Webhooks ===
+
+impl Webhooks {
+    /// Listens. Settings that cannot work are found out here, before anything is done.
+    pub(crate) async fn bind(settings: Settings) -> Result<Self, Error> {
+        let tls = settings.tls()?;
+        let host = settings.webhook_host.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        let wanted = SocketAddr::new(host, settings.webhook_port);
+        let listener = match TcpListener::bind(wanted).await {
+            // A machine without IPv6.
+            Err(_) if settings.webhook_host.is_none() => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, settings.webhook_port)).await
+            }
+            bound => bound,
+        };
+        let listen = |source| Error::Listen { what: "webhooks", address: wanted.to_string(), source };
+        let listener = listener.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        Ok(Self { settings, tls, listener, address, clock: Arc::new(SystemTime::now) })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Tells the time from another clock.
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// Serves until `shutdown`.
+    pub(crate) async fn run(
+        self,
+        context: Arc<Context>,
+        readiness: Readiness,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
+        let mut tasks = JoinSet::new();
+        let tls = match &self.settings.webhook_cert_dir {
+            Some(dir) => {
+                let interval = self.settings.limits.reload;
+                Reloading::watch_with(dir, &self.tls, interval, shutdown.child_token()).await?.config()
+            }
+            None => self.own_certificate(&context, &readiness, &shutdown, &mut tasks)?,
+        };
+        let answering = Answering::new(Source::new(context), self.settings.limits);
+        tracing::info!(address = %self.address, "Serving the webhooks.");
+        readiness.pass(Check::Webhooks);
+        serve::serve(self.listener, tls, answering, self.settings.limits, shutdown).await;
+        while tasks.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    fn own_certificate(
+        &self,
+        context: &Context,
+        readiness: &Readiness,
+        shutdown: &CancellationToken,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<Arc<rustls::ServerConfig>, Error> {
+        let (sender, bundle) = watch::channel(None);
+        let client = &context.client;
+        let keeper = Keeper::new(
+            client,
+            &context.args.system_namespace,
+            self.names(&context.args.system_namespace, &context.args.cluster_domain),
+            &self.tls,
+            Lifetimes::default(),
+            self.clock.clone(),
+            sender,
+        )?;
+        let config = keeper.config();
+        for trusting in Trusting::ALL {
+            let injector = Injector::new(client, trusting, readiness.clone(), bundle.clone());
+            tasks.spawn(injector.run(shutdown.clone()));
+        }
+        tasks.spawn(keeper.run(shutdown.clone()));
+        Ok(config)
+    }
+
+    /// Every name under which an API server may reach us.
+    fn names(&self, namespace: &str, domain: &str) -> LeafRequest {
+        let host = format!("{SERVICE}.{namespace}.svc");
+        let mut dns_names = vec![
+            host.clone(),
+            format!("{host}.{domain}"),
+            format!("{SERVICE}.{namespace}"),
+            "localhost".to_owned(),
+        ];
+        let mut ips = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let bound = self.settings.webhook_host.filter(|host| !host.is_unspecified());
+        ips.extend(bound.filter(|host| !ips.contains(host)));
+        for name in &self.settings.webhook_names {
+            match name.parse() {
+                Ok(ip) => ips.push(ip),
+                Err(_) => dns_names.push(name.clone()),
+            }
+        }
+        LeafRequest { common_name: host, dns_names, ips, ..LeafRequest::default() }
+    }
+}

@@ -1,0 +1,148 @@
+//! Flags of the webhook server (contract 01 §14.1, 05).
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use longboat_tls::{MinVersion, ServerOptions, Suite};
+
+/// Where and how the webhooks are served.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Address to listen on; all by default.
+    #[arg(long, value_name = "HOST")]
+    pub webhook_host: Option<IpAddr>,
+
+    /// Port to listen on; 0 for any free one.
+    #[arg(long, default_value_t = 9443, value_name = "PORT")]
+    pub webhook_port: u16,
+
+    /// Folder with `tls.crt` and `tls.key`, reloaded when they change. Without it the controller makes a CA of its own,
+    /// keeps it in a Secret, and writes it into the webhook configurations and CRDs.
+    #[arg(long, value_name = "DIR")]
+    pub webhook_cert_dir: Option<PathBuf>,
+
+    /// Another name or address under which API servers reach the webhooks, for the own CA's certificates (repeatable).
+    #[arg(long = "webhook-san", value_name = "NAME")]
+    pub webhook_names: Vec<String>,
+
+    /// Oldest version of TLS: VersionTLS12 or VersionTLS13.
+    #[arg(long, value_name = "VERSION")]
+    pub tls_min_version: Option<MinVersion>,
+
+    /// Cipher suites of TLS 1.2, by their Go names; all safe ones by default.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub tls_cipher_suites: Vec<Suite>,
+
+    /// Offer HTTP/2. Has no effect beside --tls-min-version.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub enable_http2: Option<bool>,
+
+    /// What no flag sets.
+    #[arg(skip)]
+    pub limits: Limits,
+}
+
+/// How much a client of the webhook server may ask for, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of an AdmissionReview. It holds two objects, and etcd takes objects of up to 1.5 MiB.
+    pub admission_body: usize,
+    /// Bytes of a ConversionReview. It holds every object of a list: 100,000 services of 1 KiB, or 20,000 of 6 KiB.
+    pub conversion_body: usize,
+    /// Bytes of all bodies at once; requests wait for their turn.
+    pub bodies: usize,
+    /// Connections at once. API servers keep a handful each.
+    pub connections: usize,
+    /// How long a handshake, or a body, may take. API servers give up after 30 seconds.
+    pub patience: Duration,
+    /// How long the head of a request may take, and a connection without a request stays open: longer than the 90
+    /// seconds for which Go's clients keep one, so that it is never us who close it under a request.
+    pub idle: Duration,
+    /// How long open requests get at the end.
+    pub drain: Duration,
+    /// Between two looks at the files of a certificate.
+    pub reload: Duration,
+}
+
+/// The flags contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// Suites of TLS 1.3 are not a choice.
+    #[error(
+        "--tls-cipher-suites has no effect with --tls-min-version=VersionTLS13, where suites are not a choice: remove one"
+    )]
+    SuitesOfTls13,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// What TLS offers.
+    pub(crate) fn tls(&self) -> Result<ServerOptions, SettingsError> {
+        if self.tls_min_version == Some(MinVersion::Tls13) && !self.tls_cipher_suites.is_empty() {
+            return Err(SettingsError::SuitesOfTls13);
+        }
+        let http1_only = self.tls_min_version.is_none() && self.enable_http2 == Some(false);
+        let alpn: &[&[u8]] = if http1_only { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
+        Ok(ServerOptions {
+            min_version: self.tls_min_version.unwrap_or_default(),
+            cipher_suites: self.tls_cipher_suites.clone(),
+            ..ServerOptions::with_alpn(alpn)
+        })
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            webhook_host: None,
+            webhook_port: 9443,
+            webhook_cert_dir: None,
+            webhook_names: Vec::new(),
+            tls_min_version: None,
+            tls_cipher_suites: Vec::new(),
+            enable_http2: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+// === impl Limits ===
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            admission_body: 8 << 20,
+            conversion_body: 128 << 20,
+            bodies: 256 << 20,
+            connections: 1024,
+            patience: Duration::from_secs(30),
+            idle: Duration::from_secs(100),
+            drain: Duration::from_secs(10),
+            reload: Duration::from_secs(10),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http2_can_be_turned_off_unless_a_version_is_asked_for() {
+        let alpn = |settings: Settings| settings.tls().unwrap().alpn.len();
+        assert_eq!(alpn(Settings::default()), 2);
+        assert_eq!(alpn(Settings { enable_http2: Some(false), ..Settings::default() }), 1);
+        let tls_min_version = Some(MinVersion::Tls12);
+        assert_eq!(alpn(Settings { enable_http2: Some(false), tls_min_version, ..Settings::default() }), 2);
+    }
+
+    #[test]
+    fn suites_with_tls_1_3_are_refused() {
+        let settings = Settings {
+            tls_min_version: Some(MinVersion::Tls13),
+            tls_cipher_suites: vec!["TLS_AES_128_GCM_SHA256".parse().unwrap()],
+            ..Settings::default()
+        };
+        assert_eq!(settings.tls(), Err(SettingsError::SuitesOfTls13));
+    }
+}

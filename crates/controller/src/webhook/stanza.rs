@@ -1,0 +1,238 @@
+//! The part of webhook configurations and CRDs that says whom to trust, and what to change in it.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Resource,
+    core::{ApiResource, DynamicResourceScope},
+};
+use longboat_admission::Hook;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::configurations::CONVERT;
+
+/// Annotations by which cert-manager writes the CA: two writers would never come to rest.
+const INJECTED: [&str; 3] = [
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+];
+
+/// What is read of a webhook configuration or CRD; a CRD's schemas weigh megabytes and are passed over.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Stanza {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    webhooks: Vec<Webhook>,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Webhook {
+    name: String,
+    client_config: ClientConfig,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Spec {
+    conversion: Option<Conversion>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Conversion {
+    webhook: Option<ConversionWebhook>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConversionWebhook {
+    client_config: Option<ClientConfig>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClientConfig {
+    ca_bundle: Option<String>,
+    url: Option<String>,
+    service: Option<Service>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Service {
+    path: Option<String>,
+}
+
+/// What there is to do about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Change {
+    /// It trusts what it should, or calls none of our webhooks.
+    None,
+    /// Another writer is told to do it, by this annotation.
+    Foreign(&'static str),
+    /// A JSON patch.
+    Patch(Value),
+}
+
+// === impl Stanza ===
+
+impl Stanza {
+    /// Drops what nobody looks at: a CRD's managed fields weigh a megabyte.
+    pub(super) fn slim(mut self) -> Self {
+        self.metadata.managed_fields = None;
+        self
+    }
+
+    /// What to do so that the object trusts `bundle` (base64 of PEM). Where it points to is its own business.
+    pub(super) fn change(&self, bundle: &str) -> Change {
+        let mut patch = Vec::new();
+        for (index, webhook) in self.webhooks.iter().enumerate() {
+            let ours = Hook::at(&webhook.client_config.path()).is_some();
+            if ours && webhook.client_config.ca_bundle.as_deref() != Some(bundle) {
+                // The list may have changed since it was read.
+                patch.push(
+                    json!({"op": "test", "path": format!("/webhooks/{index}/name"), "value": webhook.name}),
+                );
+                let field = format!("/webhooks/{index}/clientConfig/caBundle");
+                patch.push(json!({"op": "add", "path": field, "value": bundle}));
+            }
+        }
+        let conversion = self.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref());
+        if let Some(client) = conversion.and_then(|webhook| webhook.client_config.as_ref())
+            && client.path() == CONVERT
+            && client.ca_bundle.as_deref() != Some(bundle)
+        {
+            let field = "/spec/conversion/webhook/clientConfig/caBundle";
+            patch.push(json!({"op": "add", "path": field, "value": bundle}));
+        }
+        if patch.is_empty() {
+            return Change::None;
+        }
+        let annotations = self.metadata.annotations.as_ref();
+        match INJECTED.into_iter().find(|key| annotations.is_some_and(|all| all.contains_key(*key))) {
+            Some(annotation) => Change::Foreign(annotation),
+            None => Change::Patch(Value::Array(patch)),
+        }
+    }
+}
+
+impl Resource for Stanza {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+// === impl ClientConfig ===
+
+impl ClientConfig {
+    /// The path that is called, whether at a Service or at an address.
+    fn path(&self) -> String {
+        let given = match (&self.service, &self.url) {
+            (Some(service), _) => service.path.as_deref(),
+            (None, Some(url)) => {
+                let rest = url.strip_prefix("https://").unwrap_or_default();
+                rest.find('/').map(|start| &rest[start..])
+            }
+            (None, None) => None,
+        };
+        format!("/{}", given.unwrap_or_default().trim_start_matches('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhook::configurations::{Target, configurations, conversion};
+
+    fn read(value: impl serde::Serialize) -> Stanza {
+        serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()
+    }
+
+    fn targets() -> [Target; 2] {
+        [
+            Target::Service { namespace: "kserve".to_owned() },
+            Target::Url { base: "https://127.0.0.1:9443".to_owned() },
+        ]
+    }
+
+    #[test]
+    fn every_webhook_of_ours_gets_the_bundle_once() {
+        for target in targets() {
+            let configuration = configurations(&target).mutating;
+            let Change::Patch(patch) = read(&configuration).change("QQ==") else {
+                panic!("nothing to patch")
+            };
+            let mut patched = serde_json::to_value(&configuration).unwrap();
+            let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
+            json_patch::patch(&mut patched, &patch).unwrap();
+            let bundles: Vec<_> =
+                (0..2).map(|i| &patched["webhooks"][i]["clientConfig"]["caBundle"]).collect();
+            assert_eq!(bundles, ["QQ==", "QQ=="]);
+            assert_eq!(read(&patched).change("QQ=="), Change::None);
+            assert_ne!(read(&patched).change("Qg=="), Change::None);
+        }
+    }
+
+    #[test]
+    fn a_conversion_stanza_gets_the_bundle_and_keeps_where_it_points_to() {
+        for target in targets() {
+            let mut crd = json!({"metadata": {"name": "a"}, "spec": {"conversion": conversion(&target)}});
+            let pointed = crd.clone();
+            let Change::Patch(patch) = read(&crd).change("QQ==") else { panic!("nothing to patch") };
+            json_patch::patch(&mut crd, &serde_json::from_value::<json_patch::Patch>(patch).unwrap())
+                .unwrap();
+            assert_eq!(read(&crd).change("QQ=="), Change::None);
+            crd["spec"]["conversion"]["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+            assert_eq!(crd, pointed);
+        }
+    }
+
+    #[test]
+    fn what_calls_others_is_left_alone() {
+        let none = json!({"metadata": {"name": "a"}, "spec": {"conversion": {"strategy": "None"}}});
+        assert_eq!(read(none).change("QQ=="), Change::None);
+        let mut other = serde_json::to_value(configurations(&targets()[1]).mutating).unwrap();
+        for webhook in other["webhooks"].as_array_mut().unwrap() {
+            webhook["clientConfig"]["url"] = json!("https://policies.example/validate");
+        }
+        assert_eq!(read(other).change("QQ=="), Change::None);
+    }
+
+    #[test]
+    fn what_cert_manager_writes_is_left_to_it() {
+        let mut configuration = configurations(&targets()[0]).mutating;
+        let annotations = [("cert-manager.io/inject-ca-from".to_owned(), "kserve/cert".to_owned())];
+        configuration.metadata.annotations = Some(annotations.into());
+        assert_eq!(read(configuration).change("QQ=="), Change::Foreign("cert-manager.io/inject-ca-from"));
+    }
+}

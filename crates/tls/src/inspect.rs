@@ -1,0 +1,68 @@
+//! What a certificate says.
+
+use std::time::{Duration, SystemTime};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use x509_parser::pem::Pem;
+
+use crate::{TlsError, Validity};
+
+/// One certificate of a PEM text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// The certificate alone, as PEM.
+    pub pem: String,
+    /// When it is valid.
+    pub validity: Validity,
+    /// Whether it may sign others.
+    pub is_ca: bool,
+    /// Its public key, as DER with its algorithm.
+    pub public_key: Vec<u8>,
+}
+
+/// The certificates of a PEM text, in order; other blocks are passed over.
+///
+/// # Errors
+/// When a block cannot be read.
+pub fn certificates(pem: &str) -> Result<Vec<Inspected>, TlsError> {
+    let unusable = TlsError::Pem { what: "certificate" };
+    let mut all = Vec::new();
+    for block in Pem::iter_from_buffer(pem.as_bytes()) {
+        let Ok(block) = block else { return Err(unusable) };
+        if block.label != "CERTIFICATE" {
+            continue;
+        }
+        let Ok(certificate) = block.parse_x509() else { return Err(unusable) };
+        let validity = certificate.validity();
+        let moment = |time: x509_parser::time::ASN1Time| {
+            let seconds = Duration::from_secs(time.timestamp().unsigned_abs());
+            if time.timestamp() < 0 {
+                SystemTime::UNIX_EPOCH - seconds
+            } else {
+                SystemTime::UNIX_EPOCH + seconds
+            }
+        };
+        all.push(Inspected {
+            pem: printed(&block.contents),
+            validity: Validity {
+                not_before: moment(validity.not_before),
+                not_after: moment(validity.not_after),
+            },
+            is_ca: certificate.is_ca(),
+            public_key: certificate.public_key().raw.to_vec(),
+        });
+    }
+    Ok(all)
+}
+
+fn printed(der: &[u8]) -> String {
+    let lines = BASE64_STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+    for (index, character) in lines.chars().enumerate() {
+        if index > 0 && index % 64 == 0 {
+            pem.push('\n');
+        }
+        pem.push(character);
+    }
+    pem + "\n-----END CERTIFICATE-----\n"
+}

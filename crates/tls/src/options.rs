@@ -1,0 +1,160 @@
+//! What a server offers: protocol versions, cipher suites, application protocols.
+
+use std::{str::FromStr, sync::Arc};
+
+use rustls::{
+    CipherSuite, ConfigBuilder, ServerConfig, SupportedProtocolVersion, WantsVerifier,
+    crypto::{CryptoProvider, ring},
+    server::{ResolvesServerCert, WantsServerCert},
+    version::{TLS12, TLS13},
+};
+
+use crate::TlsError;
+
+/// What a server offers. The default is TLS 1.2 and 1.3 with every suite, and no application protocol.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// Oldest protocol version.
+    pub min_version: MinVersion,
+    /// Cipher suites of TLS 1.2; empty for all. Those of TLS 1.3 are not a choice, as in Go.
+    pub cipher_suites: Vec<Suite>,
+    /// Application protocols, for instance `h2` and `http/1.1`.
+    pub alpn: Vec<Vec<u8>>,
+}
+
+/// Oldest protocol version, by the names of Kubernetes' flags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MinVersion {
+    /// `VersionTLS12`.
+    #[default]
+    Tls12,
+    /// `VersionTLS13`.
+    Tls13,
+}
+
+/// A cipher suite, by the name that Go gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suite(CipherSuite);
+
+/// A flag's text that names nothing known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownName {
+    /// No such version.
+    #[error("unknown TLS version \"{0}\", expected VersionTLS12 or VersionTLS13")]
+    Version(String),
+    /// No such suite.
+    #[error("unknown cipher suite \"{0}\", expected some of {expected}", expected = Suite::names().join(", "))]
+    Suite(String),
+}
+
+/// Names of suites as Go has them.
+const SUITES: [(&str, CipherSuite); 11] = [
+    ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
+    ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
+    ("TLS_CHACHA20_POLY1305_SHA256", CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    (
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+];
+
+// === impl ServerOptions ===
+
+impl ServerOptions {
+    /// The default with application protocols.
+    pub fn with_alpn(alpn: &[&[u8]]) -> Self {
+        Self { alpn: alpn.iter().map(|protocol| protocol.to_vec()).collect(), ..Self::default() }
+    }
+
+    /// A configuration that presents what `certificate` chooses, without client certificates.
+    pub(crate) fn config(
+        &self,
+        certificate: Arc<dyn ResolvesServerCert>,
+    ) -> Result<Arc<ServerConfig>, TlsError> {
+        let mut config = self.builder()?.with_cert_resolver(certificate);
+        config.alpn_protocols.clone_from(&self.alpn);
+        Ok(Arc::new(config))
+    }
+
+    fn builder(&self) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
+        let mut provider: CryptoProvider = ring::default_provider();
+        if !self.cipher_suites.is_empty() {
+            provider.cipher_suites.retain(|suite| {
+                suite.version() == &TLS13 || self.cipher_suites.contains(&Suite(suite.suite()))
+            });
+        }
+        let versions: &[&SupportedProtocolVersion] = match self.min_version {
+            MinVersion::Tls12 => &[&TLS13, &TLS12],
+            MinVersion::Tls13 => &[&TLS13],
+        };
+        let builder: ConfigBuilder<ServerConfig, WantsVerifier> =
+            ServerConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(versions)?;
+        Ok(builder.with_no_client_auth())
+    }
+}
+
+// === impl MinVersion ===
+
+impl FromStr for MinVersion {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            // as an absent flag
+            "" | "VersionTLS12" => Ok(Self::Tls12),
+            "VersionTLS13" => Ok(Self::Tls13),
+            other => Err(UnknownName::Version(other.to_owned())),
+        }
+    }
+}
+
+// === impl Suite ===
+
+impl Suite {
+    fn names() -> Vec<&'static str> {
+        SUITES.iter().map(|(name, _)| *name).collect()
+    }
+}
+
+impl FromStr for Suite {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = SUITES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, suite)| Self(*suite)).ok_or_else(|| UnknownName::Suite(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kubernetes_flags_are_read() {
+        assert_eq!("VersionTLS13".parse(), Ok(MinVersion::Tls13));
+        assert_eq!("VersionTLS11".parse::<MinVersion>(), Err(UnknownName::Version("VersionTLS11".into())));
+        assert!("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256".parse::<Suite>().is_ok());
+        // known to Go, and refused: it is not safe
+        assert!("TLS_RSA_WITH_AES_128_CBC_SHA".parse::<Suite>().is_err());
+    }
+
+    #[test]
+    fn only_the_suites_that_were_named_are_offered_beside_those_of_tls_1_3() {
+        let options = ServerOptions {
+            cipher_suites: vec!["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256".parse().unwrap()],
+            ..ServerOptions::default()
+        };
+        let builder = options.builder().unwrap();
+        let offered: Vec<_> =
+            builder.crypto_provider().cipher_suites.iter().map(rustls::SupportedCipherSuite::suite).collect();
+        assert_eq!(offered.len(), 4);
+        assert!(offered.contains(&CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256));
+    }
+}
