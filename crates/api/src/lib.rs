@@ -7,6 +7,7 @@
 pub mod annotations;
 pub mod child_name;
 pub mod conditions;
+pub mod conversion;
 pub mod crd;
 pub mod defaulting;
 pub mod fields;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod conditions;
+mod conversion;
 mod crds;
 mod denials;
 mod golden;

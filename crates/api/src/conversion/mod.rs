@@ -1,0 +1,126 @@
+//! Conversion between the versions of both kinds (contract 01 §7), in place on JSON.
+//!
+//! Objects reach a conversion whole, but also in parts: server-side apply converts what is left of an object when the
+//! fields of a manager are taken out of it. So nothing here expects a parent, a list item or a type to be there: what is
+//! missing stays missing, and what has a wrong type is carried over for the schema to refuse.
+//!
+//! What `v1alpha1` cannot express is kept in it as annotations ([`KEPT_FIELDS`] for the spec and, so that a replaced
+//! object does not lose what was observed of it, one of the same name in `status.annotations`) and put back on the way up.
+//! Neither is ever visible in `v1alpha2`. What is put back goes only under parents that still exist, and to list items by
+//! name; text that is not what was written here is ignored.
+//!
+//! `v1alpha2` → `v1alpha1` → `v1alpha2` gives back the object. The exceptions are what contract 01 §7 asks for: entries of
+//! [`LORA_CRITICALITIES`] that name no adapter are dropped, and a pool gets the defaults that its schema would give it
+//! (`kind`, `failureMode`, `appProtocol`). `v1alpha1` → `v1alpha2` → `v1alpha1` additionally fills in the port of a picker
+//! that is a Service (9002), drops an empty `criticality`, and drops a `status.router`, which never was converted. URIs stay
+//! as they are written.
+
+mod criticality;
+mod error;
+mod kept;
+mod pool;
+mod status;
+mod version;
+
+use serde_json::{Map, Value};
+
+pub use criticality::{LORA_CRITICALITIES, MODEL_CRITICALITY};
+pub use error::ConversionError;
+pub use kept::KEPT_FIELDS;
+pub use version::Version;
+
+/// A JSON object.
+type Fields = Map<String, Value>;
+
+/// Converts an LLMInferenceService or LLMInferenceServiceConfig, or a part of one, to `target`.
+///
+/// # Errors
+/// When the object is of another kind, of no version that is known, or of `target` already; and when there is no place for
+/// annotations because something else is there. The object is unusable afterwards.
+pub fn convert(object: &mut Value, target: Version) -> Result<(), ConversionError> {
+    let from = Version::of_object(object)?;
+    if from == target {
+        return Err(ConversionError::SameVersion { object: error::describe(object), version: target });
+    }
+    let converted = object.as_object_mut().map_or(Ok(()), |fields| match target {
+        Version::V1Alpha1 => down(fields),
+        Version::V1Alpha2 => up(fields),
+    });
+    converted.map_err(|path| ConversionError::NotAMap { object: error::describe(object), path })?;
+    object["apiVersion"] = Value::from(target.api_version());
+    Ok(())
+}
+
+/// `v1alpha2` to `v1alpha1`; the path of what should be a map, if it is none.
+fn down(object: &mut Fields) -> Result<(), &'static str> {
+    // The key is ours: what a v1alpha2 object has there means nothing.
+    take_annotation(object, KEPT_FIELDS);
+    let criticalities = criticality::take_by_position(object);
+    let kept = match object.get_mut("spec") {
+        Some(Value::Object(spec)) => kept::take(spec, &criticalities),
+        _ => Fields::new(),
+    };
+    criticality::restore(object, &criticalities);
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status::down(status)?;
+    }
+    if !kept.is_empty() {
+        annotations(object)?.insert(KEPT_FIELDS.to_owned(), Value::String(Value::Object(kept).to_string()));
+    }
+    Ok(())
+}
+
+/// `v1alpha1` to `v1alpha2`; the path of what should be a map, if it is none.
+fn up(object: &mut Fields) -> Result<(), &'static str> {
+    let kept = take_annotation(object, KEPT_FIELDS);
+    let kept = kept.as_ref().and_then(Value::as_str).and_then(kept::read).unwrap_or_default();
+    criticality::stash(object)?;
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        kept::put_back(spec, kept);
+    }
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status::up(status);
+    }
+    Ok(())
+}
+
+/// The map at a path of keys, if every step is one.
+fn map_at<'a>(mut map: &'a mut Fields, path: &[&str]) -> Option<&'a mut Fields> {
+    for key in path {
+        map = map.get_mut(*key)?.as_object_mut()?;
+    }
+    Some(map)
+}
+
+/// The annotations of an object, made where there are none.
+fn annotations(object: &mut Fields) -> Result<&mut Fields, &'static str> {
+    let metadata = match object.entry("metadata").or_insert_with(|| Value::Object(Fields::new())) {
+        Value::Object(metadata) => metadata,
+        _ => return Err("metadata"),
+    };
+    annotations_of(metadata).ok_or("metadata.annotations")
+}
+
+/// The annotations in `metadata` or `status`, made where there are none.
+fn annotations_of(parent: &mut Fields) -> Option<&mut Fields> {
+    let annotations = parent.entry("annotations").or_insert(Value::Null);
+    if annotations.is_null() {
+        *annotations = Value::Object(Fields::new());
+    }
+    annotations.as_object_mut()
+}
+
+/// Takes an annotation out of the metadata of an object, and the map with it if it was the last.
+fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
+    take_annotation_of(object.get_mut("metadata")?.as_object_mut()?, key)
+}
+
+/// Takes an annotation out of `metadata` or `status`, and the map with it if it was the last.
+fn take_annotation_of(parent: &mut Fields, key: &str) -> Option<Value> {
+    let annotations = parent.get_mut("annotations")?.as_object_mut()?;
+    let value = annotations.remove(key)?;
+    if annotations.is_empty() {
+        parent.remove("annotations");
+    }
+    Some(value)
+}

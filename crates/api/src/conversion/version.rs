@@ -1,0 +1,71 @@
+//! The versions that are served.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{ConversionError, error::describe};
+use crate::v1alpha2::GROUP;
+
+/// The versions in which objects reach us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// `v1alpha1`: served, not stored.
+    V1Alpha1,
+    /// `v1alpha2`: stored, and the version that everything else works on.
+    V1Alpha2,
+}
+
+// === impl Version ===
+
+impl Version {
+    /// The version by its name, if it is one of ours.
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::V1Alpha1, Self::V1Alpha2].into_iter().find(|version| version.name() == name)
+    }
+
+    /// The version by an `apiVersion`, if it is one of ours.
+    pub fn of_api_version(api_version: &str) -> Option<Self> {
+        Self::of(api_version.strip_prefix(GROUP)?.strip_prefix('/')?)
+    }
+
+    /// The version of an object, if it is of one of our kinds.
+    ///
+    /// # Errors
+    /// When the object is of another kind or of no version that is known.
+    pub fn of_object(object: &Value) -> Result<Self, ConversionError> {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let Some(version) = Self::of_api_version(text("apiVersion")) else {
+            return Err(ConversionError::UnknownVersion {
+                object: describe(object),
+                api_version: text("apiVersion").to_owned(),
+            });
+        };
+        match text("kind") {
+            "LLMInferenceService" | "LLMInferenceServiceConfig" => Ok(version),
+            kind => Err(ConversionError::UnknownKind { object: describe(object), kind: kind.to_owned() }),
+        }
+    }
+
+    /// `v1alpha1` or `v1alpha2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "v1alpha1",
+            Self::V1Alpha2 => "v1alpha2",
+        }
+    }
+
+    /// What objects of the version have as their `apiVersion`.
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "serving.kserve.io/v1alpha1",
+            Self::V1Alpha2 => crate::v1alpha2::API_VERSION,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.api_version())
+    }
+}

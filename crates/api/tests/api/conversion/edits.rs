@@ -1,0 +1,157 @@
+//! What is kept in `v1alpha1`, after somebody edited the object there.
+
+use longboat_api::conversion::KEPT_FIELDS;
+use serde_json::{Value, json};
+
+use super::{down, up};
+
+fn newer() -> Value {
+    json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": "llm", "namespace": "ns"},
+        "spec": {
+            "kvCacheOffloading": {"cpu": "1Gi"},
+            "prefill": {"kvCacheOffloading": {"cpu": "2Gi"}},
+            "model": {"uri": "hf://a/b", "confidential": {"enabled": true, "resourceId": "kbs:///a/b/c"}, "lora": {"adapters": [
+                {"name": "a", "criticality": "x"}, {"name": "b"}, {"name": "b", "criticality": "y"},
+            ]}},
+            "router": {"scheduler": {"pool": {"spec": {
+                "selector": {"matchLabels": {"a": "b"}}, "targetPorts": [{"number": 1}, {"number": 2}],
+                "appProtocol": "kubernetes.io/h2c",
+                "endpointPickerRef": {"name": "e", "kind": "Service", "failureMode": "FailOpen", "port": {"number": 5}},
+            }}}},
+        },
+        "status": {
+            "addresses": [{"url": "http://a", "models": [{"name": "m"}]}, {"url": "http://b", "models": [{"name": "n"}]}],
+            "appliedConfigs": [{"name": "a", "namespace": "ns", "source": "Preset"}],
+        },
+    })
+}
+
+fn edited(edit: impl FnOnce(&mut Value)) -> Value {
+    let mut older = down(&newer());
+    edit(&mut older);
+    let newer = up(&older);
+    assert!(!newer.to_string().contains(KEPT_FIELDS));
+    newer
+}
+
+fn remove(object: &mut Value, parent: &str, key: &str) {
+    object.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key);
+}
+
+#[test]
+fn an_edit_elsewhere_changes_nothing_else() {
+    let mut wanted = newer();
+    wanted["spec"]["replicas"] = 3.into();
+    assert_eq!(edited(|older| older["spec"]["replicas"] = 3.into()), wanted);
+}
+
+#[test]
+fn nothing_comes_back_under_a_parent_that_was_removed() {
+    for (parent, key) in [
+        ("", "spec"),
+        ("", "status"),
+        ("/spec", "prefill"),
+        ("/spec", "model"),
+        ("/spec", "router"),
+        ("/spec/router", "scheduler"),
+        ("/spec/router/scheduler", "pool"),
+        ("/spec/router/scheduler/pool", "spec"),
+        ("/spec/model", "lora"),
+        ("/spec/model/lora", "adapters"),
+        ("/status", "addresses"),
+    ] {
+        let mut wanted = newer();
+        remove(&mut wanted, parent, key);
+        assert_eq!(edited(|older| remove(older, parent, key)), wanted, "{parent}/{key}");
+    }
+}
+
+#[test]
+fn the_further_ports_go_when_the_port_moves() {
+    let moved =
+        edited(|older| older["spec"]["router"]["scheduler"]["pool"]["spec"]["targetPortNumber"] = 9.into());
+    let pool = &moved["spec"]["router"]["scheduler"]["pool"]["spec"];
+    assert_eq!(pool["targetPorts"], json!([{"number": 9}]));
+    assert_eq!(pool["appProtocol"], "kubernetes.io/h2c");
+}
+
+#[test]
+fn adapters_are_found_by_name() {
+    let moved = edited(|older| {
+        older["spec"]["model"]["lora"]["adapters"] =
+            json!([{"name": "c"}, {"name": "b"}, {"name": "b"}, {"name": "a"}]);
+    });
+    assert_eq!(
+        moved["spec"]["model"]["lora"]["adapters"],
+        json!([{"name": "c"}, {"name": "b"}, {"name": "b", "criticality": "y"}, {"name": "a", "criticality": "x"}])
+    );
+}
+
+#[test]
+fn addresses_are_found_by_name_and_url() {
+    let moved =
+        edited(|older| older["status"]["addresses"] = json!([{"url": "http://b"}, {"url": "http://c"}]));
+    assert_eq!(
+        moved["status"]["addresses"],
+        json!([{"url": "http://b", "models": [{"name": "n"}]}, {"url": "http://c"}])
+    );
+}
+
+#[test]
+fn a_replaced_object_keeps_what_was_observed_of_it() {
+    // `kubectl replace` of a manifest: the server takes over the status, in the version of the request.
+    let replaced = edited(|older| {
+        remove(older, "/metadata", "annotations");
+        older["spec"] = json!({"model": {"uri": "hf://a/b"}});
+    });
+    assert_eq!(replaced["spec"], json!({"model": {"uri": "hf://a/b"}}));
+    assert_eq!(replaced["status"], newer()["status"]);
+}
+
+#[test]
+fn text_that_was_not_written_here_is_ignored() {
+    for text in [
+        "",
+        "5",
+        "null",
+        "[]",
+        "{",
+        "{\"kvCacheOffloading\": 5}",
+        "{\"model\": []}",
+        "{\"prefill\": \"x\"}",
+        "{\"router\":{\"scheduler\":{\"pool\":{\"spec\":{\"targetPorts\":[{\"number\":\"x\"}]}}}}}",
+        "{\"model\":{\"confidential\":{\"enabled\":\"yes\"}}}",
+        &"[".repeat(100_000),
+    ] {
+        let older = json!({
+            "apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService",
+            "metadata": {"name": "llm", "annotations": {KEPT_FIELDS: text}},
+            "spec": {"model": {"uri": ""}, "prefill": {}, "router": {"scheduler": {"pool": {"spec": {}}}}},
+            "status": {"annotations": {KEPT_FIELDS: text.replace("scheduler", "gateways")}},
+        });
+        let wanted = json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": "llm"}, "spec": older["spec"], "status": {},
+        });
+        assert_eq!(up(&older), wanted, "{text:.60}");
+    }
+    let mut odd = down(&newer());
+    odd["metadata"]["annotations"][KEPT_FIELDS] = json!({"kvCacheOffloading": {}});
+    assert_eq!(up(&odd)["metadata"].get("annotations"), None);
+}
+
+#[test]
+fn what_fields_a_text_names_beyond_those_that_are_missing_changes_nothing() {
+    let text = json!({
+        "replicas": 7, "template": {"hostNetwork": true}, "baseRefs": [{"name": "x"}],
+        "model": {"uri": "hf://evil/model", "name": "evil"}, "router": {"gateway": {}},
+    });
+    let older = json!({
+        "apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService",
+        "metadata": {"name": "llm", "annotations": {KEPT_FIELDS: text.to_string()}},
+        "spec": {"model": {"uri": "hf://a/b"}, "router": {}},
+    });
+    assert_eq!(up(&older)["spec"], older["spec"]);
+}

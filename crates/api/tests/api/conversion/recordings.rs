@@ -1,0 +1,104 @@
+//! Conversion against what the reference showed in `v1alpha1`.
+
+use std::path::Path;
+
+use longboat_api::conversion::{KEPT_FIELDS, LORA_CRITICALITIES};
+use serde_json::Value;
+
+use super::{differences, down, up};
+use crate::golden;
+
+/// Of a service, what differs from the reference (COMPATIBILITY.md, "What v1alpha1 cannot express").
+fn without_kept(mut object: Value) -> Value {
+    for parent in ["metadata", "status"] {
+        let Some(Value::Object(parent)) = object.get_mut(parent) else { continue };
+        let emptied = parent
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+            .is_some_and(|annotations| annotations.remove(KEPT_FIELDS).is_some() && annotations.is_empty());
+        if emptied {
+            parent.remove("annotations");
+        }
+    }
+    object
+}
+
+/// Without an annotations map that the comparison emptied.
+fn without_empty(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    if metadata.get("annotations") == Some(&Value::Object(serde_json::Map::new())) {
+        metadata.remove("annotations");
+    }
+    object
+}
+
+fn read(path: &Path) -> Option<Value> {
+    Some(serde_saphyr::from_str(&std::fs::read_to_string(path).ok()?).unwrap())
+}
+
+#[test]
+fn services_look_in_v1alpha1_as_those_of_the_reference() {
+    let Some(cases) = golden::folder("cases") else { return };
+    let mut seen = 0;
+    for case in std::fs::read_dir(cases).unwrap() {
+        let case = case.unwrap().path();
+        for stage in std::fs::read_dir(&case).unwrap() {
+            let stage = stage.unwrap().path();
+            for suffix in ["", "-llm", "-bad"] {
+                let file = |what: &str| read(&stage.join(format!("{what}{suffix}.yaml")));
+                let Some(wanted) = read(&stage.join(format!("service{suffix}.v1alpha1.yaml"))) else {
+                    continue;
+                };
+                // A stage names only what changed.
+                let before = |what: &str| read(&case.join(format!("expected/{what}{suffix}.yaml")));
+                let mut object = file("service").or_else(|| before("service")).unwrap();
+                if let Some(status) = file("status").or_else(|| before("status")) {
+                    object["status"] = status;
+                }
+                let older = down(&object);
+                let none = Vec::<String>::new();
+                assert_eq!(differences(&without_kept(older.clone()), &wanted), none, "{}", stage.display());
+                // Entries without an adapter go, as in the reference.
+                let mut back = up(&older);
+                for object in [&mut back, &mut object] {
+                    if let Some(Value::Object(annotations)) = object.pointer_mut("/metadata/annotations") {
+                        annotations.remove(LORA_CRITICALITIES);
+                    }
+                }
+                assert_eq!(
+                    differences(&without_empty(back), &without_empty(object)),
+                    none,
+                    "{}",
+                    stage.display()
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 7, "only {seen} recordings compared");
+}
+
+#[test]
+fn services_written_in_v1alpha1_are_stored_as_those_of_the_reference() {
+    let Some(cases) = golden::folder("cases") else { return };
+    let case = cases.join("conv-v1alpha1-update-through-v1alpha2");
+    let input = read(&case.join("input/00-llminferenceservice-llm.yaml")).unwrap();
+    let mut wanted = read(&case.join("expected/service.yaml")).unwrap();
+    let metadata = wanted["metadata"].as_object_mut().unwrap();
+    metadata.remove("finalizers");
+    metadata.remove("namespace");
+    // A default of the schema.
+    let picker = wanted.pointer_mut("/spec/router/scheduler/pool/spec/endpointPickerRef").unwrap();
+    picker.as_object_mut().unwrap().remove("group");
+    assert_eq!(up(&input), wanted);
+}
+
+#[test]
+fn what_the_reference_lost_through_v1alpha1_is_still_there() {
+    let Some(cases) = golden::folder("cases") else { return };
+    let case = cases.join("conv-v1alpha2-rich");
+    let stored = read(&case.join("expected/service.yaml")).unwrap();
+    let lost = read(&case.join("expected-1-put-through-v1alpha1/service.yaml")).unwrap();
+    assert_ne!(stored["spec"], lost["spec"]);
+    assert_eq!(up(&down(&stored)), stored);
+}
