@@ -4,6 +4,7 @@
 //! `longboat validate` without any server.
 
 mod answer;
+mod conversion_review;
 mod facts;
 mod hub;
 mod local_model;
@@ -18,9 +19,11 @@ mod validate;
 mod tests;
 
 pub use answer::{Answer, Denial};
+pub use conversion_review::conversion_review;
 pub use facts::{Facts, LocalModels, ModelCache};
+pub use longboat_api::conversion::Version;
 pub use mutate::{Mutation, mutate};
 pub use patch::difference;
-pub use request::{Request, Subject, Version};
+pub use request::{Request, Subject};
 pub use review::{Action, Hook, Malformed, review};
 pub use validate::validate;

@@ -1,6 +1,6 @@
 //! What admission is asked.
 
-use longboat_api::v1alpha2::GROUP;
+use longboat_api::{conversion::Version, v1alpha2::GROUP};
 use serde_json::Value;
 
 /// The kinds that are admitted here.
@@ -10,15 +10,6 @@ pub enum Subject {
     Service,
     /// LLMInferenceServiceConfig.
     Config,
-}
-
-/// The versions in which objects reach us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// `v1alpha1`: served, not stored.
-    V1Alpha1,
-    /// `v1alpha2`: stored, and the version that everything here works on.
-    V1Alpha2,
 }
 
 /// What is asked.
@@ -63,26 +54,6 @@ impl Subject {
         match self {
             Self::Service => "llminferenceservices",
             Self::Config => "llminferenceserviceconfigs",
-        }
-    }
-}
-
-// === impl Version ===
-
-impl Version {
-    /// Both, the older first.
-    pub const ALL: [Self; 2] = [Self::V1Alpha1, Self::V1Alpha2];
-
-    /// The version by its name, if it is one of ours.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|version| name == version.name())
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V1Alpha1 => "v1alpha1",
-            Self::V1Alpha2 => "v1alpha2",
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum Action {
 /// A body that is no review: the answer is HTTP 400 with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(String);
+pub struct Malformed(pub(crate) String);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -39,7 +39,7 @@ pub(super) type ByPosition = BTreeMap<String, String>;
 
 /// Takes the annotation with the criticalities of adapters, even if it cannot be read; an empty one stays.
 pub(super) fn take_by_position(object: &mut Fields) -> ByPosition {
-    let read = annotation(object, LORA_CRITICALITIES).map(|text| serde_json::from_str::<ByPosition>(text));
+    let read = annotation(object, LORA_CRITICALITIES).map(serde_json::from_str::<ByPosition>);
     let Some(read) = read else { return ByPosition::new() };
     take_annotation(object, LORA_CRITICALITIES);
     let mut by_position = read.unwrap_or_default();

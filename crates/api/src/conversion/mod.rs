@@ -94,10 +94,8 @@ fn map_at<'a>(mut map: &'a mut Fields, path: &[&str]) -> Option<&'a mut Fields> 
 
 /// The annotations of an object, made where there are none.
 fn annotations(object: &mut Fields) -> Result<&mut Fields, &'static str> {
-    let metadata = match object.entry("metadata").or_insert_with(|| Value::Object(Fields::new())) {
-        Value::Object(metadata) => metadata,
-        _ => return Err("metadata"),
-    };
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Fields::new()));
+    let Value::Object(metadata) = metadata else { return Err("metadata") };
     annotations_of(metadata).ok_or("metadata.annotations")
 }
 

@@ -19,9 +19,12 @@ pub enum Version {
 // === impl Version ===
 
 impl Version {
+    /// Both, the older first.
+    pub const ALL: [Self; 2] = [Self::V1Alpha1, Self::V1Alpha2];
+
     /// The version by its name, if it is one of ours.
     pub fn of(name: &str) -> Option<Self> {
-        [Self::V1Alpha1, Self::V1Alpha2].into_iter().find(|version| version.name() == name)
+        Self::ALL.into_iter().find(|version| version.name() == name)
     }
 
     /// The version by an `apiVersion`, if it is one of ours.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{down, up};
 
+#[expect(clippy::needless_pass_by_value, reason = "specs are written where they are used")]
 fn service(version: &str, spec: Value) -> Value {
     json!({
         "apiVersion": format!("serving.kserve.io/{version}"), "kind": "LLMInferenceService",

@@ -70,7 +70,9 @@ pub(crate) fn older(kind: &str, dice: &mut Dice) -> Value {
     object["metadata"].as_object_mut().unwrap().remove("annotations");
     let mut remove = |pointer: &str, keys: &[&str]| {
         if let Some(Value::Object(parent)) = object.pointer_mut(pointer) {
-            keys.iter().for_each(|key| drop(parent.remove(*key)));
+            for key in keys {
+                parent.remove(*key);
+            }
         }
     };
     remove("/spec", &["kvCacheOffloading"]);

@@ -118,11 +118,15 @@ fn damage(value: &mut Value, dice: &mut Dice) {
         _ => match value {
             Value::Object(fields) => {
                 fields.retain(|_, _| dice.roll(12) > 0);
-                fields.values_mut().for_each(|value| damage(value, dice));
+                for value in fields.values_mut() {
+                    damage(value, dice);
+                }
             }
             Value::Array(items) => {
                 items.retain(|_| dice.roll(6) > 0);
-                items.iter_mut().for_each(|value| damage(value, dice));
+                for value in items {
+                    damage(value, dice);
+                }
             }
             _ => {}
         },

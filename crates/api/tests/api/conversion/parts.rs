@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{down, up};
 
+#[expect(clippy::needless_pass_by_value, reason = "parts are written where they are used")]
 fn with(version: &str, rest: Value) -> Value {
     let mut object =
         json!({"apiVersion": format!("serving.kserve.io/{version}"), "kind": "LLMInferenceService"});
@@ -11,6 +12,7 @@ fn with(version: &str, rest: Value) -> Value {
     object
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "parts are written where they are used")]
 fn pool(pool: Value) -> Value {
     json!({"spec": {"router": {"scheduler": {"pool": {"spec": pool}}}}})
 }
