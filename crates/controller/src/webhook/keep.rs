@@ -103,17 +103,7 @@ impl Keeper {
     /// Keeps everything up to date until cancelled.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
         let config = watcher::Config::default().fields(&format!("metadata.name={SECRET}"));
-        let mut events =
-            std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff().filter_map(
-                async |event| match event {
-                    Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
-                    Ok(_) => Some(()),
-                    Err(error) => {
-                        tracing::debug!(%error, "The watch of the webhooks' CA is interrupted.");
-                        None
-                    }
-                }
-            ));
+        let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
         loop {
             let wait = match self.settle().await {
                 Ok(wait) => wait,
@@ -122,10 +112,21 @@ impl Keeper {
                     LONGEST_WAIT
                 }
             };
-            tokio::select! {
-                () = cancel.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
-                event = events.next() => if event.is_none() { return },
+            let again = tokio::time::Instant::now() + wait;
+            loop {
+                let event = tokio::select! {
+                    () = cancel.cancelled() => return,
+                    () = tokio::time::sleep_until(again) => break,
+                    event = events.next() => event,
+                };
+                match event {
+                    None => return,
+                    Some(Ok(watcher::Event::Init | watcher::Event::InitApply(_))) => {}
+                    Some(Ok(_)) => break,
+                    Some(Err(error)) => {
+                        tracing::debug!(%error, "The watch of the webhooks' CA is interrupted.");
+                    }
+                }
             }
         }
     }
