@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use longboat_api::crd;
+use longboat_api::crd::{self, Conversion};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os()
         .nth(1)
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds"), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
-    for document in crd::own().iter().chain(&crd::foreign()) {
+    for document in crd::own_with(&Conversion::default()).iter().chain(&crd::foreign()) {
         std::fs::write(folder.join(crd::file_name(document)), crd::to_yaml(document)?)?;
     }
     Ok(())

@@ -16,6 +16,7 @@ pub mod labels;
 pub mod names;
 pub mod reasons;
 pub mod uri;
+pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod validation;
 

@@ -213,6 +213,11 @@ pub(crate) fn flat_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "additionalProperties": value})
 }
 
+/// Labels that select the pods of an older pool, within a service.
+pub(crate) fn plain_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "additionalProperties": {"type": "string", "minLength": 0, "maxLength": 63}})
+}
+
 /// Ports of a pool.
 pub(crate) fn target_ports(generator: &mut SchemaGenerator) -> Schema {
     let port = generator.subschema_for::<crate::foreign::inferencepool::PoolPort>().to_value();

@@ -91,9 +91,11 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
     let mut ordered: Vec<_> = documents.iter().collect();
     ordered.sort_by_key(|document| rank(document.object["kind"].as_str().unwrap_or_default()));
     // Nothing is written before every field name has been looked at.
+    let own = longboat_api::crd::own();
     for document in &ordered {
-        check_fields(document)?;
+        check_fields(&own, document)?;
     }
+    drop(own);
     let mut applied = Vec::with_capacity(ordered.len());
     for document in ordered {
         let written = one(client, Some(document.place("")), document.object.clone()).await;
@@ -181,10 +183,9 @@ pub(crate) async fn one(
 
 /// Names what is wrong with the field names of our own kinds before the server does, since it cannot say what was
 /// meant. Other kinds are left to the server's own words.
-fn check_fields(document: &Document) -> Result<(), ApplyError> {
+fn check_fields(own: &[Value], document: &Document) -> Result<(), ApplyError> {
     let text = |field: &str| document.object[field].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-    let own = longboat_api::crd::own();
     let crd =
         own.iter().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == text("kind"));
     let versions = crd.and_then(|crd| crd["spec"]["versions"].as_array());

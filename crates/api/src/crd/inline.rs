@@ -1,5 +1,7 @@
 //! From what schemars says to a structural schema: references resolved, our marks applied.
 
+use std::{cell::RefCell, collections::BTreeMap};
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -19,11 +21,13 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut generator = settings.into_generator();
     let root = generator.subschema_for::<T>().to_value();
     let definitions = generator.take_definitions(false);
-    Inliner { definitions }.resolve(root, false)
+    Inliner { definitions, resolved: RefCell::default() }.resolve(root, false)
 }
 
 struct Inliner {
     definitions: Object,
+    /// Definitions without references, by name: a spec holds six pods, and a pod three kinds of containers.
+    resolved: RefCell<BTreeMap<String, Object>>,
 }
 
 impl Inliner {
@@ -35,19 +39,7 @@ impl Inliner {
             return Value::Object(self.finish(object, core, None));
         };
         let name = reference.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
-        let target = match self.definitions.get(&name) {
-            Some(Value::Object(target)) => without_null(target.clone()),
-            _ => Object::new(),
-        };
-        let mut resolved = if target.contains_key("$ref") {
-            // A newtype around another named type.
-            match self.resolve(Value::Object(target), core) {
-                Value::Object(resolved) => resolved,
-                _ => Object::new(),
-            }
-        } else {
-            self.finish(target, name.starts_with(CORE), Some(&name))
-        };
+        let mut resolved = self.definition(&name, core);
         // What the field says stands beside what its type says, and wins.
         let mut beside = object;
         beside.remove("$ref");
@@ -58,6 +50,28 @@ impl Inliner {
             resolved.remove("required");
         }
         Value::Object(resolved)
+    }
+
+    /// The definition `name`, without references.
+    fn definition(&self, name: &str, core: bool) -> Object {
+        if let Some(known) = self.resolved.borrow().get(name) {
+            return known.clone();
+        }
+        let target = match self.definitions.get(name) {
+            Some(Value::Object(target)) => without_null(target.clone()),
+            _ => Object::new(),
+        };
+        let resolved = if target.contains_key("$ref") {
+            // A newtype around another named type.
+            match self.resolve(Value::Object(target), core) {
+                Value::Object(resolved) => resolved,
+                _ => Object::new(),
+            }
+        } else {
+            self.finish(target, name.starts_with(CORE), Some(name))
+        };
+        self.resolved.borrow_mut().insert(name.to_owned(), resolved.clone());
+        resolved
     }
 
     fn finish(&self, mut object: Object, core: bool, name: Option<&str>) -> Object {

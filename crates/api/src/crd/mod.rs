@@ -4,9 +4,13 @@
 //! [`inline`] resolves references and applies our marks, [`core_types`] adds what the embedded core types carry in Go,
 //! and [`relax`] loosens what the reference loosens.
 
+mod conversion;
 mod core_types;
 mod inline;
+mod older;
 mod relax;
+
+pub use conversion::{Conversion, WebhookService};
 
 use k8s_openapi::{ListableResource, Resource};
 use schemars::JsonSchema;
@@ -38,12 +42,22 @@ struct Definition {
     description: &'static str,
     columns: Value,
     annotations: Value,
+    conversion: Option<Value>,
     versions: Vec<Version>,
 }
 
-/// The CRDs of our own kinds.
+/// The CRDs of our own kinds, for an API server that converts between their versions by itself.
 pub fn own() -> Vec<Value> {
-    vec![service().document(), config().document()]
+    own_with(&Conversion::InProcess)
+}
+
+/// The CRDs of our own kinds, with both versions: v1alpha1 served, v1alpha2 served and stored.
+pub fn own_with(conversion: &Conversion) -> Vec<Value> {
+    // Describing the pod types is what takes time: once for all kinds and versions.
+    let spec = inline::schema_of::<v1alpha2::LLMInferenceServiceSpec>();
+    [service(&spec), config(&spec)]
+        .map(|definition| Definition { conversion: conversion.stanza(), ..definition }.document())
+        .into()
 }
 
 /// CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
@@ -71,7 +85,7 @@ pub fn to_yaml(crd: &Value) -> Result<String, serde_saphyr::ser::Error> {
     ))
 }
 
-fn service() -> Definition {
+fn service(spec: &Value) -> Definition {
     let mut columns = vec![
         json!({"name": "URL", "type": "string", "jsonPath": ".status.url"}),
         ready_column(),
@@ -81,28 +95,38 @@ fn service() -> Definition {
     columns.push(
         json!({"name": "URLs", "type": "string", "priority": 1, "jsonPath": ".status.addresses[*].url"}),
     );
+    let status = inline::schema_of::<v1alpha2::LLMInferenceServiceStatus>();
     Definition {
         short_names: &["llmisvc"],
         description: "A served large language model: what to serve, on what, and how clients reach it.",
         columns: Value::Array(columns),
-        ..Definition::new::<v1alpha2::LLMInferenceService>(vec![Version::new::<
-            v1alpha2::LLMInferenceServiceSpec,
-            v1alpha2::LLMInferenceServiceStatus,
-        >("v1alpha2")])
+        ..Definition::new::<v1alpha2::LLMInferenceService>(own_versions(spec, &status, |_| {}))
     }
 }
 
-fn config() -> Definition {
-    let mut version = Version::new::<
-        v1alpha2::LLMInferenceServiceSpec,
-        v1alpha2::LLMInferenceServiceConfigStatus,
-    >("v1alpha2");
-    relax::for_templates(&mut version.spec);
+fn config(spec: &Value) -> Definition {
+    let status = inline::schema_of::<v1alpha2::LLMInferenceServiceConfigStatus>();
     Definition {
         description: "A part of a spec that services build on, by name in baseRefs or as a preset of the platform.",
         columns: json!([ready_column(), reason_column(), age_column()]),
-        ..Definition::new::<v1alpha2::LLMInferenceServiceConfig>(vec![version])
+        ..Definition::new::<v1alpha2::LLMInferenceServiceConfig>(own_versions(
+            spec,
+            &status,
+            relax::for_templates,
+        ))
     }
+}
+
+/// Both versions of one of our kinds, from the schemas of v1alpha2.
+fn own_versions(spec: &Value, status: &Value, relax: impl Fn(&mut Value)) -> Vec<Version> {
+    let version = |name, mut spec: Value, status| {
+        relax(&mut spec);
+        Version { name, spec, status, spec_required: false, status_default: None }
+    };
+    vec![
+        version("v1alpha1", older::spec(spec), older::status(status)),
+        version("v1alpha2", spec.clone(), status.clone()),
+    ]
 }
 
 fn gateway_() -> Definition {
@@ -222,10 +246,10 @@ impl Version {
         }
     }
 
-    fn schema(&self, description: &str) -> Value {
-        let mut status = self.status.clone();
-        if let Some(default) = &self.status_default {
-            status["default"] = default.clone();
+    fn schema(self, description: &str) -> Value {
+        let mut status = self.status;
+        if let Some(default) = self.status_default {
+            status["default"] = default;
         }
         let mut schema = json!({
             "description": description,
@@ -237,10 +261,11 @@ impl Version {
                 },
                 "kind": {"description": "Kind of this object.", "type": "string"},
                 "metadata": {"type": "object"},
-                "spec": self.spec,
-                "status": status,
             },
         });
+        // Assigned, not written within `json!`, which would copy them.
+        schema["properties"]["spec"] = self.spec;
+        schema["properties"]["status"] = status;
         if self.spec_required {
             schema["required"] = json!(["spec"]);
         }
@@ -264,11 +289,12 @@ impl Definition {
             description: "",
             columns: Value::Null,
             annotations: Value::Null,
+            conversion: None,
             versions,
         }
     }
 
-    fn document(&self) -> Value {
+    fn document(self) -> Value {
         let mut names = json!({
             "kind": self.kind,
             "listKind": self.list_kind,
@@ -282,33 +308,36 @@ impl Definition {
             names["categories"] = json!(self.categories);
         }
         let stored = self.versions.len() - 1;
-        let versions = self.versions.iter().enumerate().map(|(i, version)| {
+        let versions = self.versions.into_iter().enumerate().map(|(i, version)| {
             let mut value = json!({
                 "name": version.name,
                 "served": true,
                 "storage": i == stored,
                 "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": version.schema(self.description)},
             });
+            value["schema"]["openAPIV3Schema"] = version.schema(self.description);
             if !self.columns.is_null() {
                 value["additionalPrinterColumns"] = self.columns.clone();
             }
             value
         });
-        let mut metadata = json!({"name": format!("{}.{}", self.plural, self.group)});
-        if !self.annotations.is_null() {
-            metadata["annotations"] = self.annotations.clone();
-        }
-        json!({
+        let mut document = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": metadata,
+            "metadata": {"name": format!("{}.{}", self.plural, self.group)},
             "spec": {
                 "group": self.group,
                 "names": names,
                 "scope": if self.cluster { "Cluster" } else { "Namespaced" },
-                "versions": versions.collect::<Vec<_>>(),
             },
-        })
+        });
+        document["spec"]["versions"] = versions.collect();
+        if !self.annotations.is_null() {
+            document["metadata"]["annotations"] = self.annotations;
+        }
+        if let Some(conversion) = self.conversion {
+            document["spec"]["conversion"] = conversion;
+        }
+        document
     }
 }

@@ -4,30 +4,100 @@
 //! when nothing comes of it; in the last case a function gives the warning that `kubectl apply` prints. A test walks
 //! the CRD and fails on a leaf without a row. What this release does not do yet is in [`later`], from which both the
 //! warnings and the controller's conditions come.
+//!
+//! Adding a field is adding its row. A subtree of another API (pods, routes, pools, claims) is one leaf.
 
 pub mod later;
 
+mod model;
 mod older;
 mod plugins;
+mod router;
+mod row;
+mod scaling;
+#[cfg(test)]
+mod tests;
+mod workload;
 
 pub use older::v1alpha1_warnings;
+pub use row::{Effect, Row};
 
 use later::Later;
+use row::Site;
 
-use crate::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec};
+use crate::v1alpha2::{KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, WorkloadSpec};
 
 /// What the writer of a service should know: fields that do nothing, alone or beside the others.
 pub fn warnings(service: &LLMInferenceService) -> Vec<String> {
-    unfinished(&service.spec, service).iter().map(|later| later.message()).collect()
+    all(service, service.spec.base_refs.is_empty())
 }
 
 /// What the writer of a config should know. A config is only a part, so nothing is said about what it lacks.
 pub fn config_warnings(config: &LLMInferenceServiceConfig) -> Vec<String> {
-    let service = LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() };
-    unfinished(&service.spec, &service).iter().map(|later| later.message()).collect()
+    all(&LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() }, false)
 }
 
-/// What a spec asks for although this release does not do it.
-fn unfinished(spec: &LLMInferenceServiceSpec, service: &LLMInferenceService) -> Vec<&'static Later> {
-    later::ALL.iter().filter(|later| later.is_asked(spec, &service.metadata)).collect()
+/// Every row with the full path of its field.
+pub fn rows() -> Vec<(String, &'static Row)> {
+    let mut rows = Vec::new();
+    let mut add = |place: &str, table: &'static [Row]| {
+        rows.extend(table.iter().map(|row| (format!("{place}.{}", row.path), row)));
+    };
+    add("spec", model::ROWS);
+    for base in WORKLOADS {
+        add(base, workload::ROWS);
+        add(base, scaling::ROWS);
+        for place in SCALED_OBJECTS {
+            add(&format!("{base}.{place}"), scaling::KEDA_ROWS);
+        }
+    }
+    add("spec", router::ROWS);
+    rows
+}
+
+const WORKLOADS: [&str; 2] = ["spec", "spec.prefill"];
+const SCALED_OBJECTS: [&str; 2] = ["scaling.wva.keda", "scaling.keda"];
+
+fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
+    let spec = &service.spec;
+    let later: Vec<&Later> =
+        later::ALL.iter().filter(|later| later.is_asked(spec, &service.metadata)).collect();
+    let mut found: Vec<String> = later.iter().map(|later| later.message()).collect();
+    let mut ask = |tables: &[&[Row]], site: &Site<'_>, place: &str| {
+        for row in tables.iter().copied().flatten() {
+            let Some(text) = row.warn.and_then(|warn| warn(site)) else { continue };
+            // What is not there yet needs no further word on how it is used.
+            let is_later = |later: &&Later| {
+                let path = format!("{place}.{}", row.path);
+                path.strip_prefix(later.path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            if !later.iter().any(is_later) {
+                found.push(text);
+            }
+        }
+    };
+    let site = |base, workload, keda| Site { spec, base, workload, keda, whole };
+    ask(&[model::ROWS], &site("spec", &spec.workload, None), "spec");
+    for (base, workload) in WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_ref()]) {
+        let Some(workload) = workload else { continue };
+        ask(&[workload::ROWS, scaling::ROWS], &site(base, workload, None), base);
+        for place in SCALED_OBJECTS {
+            if let Some(settings) = scaled_object(workload, place) {
+                let keda = Some((place, settings));
+                ask(&[scaling::KEDA_ROWS], &site(base, workload, keda), &format!("{base}.{place}"));
+            }
+        }
+    }
+    ask(&[router::ROWS], &site("spec", &spec.workload, None), "spec");
+    found
+}
+
+/// What a workload says about a ScaledObject at one of [`SCALED_OBJECTS`].
+fn scaled_object<'a>(workload: &'a WorkloadSpec, place: &str) -> Option<&'a KedaSettings> {
+    let scaling = workload.scaling.as_ref()?;
+    match place {
+        "scaling.keda" => scaling.keda.as_ref().map(|keda| &keda.settings),
+        _ => scaling.wva.as_ref()?.keda.as_ref(),
+    }
 }

@@ -6,5 +6,6 @@ mod conditions;
 mod conversion;
 mod crds;
 mod denials;
-mod golden;
+mod recordings;
 mod types;
+mod walk;

@@ -1,6 +1,6 @@
 //! `longboat crds`: the CustomResourceDefinitions of our kinds.
 
-use longboat_api::crd;
+use longboat_api::crd::{self, Conversion};
 use serde_json::json;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 /// Prints them in the format that was asked for.
 pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
-    let crds = crd::own();
+    let crds = crd::own_with(&Conversion::default());
     match args.output {
         Format::Yaml => {
             for document in &crds {

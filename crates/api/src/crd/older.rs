@@ -1,0 +1,61 @@
+//! The schemas of v1alpha1, from those of v1alpha2 (contract 01 §3.3, §4).
+
+use serde_json::Value;
+
+use super::inline;
+use crate::v1alpha1::{InferencePoolSpec, ModelFields};
+
+/// Fields of the spec that v1alpha1 does not have: the object that holds them, and the field.
+const NEWER_SPEC: [(&str, &str); 3] = [
+    ("/properties/model/properties", "confidential"),
+    ("/properties", "kvCacheOffloading"),
+    ("/properties/prefill/properties", "kvCacheOffloading"),
+];
+
+/// The managed pool, whose older form differs.
+const POOL: &str = "/properties/router/properties/scheduler/properties/pool/properties/spec";
+
+/// Fields of the status that v1alpha1 does not have.
+const NEWER_STATUS: [(&str, &str); 6] = [
+    ("/properties", "workloads"),
+    ("/properties", "appliedConfigs"),
+    ("/properties", "referencedBy"),
+    ("/properties/router/properties", "group"),
+    ("/properties/addresses/items/properties", "origin"),
+    ("/properties/addresses/items/properties", "models"),
+];
+
+/// The spec of v1alpha1, from that of v1alpha2 before templates are allowed in it.
+pub(super) fn spec(newer: &Value) -> Value {
+    let mut spec = newer.clone();
+    without(&mut spec, &NEWER_SPEC);
+    if let Value::Object(mut fields) = inline::schema_of::<ModelFields>()
+        && let Some(Value::Object(fields)) = fields.remove("properties")
+        && let Some(Value::Object(model)) = spec.pointer_mut("/properties/model/properties")
+    {
+        model.extend(fields);
+    }
+    if let Some(pool) = spec.pointer_mut(POOL) {
+        *pool = inline::schema_of::<InferencePoolSpec>();
+    }
+    spec
+}
+
+/// The status of v1alpha1, of either kind.
+pub(super) fn status(newer: &Value) -> Value {
+    let mut status = newer.clone();
+    without(&mut status, &NEWER_STATUS);
+    // As the reference has it: only v1alpha2 says so.
+    if let Some(Value::Object(addresses)) = status.pointer_mut("/properties/addresses") {
+        addresses.remove("x-kubernetes-list-type");
+    }
+    status
+}
+
+fn without(schema: &mut Value, fields: &[(&str, &str)]) {
+    for (place, field) in fields {
+        if let Some(Value::Object(properties)) = schema.pointer_mut(place) {
+            properties.remove(*field);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The model, its storage, tracing and layers: rows below `spec`.
+
+use super::row::{Row, Site};
+use crate::v1alpha2::{LoraSpec, TracingSpec};
+
+/// Samplers that take no argument (OpenTelemetry's environment variables).
+const SAMPLERS_WITHOUT_ARGUMENT: [&str; 4] =
+    ["always_on", "always_off", "parentbased_always_on", "parentbased_always_off"];
+
+pub(super) const ROWS: &[Row] = &[
+    Row::acts("model.uri", "fetched (hf, s3, gs, http), mounted (pvc) or run beside the server (oci); else a condition").but(
+        |site| {
+            let off = site.storage_is_off() && !site.model().uri.is_empty();
+            off.then_some(())?;
+            site.note(
+                "model.uri",
+                "has no effect while spec.storageInitializer.enabled is false: mount the model at /mnt/models yourself",
+            )
+        },
+    ),
+    Row::acts("model.name", "the name that clients ask for; model of routes and of /v1/models"),
+    Row::acts("model.lora.adapters", "each is fetched or mounted below /mnt/lora and given to the server by flag").but(adapters),
+    Row::acts("model.lora.maxRank", "--max-lora-rank").but(|site| {
+        lora(site, |lora| lora.max_rank.is_some()).then_some(())?;
+        site.note("model.lora.maxRank", NO_ADAPTERS)
+    }),
+    Row::acts("model.lora.maxAdapters", "--max-loras").but(|site| {
+        lora(site, |lora| lora.max_adapters.is_some()).then_some(())?;
+        site.note("model.lora.maxAdapters", NO_ADAPTERS)
+    }),
+    Row::acts("model.lora.maxCpuAdapters", "--max-cpu-loras").but(|site| {
+        lora(site, |lora| lora.max_cpu_adapters.is_some()).then_some(())?;
+        site.note("model.lora.maxCpuAdapters", NO_ADAPTERS)
+    }),
+    // That nothing is decrypted for oci:// and pvc:// is said by validation, in the reference's words.
+    Row::acts("model.confidential.enabled", "CONFIDENTIAL_ENABLED of the storage initializer").but(|site| {
+        let enabled = site.model().confidential.as_ref().is_some_and(|confidential| confidential.enabled);
+        (enabled && site.storage_is_off()).then_some(())?;
+        site.note("model.confidential", "has no effect while spec.storageInitializer.enabled is false: nothing is fetched")
+    }),
+    Row::acts("model.confidential.resourceId", "CONFIDENTIAL_RESOURCE_ID of the storage initializer").but(|site| {
+        let confidential = site.model().confidential.as_ref()?;
+        let named = confidential.resource_id.as_ref().is_some_and(|id| !id.is_empty());
+        (named && !confidential.enabled).then_some(())?;
+        site.note("model.confidential.resourceId", "has no effect while spec.model.confidential.enabled is false")
+    }),
+    Row::acts("storageInitializer.enabled", "false leaves out all model storage").but(|site| {
+        let asked = site.spec.storage_initializer.as_ref()?.enabled?;
+        let scheme = site.scheme().filter(|scheme| asked && matches!(*scheme, "pvc" | "oci" | "oci+native"))?;
+        site.note(
+            "storageInitializer.enabled",
+            &format!("true has no effect: models from {scheme}:// are not fetched by an initializer"),
+        )
+    }),
+    Row::acts("tracing.exporterEndpoint", "OTEL_EXPORTER_OTLP_ENDPOINT, --otlp-traces-endpoint").but(|site| {
+        tracing(site)?.exporter_endpoint.as_ref().filter(|endpoint| endpoint.is_empty())?;
+        site.note("tracing.exporterEndpoint", "is empty: the model servers send no traces, only the scheduler does")
+    }),
+    Row::acts("tracing.sampler", "OTEL_TRACES_SAMPLER"),
+    Row::acts("tracing.samplerArg", "OTEL_TRACES_SAMPLER_ARG").but(|site| {
+        let tracing = tracing(site)?;
+        tracing.sampler_arg.as_ref().filter(|argument| !argument.is_empty())?;
+        let sampler = tracing.sampler.as_deref().filter(|sampler| SAMPLERS_WITHOUT_ARGUMENT.contains(sampler))?;
+        site.note("tracing.samplerArg", &format!("has no effect: the sampler {sampler} takes no argument"))
+    }),
+    Row::acts("tracing.exporter", "OTEL_TRACES_EXPORTER"),
+    Row::acts("baseRefs[].name", "the config is merged; one that is missing is a condition"),
+];
+
+const NO_ADAPTERS: &str = "has no effect without spec.model.lora.adapters";
+
+/// Whether a limit is set although there are no adapters to limit.
+fn lora(site: &Site<'_>, is_set: fn(&LoraSpec) -> bool) -> bool {
+    site.whole && site.model().lora.as_ref().is_some_and(|lora| lora.adapters.is_empty() && is_set(lora))
+}
+
+fn tracing<'a>(site: &Site<'a>) -> Option<&'a TracingSpec> {
+    site.spec.tracing.as_ref()
+}
+
+/// The schema leaves adapters open; this says which of their fields do nothing.
+fn adapters(site: &Site<'_>) -> Option<String> {
+    let adapters = &site.model().lora.as_ref()?.adapters;
+    if !adapters.is_empty() && site.mentions(&["--lora-modules"]) {
+        return site.note(
+            "model.lora.adapters",
+            "are not given to the model server: its own arguments have --lora-modules already",
+        );
+    }
+    let nested = adapters.iter().enumerate().find_map(|(i, adapter)| {
+        let field = if adapter.lora.is_some() { "lora" } else { "confidential" };
+        (adapter.lora.is_some() || adapter.confidential.is_some())
+            .then(|| format!("model.lora.adapters[{i}].{field}"))
+    })?;
+    site.note(&nested, "has no effect: only name and uri of an adapter are used")
+}

@@ -1,0 +1,129 @@
+//! Route, Gateways, Ingresses, pool and picker: rows below `spec`.
+
+use super::plugins;
+use super::row::{Row, Site};
+use crate::labels;
+use crate::v1alpha2::{RouterSpec, SchedulerSpec};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::acts("router.route.http.refs[].name", "the HTTPRoutes that lead to the service"),
+    Row::acts("router.route.http.spec", "the managed HTTPRoute, merged over the preset's").but(rules_without_backend),
+    Row::acts("router.route.group", "the group whose members share their traffic"),
+    Row::acts("router.route.weight", "weight of the service's back end in the routes of its group"),
+    Row::acts("router.gateway.refs[].name", "parent of the managed HTTPRoute").but(|site| {
+        let router = site.spec.router.as_ref()?;
+        let refs = router.gateway.as_ref()?.refs.as_slice();
+        (!refs.is_empty()).then_some(())?;
+        if router.route.as_ref().is_some_and(|route| !route.refs().is_empty()) {
+            return site.note(
+                "router.gateway.refs",
+                "has no effect on routes of your own (spec.router.route.http.refs): they name their Gateways themselves",
+            );
+        }
+        (site.whole && router.route.is_none()).then_some(())?;
+        site.note("router.gateway.refs", "has no effect without spec.router.route: no route attaches to the Gateway")
+    }),
+    Row::acts("router.gateway.refs[].namespace", "parent of the managed HTTPRoute"),
+    Row::acts("router.gateway.refs[].sectionName", "parent of the managed HTTPRoute"),
+    Row::ignored("router.ingress.refs[].name", "Ingresses are not managed; group and weight exclude them (V4)", |site| {
+        router(site)?.ingress.as_ref()?;
+        site.note("router.ingress", "has no effect: Ingresses are neither made nor changed, use spec.router.route")
+    }),
+    // Said by the row above, once for all Ingresses.
+    Row::ignored("router.ingress.refs[].namespace", "as the name", |_| None),
+    Row::acts("router.scheduler.pool.ref.name", "the InferencePool that the route leads to").but(|site| {
+        site.scheduler()?.pool.as_ref()?.ref_.as_ref().filter(|reference| reference.name.is_empty())?;
+        site.note("router.scheduler.pool.ref", "has no effect without a name: the service gets a pool of its own")
+    }),
+    Row::acts("router.scheduler.pool.spec", "the managed InferencePool, merged over the preset's").but(|site| {
+        external(site, "router.scheduler.pool.spec", |scheduler| {
+            scheduler.pool.as_ref().is_some_and(|pool| pool.spec.is_some())
+        })
+    }),
+    Row::acts("router.scheduler.template", "the picker's pod, merged over the preset's")
+        .but(|site| external(site, "router.scheduler.template", |scheduler| scheduler.template.is_some())),
+    Row::acts("router.scheduler.labels", "labels of the picker's pods").but(|site| {
+        let reserved = [labels::NAME, labels::PART_OF, labels::COMPONENT];
+        let taken = reserved.iter().find(|key| site.scheduler().is_some_and(|s| s.labels.contains_key(**key)));
+        external(site, "router.scheduler.labels", |scheduler| !scheduler.labels.is_empty()).or_else(|| {
+            let text = format!("sets {}, by which the pods of the picker are found: use another key", taken?);
+            site.note("router.scheduler.labels", &text)
+        })
+    }),
+    Row::acts("router.scheduler.annotations", "annotations of the picker's pods")
+        .but(|site| external(site, "router.scheduler.annotations", |scheduler| !scheduler.annotations.is_empty())),
+    Row::acts("router.scheduler.config.inline", "--config-text of the picker").but(|site| {
+        external(site, "router.scheduler.config", |scheduler| scheduler.config.is_some()).or_else(|| aliases(site))
+    }),
+    // With somebody else's pool the row above speaks for the whole configuration.
+    Row::acts("router.scheduler.config.ref.name", "--config-text of the picker, from the ConfigMap"),
+    Row::acts("router.scheduler.config.ref.key", "the key of the ConfigMap; empty means epp"),
+    Row::ignored(
+        "router.scheduler.config.ref.optional",
+        "a ConfigMap that is missing is always a condition",
+        |site| {
+            site.scheduler()?.config.as_ref()?.ref_.as_ref()?.optional.filter(|optional| *optional)?;
+            site.note(
+                "router.scheduler.config.ref.optional",
+                "has no effect: the ConfigMap and the key must exist, else the service is not ready",
+            )
+        },
+    ),
+    Row::acts("router.scheduler.replicas", "replicas of the picker, of which one is active")
+        .but(|site| external(site, "router.scheduler.replicas", |scheduler| scheduler.replicas.is_some())),
+    Row::acts("router.scheduler.tokenizer.template", "the tokenizer's pod, merged over the preset's").but(|site| {
+        external(site, "router.scheduler.tokenizer", |scheduler| scheduler.tokenizer.is_some())
+    }),
+];
+
+/// Names in the picker's configuration that were replaced, and by what (contract 03 §9.6).
+const ALIASES: [(&str, &str); 4] = [
+    ("prefill-header-handler", "disagg-headers-handler"),
+    ("pd-profile-handler", "disagg-profile-handler"),
+    ("model-server-protocol-metrics", "core-metrics-extractor"),
+    ("precise-prefix-cache-scorer", "precise-prefix-cache-producer with prefix-cache-scorer"),
+];
+
+/// The API group of the picker's configuration before it had one of its own.
+const OLD_CONFIG_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
+
+fn router<'a>(site: &Site<'a>) -> Option<&'a RouterSpec> {
+    site.spec.router.as_ref()
+}
+
+/// What is set of a picker that is not ours to run.
+fn external(site: &Site<'_>, path: &str, is_set: fn(&SchedulerSpec) -> bool) -> Option<String> {
+    (site.pool_is_external() && is_set(site.scheduler()?)).then_some(())?;
+    site.note(path, "has no effect with spec.router.scheduler.pool.ref: that pool has a picker of its own")
+}
+
+/// Old names, which are still understood.
+fn aliases(site: &Site<'_>) -> Option<String> {
+    let scheduler = site.scheduler()?;
+    scheduler.config.as_ref()?.inline.as_ref()?;
+    let config = plugins::config(scheduler)?;
+    let old = plugins::types(&config).find_map(|kind| ALIASES.iter().find(|(old, _)| *old == kind));
+    if let Some((old, new)) = old {
+        let text = format!("uses the deprecated plugin {old}: it is read as {new}");
+        return site.note("router.scheduler.config.inline", &text);
+    }
+    (config.get("apiVersion")? == OLD_CONFIG_VERSION).then_some(())?;
+    site.note(
+        "router.scheduler.config.inline",
+        "has the deprecated apiVersion inference.networking.x-k8s.io/v1alpha1: it is read as llm-d.ai/v1alpha1",
+    )
+}
+
+/// Rules replace the preset's as a whole, and the API server fills in one for everything where there are none
+/// (contract 01 B13, a31): such a rule answers every request with an error.
+fn rules_without_backend(site: &Site<'_>) -> Option<String> {
+    let spec = router(site)?.route.as_ref()?.http.as_ref()?.spec.as_ref()?;
+    let redirects = |kind: &str| kind == "RequestRedirect";
+    let at = spec.rules.iter().position(|rule| {
+        rule.backend_refs.is_empty() && !rule.filters.iter().any(|filter| redirects(&filter.type_))
+    })?;
+    site.note(
+        &format!("router.route.http.spec.rules[{at}]"),
+        "has no backendRefs: rules replace those of the preset, so requests that match it are answered with an error",
+    )
+}

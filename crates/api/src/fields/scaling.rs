@@ -1,0 +1,79 @@
+//! Automatic scaling: rows below `spec` and `spec.prefill`, and below each place that describes a ScaledObject.
+
+use super::row::{Row, Site};
+use crate::v1alpha2::{KedaScalingModifiers, KedaSettings};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::acts("scaling.minReplicas", "minimum of the HorizontalPodAutoscaler or ScaledObject"),
+    Row::acts("scaling.maxReplicas", "maximum of the HorizontalPodAutoscaler or ScaledObject"),
+    Row::acts("scaling.wva.variantCost", "annotation llm-d.ai/variant-cost, which the autoscaler reads"),
+    Row::acts("scaling.wva.hpa.behavior", "behavior of the HorizontalPodAutoscaler"),
+    Row::acts("scaling.keda.triggers[].type", "trigger of the ScaledObject"),
+    Row::acts("scaling.keda.triggers[].name", "trigger of the ScaledObject"),
+    Row::acts("scaling.keda.triggers[].useCachedMetrics", "trigger of the ScaledObject"),
+    Row::acts("scaling.keda.triggers[].metadata", "trigger of the ScaledObject"),
+    Row::acts("scaling.keda.triggers[].metricType", "trigger of the ScaledObject"),
+    Row::acts("scaling.keda.triggers[].authenticationRef.name", "trigger of the ScaledObject"),
+    Row::acts("scaling.keda.triggers[].authenticationRef.kind", "trigger of the ScaledObject"),
+];
+
+/// Rows about a ScaledObject.
+pub(super) const KEDA_ROWS: &[Row] = &[
+    Row::acts("pollingInterval", "pollingInterval of the ScaledObject"),
+    Row::acts("cooldownPeriod", "cooldownPeriod of the ScaledObject").but(|site| {
+        never_idle(site)?.cooldown_period?;
+        site.note_keda("cooldownPeriod", NEVER_IDLE)
+    }),
+    Row::acts("initialCooldownPeriod", "initialCooldownPeriod of the ScaledObject").but(|site| {
+        never_idle(site)?.initial_cooldown_period?;
+        site.note_keda("initialCooldownPeriod", NEVER_IDLE)
+    }),
+    Row::acts("idleReplicaCount", "idleReplicaCount of the ScaledObject").but(|site| {
+        let count = site.keda?.1.idle_replica_count.filter(|count| *count > 0)?;
+        site.note_keda("idleReplicaCount", &format!("is {count}: KEDA scales to 0 or not at all while idle"))
+    }),
+    Row::acts("fallback.failureThreshold", "fallback of the ScaledObject"),
+    Row::acts("fallback.replicas", "fallback of the ScaledObject"),
+    Row::acts("fallback.behavior", "fallback of the ScaledObject"),
+    Row::acts("advanced.restoreToOriginalReplicaCount", "advanced settings of the ScaledObject"),
+    Row::acts(
+        "advanced.horizontalPodAutoscalerConfig.behavior",
+        "behavior of KEDA's HorizontalPodAutoscaler",
+    ),
+    Row::refused(
+        "advanced.horizontalPodAutoscalerConfig.name",
+        "CEL-13, V25: the controller chooses the name",
+    ),
+    Row::acts(
+        "advanced.scalingModifiers.formula",
+        "advanced settings of the ScaledObject; refused with wva (CEL-10, V26)",
+    ),
+    Row::acts("advanced.scalingModifiers.target", "as the formula").but(|site| {
+        modifiers(site).filter(|modifiers| !modifiers.target.is_empty())?;
+        site.note_keda("advanced.scalingModifiers.target", NO_FORMULA)
+    }),
+    Row::acts("advanced.scalingModifiers.activationTarget", "as the formula").but(|site| {
+        modifiers(site).filter(|modifiers| !modifiers.activation_target.is_empty())?;
+        site.note_keda("advanced.scalingModifiers.activationTarget", NO_FORMULA)
+    }),
+    Row::acts("advanced.scalingModifiers.metricType", "as the formula").but(|site| {
+        modifiers(site).filter(|modifiers| !modifiers.metric_type.is_empty())?;
+        site.note_keda("advanced.scalingModifiers.metricType", NO_FORMULA)
+    }),
+];
+
+const NEVER_IDLE: &str =
+    "has no effect without idleReplicaCount: the workload never goes below minReplicas, which is at least 1";
+const NO_FORMULA: &str = "has no effect without advanced.scalingModifiers.formula";
+
+/// The settings, where the workload is never scaled to its idle count.
+fn never_idle<'a>(site: &Site<'a>) -> Option<&'a KedaSettings> {
+    let (_, settings) = site.keda?;
+    (site.whole && settings.idle_replica_count.is_none()).then_some(settings)
+}
+
+/// The modifiers, where there is no formula for them.
+fn modifiers<'a>(site: &Site<'a>) -> Option<&'a KedaScalingModifiers> {
+    let modifiers = &site.keda?.1.advanced.as_ref()?.scaling_modifiers;
+    (site.whole && modifiers.formula.is_empty()).then_some(modifiers)
+}

@@ -1,0 +1,241 @@
+//! The table against the CRD, and what it says about services.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{older, rows, v1alpha1_warnings, warnings};
+use crate::crd;
+use crate::v1alpha2::LLMInferenceService;
+
+/// Subtrees of other APIs whose fields we describe: one leaf each.
+const FOREIGN: [&str; 2] = ["spec.router.route.http.spec", "spec.router.scheduler.pool.spec"];
+
+/// Own leaves of the spec of a version of LLMInferenceService. What belongs to a core type has no descriptions.
+fn leaves(version: &str) -> BTreeSet<String> {
+    let crd =
+        crd::own().into_iter().find(|crd| crd["spec"]["names"]["kind"] == "LLMInferenceService").unwrap();
+    let versions = crd["spec"]["versions"].as_array().unwrap();
+    let schema = &versions.iter().find(|each| each["name"] == version).unwrap()["schema"]["openAPIV3Schema"];
+    let mut found = BTreeSet::new();
+    visit(&schema["properties"]["spec"], "spec".to_owned(), &mut found);
+    found
+}
+
+fn visit(schema: &Value, path: String, found: &mut BTreeSet<String>) {
+    if schema["items"]["properties"].is_object() {
+        return visit(&schema["items"], format!("{path}[]"), found);
+    }
+    match &schema["properties"] {
+        Value::Object(fields)
+            if !FOREIGN.contains(&path.as_str())
+                && fields.values().all(|field| field["description"].is_string()) =>
+        {
+            for (name, field) in fields {
+                visit(field, format!("{path}.{name}"), found);
+            }
+        }
+        _ => {
+            found.insert(path);
+        }
+    }
+}
+
+#[test]
+fn every_own_leaf_has_one_row_and_every_row_a_leaf() {
+    let rows: Vec<String> = rows().into_iter().map(|(path, _)| path).collect();
+    let paths: BTreeSet<String> = rows.iter().cloned().collect();
+    assert_eq!(rows.len(), paths.len(), "a field has two rows");
+    let leaves = leaves("v1alpha2");
+    let without: Vec<_> = leaves.difference(&paths).collect();
+    let gone: Vec<_> = paths.difference(&leaves).collect();
+    assert!(
+        without.is_empty() && gone.is_empty(),
+        "leaves without a row: {without:#?}\nrows without a leaf: {gone:#?}"
+    );
+}
+
+#[test]
+fn what_only_v1alpha1_has_is_known() {
+    let only: Vec<String> = leaves("v1alpha1").difference(&leaves("v1alpha2")).cloned().collect();
+    assert_eq!(only, older::FIELDS);
+}
+
+fn service(spec: Value) -> LLMInferenceService {
+    serde_json::from_value(json!({"metadata": {"name": "llm"}, "spec": spec})).unwrap()
+}
+
+/// The fields that the warnings about a spec begin with.
+fn warned(spec: Value) -> Vec<String> {
+    let first = |text: &String| text.split(' ').next().unwrap_or_default().to_owned();
+    warnings(&service(spec)).iter().map(first).collect()
+}
+
+#[test]
+fn a_service_whose_fields_all_act_is_not_warned_about() {
+    let spec = json!({
+        "model": {"uri": "hf://a/b", "name": "b"},
+        "replicas": 2,
+        "parallelism": {"tensor": 2},
+        "labels": {"team": "a"},
+        "annotations": {"serving.kserve.io/model-based-routing-enabled": "true"},
+        "template": {"containers": [{"name": "main", "args": ["--max-model-len=1024"]}]},
+        "kvCacheOffloading": {"cpu": "1Gi", "evictionPolicy": "arc"},
+        "tracing": {"sampler": "traceidratio", "samplerArg": "0.1"},
+        "router": {
+            "route": {"http": {"spec": {"hostnames": ["a.example"], "rules": [{"backendRefs": [{"name": "x"}]}]}}},
+            "gateway": {"refs": [{"name": "gw"}]},
+            "scheduler": {"replicas": 1, "labels": {"a": "b"}, "config": {"inline": {
+                "apiVersion": "llm-d.ai/v1alpha1", "plugins": [{"type": "queue-scorer"}],
+            }}},
+        },
+    });
+    assert_eq!(warnings(&service(spec)), Vec::<String>::new());
+}
+
+#[test]
+fn fields_that_do_nothing_beside_the_others_are_named() {
+    let model = json!({"uri": "hf://a/b"});
+    let cases = [
+        (json!({"model": model, "storageInitializer": {"enabled": false}}), vec!["spec.model.uri"]),
+        (
+            json!({"model": {"uri": "pvc://c/m"}, "storageInitializer": {"enabled": true}}),
+            vec!["spec.storageInitializer.enabled"],
+        ),
+        (json!({"model": {"uri": "hf://a/b", "lora": {"maxRank": 8}}}), vec!["spec.model.lora.maxRank"]),
+        (
+            json!({"model": {"uri": "hf://a/b", "confidential": {"enabled": false, "resourceId": "kbs:///a/b/c"}}}),
+            vec!["spec.model.confidential.resourceId"],
+        ),
+        (
+            json!({"model": model, "tracing": {"exporterEndpoint": "", "sampler": "always_on", "samplerArg": "1"}}),
+            vec!["spec.tracing.exporterEndpoint", "spec.tracing.samplerArg"],
+        ),
+        (
+            json!({"model": model, "parallelism": {"data": 2, "dataLocal": 1, "dataRPCPort": 1, "expert": true}}),
+            vec![
+                "spec.parallelism.data",
+                "spec.parallelism.dataLocal",
+                "spec.parallelism.dataRPCPort",
+                "spec.parallelism.expert",
+            ],
+        ),
+        (json!({"model": model, "parallelism": {"pipeline": 2}}), vec!["spec.parallelism.pipeline"]),
+        (
+            json!({"model": model, "labels": {"llm-d.ai/role": "x"}, "annotations": {"serving.kserve.io/stop": "true"}}),
+            vec!["spec.labels", "spec.annotations"],
+        ),
+        (
+            json!({
+                "model": model,
+                "parallelism": {"tensor": 2},
+                "kvCacheOffloading": {"cpu": "1Gi", "evictionPolicy": "arc"},
+                "template": {"containers": [{"name": "main", "command": ["vllm"]}]},
+            }),
+            vec![
+                "spec.parallelism.tensor",
+                "spec.kvCacheOffloading.cpu",
+                "spec.kvCacheOffloading.evictionPolicy",
+            ],
+        ),
+        (
+            json!({"model": model, "template": {
+                "containers": [{"name": "main", "args": ["--kv-transfer-config={}"]}],
+                "initContainers": [{"name": "storage-initializer", "args": ["x"]}],
+            }, "kvCacheOffloading": {"cpu": "1Gi", "evictionPolicy": "lru"}}),
+            vec!["spec.template.initContainers[storage-initializer].args", "spec.kvCacheOffloading.cpu"],
+        ),
+        (
+            json!({"model": model, "router": {"ingress": {"refs": [{"name": "a"}]}, "gateway": {"refs": [{"name": "g"}]}}}),
+            vec!["spec.router.gateway.refs", "spec.router.ingress"],
+        ),
+        (
+            json!({"model": model, "router": {"route": {"http": {"spec": {"rules": [{}]}}}}}),
+            vec!["spec.router.route.http.spec.rules[0]"],
+        ),
+        (
+            json!({"model": model, "router": {"scheduler": {
+                "pool": {"ref": {"name": "theirs"}},
+                "template": {"containers": []},
+                "labels": {"a": "b"},
+                "annotations": {"a": "b"},
+                "config": {"inline": {"plugins": []}},
+                "replicas": 2,
+                "tokenizer": {},
+            }}}),
+            vec![
+                "spec.router.scheduler.template",
+                "spec.router.scheduler.labels",
+                "spec.router.scheduler.annotations",
+                "spec.router.scheduler.config",
+                "spec.router.scheduler.replicas",
+                "spec.router.scheduler.tokenizer",
+            ],
+        ),
+        (
+            json!({"model": model, "router": {"scheduler": {
+                "pool": {"ref": {"name": ""}},
+                "config": {"ref": {"name": "c", "key": "epp", "optional": true}},
+            }}}),
+            vec!["spec.router.scheduler.pool.ref", "spec.router.scheduler.config.ref.optional"],
+        ),
+        (
+            json!({"model": model, "router": {"scheduler": {"config": {"inline": {
+                "plugins": [{"type": "pd-profile-handler"}],
+            }}}}}),
+            vec!["spec.router.scheduler.config.inline"],
+        ),
+    ];
+    for (spec, fields) in cases {
+        assert_eq!(warned(spec.clone()), fields, "{spec}");
+    }
+}
+
+#[test]
+fn what_a_base_config_may_bring_is_not_missed() {
+    let spec = json!({
+        "model": {"uri": "hf://a/b", "lora": {"maxRank": 8}},
+        "parallelism": {"data": 2, "dataLocal": 1},
+        "router": {"gateway": {"refs": [{"name": "g"}]}},
+        "baseRefs": [{"name": "base"}],
+    });
+    assert_eq!(warned(spec), Vec::<String>::new());
+}
+
+#[test]
+fn fields_that_templates_read_act() {
+    let spec = json!({
+        "model": {"uri": "hf://a/b"},
+        "parallelism": {"data": 2, "dataLocal": 2, "tensor": 2},
+        "template": {"containers": [{
+            "name": "main", "command": ["vllm"], "args": ["--data-parallel-size={{ .Spec.Parallelism.Data }}"],
+        }]},
+    });
+    assert_eq!(warned(spec), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_there_yet_is_said_once_for_all_below_it() {
+    let found = warnings(&service(json!({
+        "model": {"uri": "hf://a/b"},
+        "scaling": {"maxReplicas": 2, "keda": {"cooldownPeriod": 3, "triggers": [{"type": "cron", "metadata": {}}]}},
+        "prefill": {"parallelism": {"data": 3, "dataLocal": 2}},
+    })));
+    let later = "is not implemented yet: remove it to run the service without";
+    assert_eq!(
+        found,
+        [format!("spec.prefill (prefill apart from decode) {later}"), format!("spec.scaling {later}")]
+    );
+}
+
+#[test]
+fn criticality_is_deprecated() {
+    let object = json!({"spec": {"model": {
+        "uri": "hf://a/b", "criticality": "Critical", "lora": {"adapters": [{"name": "a"}, {"criticality": "Standard"}]},
+    }}});
+    let fields: Vec<_> = v1alpha1_warnings(&object)
+        .iter()
+        .map(|text| text.split(' ').next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(fields, ["spec.model.criticality", "spec.model.lora.adapters[1].criticality"]);
+}

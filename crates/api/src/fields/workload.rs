@@ -1,0 +1,145 @@
+//! The workloads: rows below `spec` and below `spec.prefill`.
+
+use std::collections::BTreeMap;
+
+use super::row::{Row, Site};
+use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
+use crate::{annotations, labels};
+
+pub(super) const ROWS: &[Row] = &[
+    Row::acts("replicas", "replicas of the Deployment or LeaderWorkerSet"),
+    Row::acts("parallelism.tensor", "--tensor-parallel-size, by the presets").but(|site| {
+        (parallelism(site)?.is_tensor_parallel() && site.starts_by_itself()).then_some(())?;
+        site.note("parallelism.tensor", OWN_COMMAND)
+    }),
+    Row::acts("parallelism.pipeline", "selects the pipeline-parallel presets; pods of a group").but(|site| {
+        (parallelism(site)?.is_pipeline_parallel() && site.is_one_pod()).then_some(())?;
+        site.note("parallelism.pipeline", &one_pod(site))
+    }),
+    Row::acts("parallelism.data", "selects the data-parallel presets; data / dataLocal pods of a group").but(|site| {
+        let parallelism = parallelism(site)?;
+        let data = parallelism.data?;
+        if site.is_one_pod() {
+            return site.note("parallelism.data", &one_pod(site));
+        }
+        let local = parallelism.data_local.filter(|local| *local > 0 && data % local != 0)?;
+        let pods = (data / local).max(1);
+        let ranks = pods.saturating_mul(local);
+        let text = format!(
+            "is {data}, no multiple of dataLocal: a group has {pods} pods of {local} ranks, that is {ranks}, and waits for {data}"
+        );
+        site.note("parallelism.data", &text)
+    }),
+    Row::acts("parallelism.dataLocal", "--data-parallel-size-local; data / dataLocal pods of a group").but(|site| {
+        parallelism(site)?.data_local.filter(|_| site.is_one_pod())?;
+        site.note("parallelism.dataLocal", &one_pod(site))
+    }),
+    Row::acts("parallelism.dataRPCPort", "--data-parallel-rpc-port").but(|site| {
+        let parallelism = parallelism(site)?;
+        parallelism.data_rpc_port?;
+        if site.is_one_pod() {
+            return site.note("parallelism.dataRPCPort", &one_pod(site));
+        }
+        (site.whole && !parallelism.is_data_parallel()).then_some(())?;
+        site.note("parallelism.dataRPCPort", "has no effect without parallelism.data and parallelism.dataLocal")
+    }),
+    Row::acts("parallelism.expert", "--enable-expert-parallel, by the presets of several pods").but(|site| {
+        (parallelism(site)?.expert && site.is_one_pod()).then_some(())?;
+        site.note("parallelism.expert", &one_pod(site))
+    }),
+    Row::acts("labels", "labels of the pods and of the workload's Service").but(|site| {
+        let taken =
+            [labels::NAME, labels::PART_OF, labels::COMPONENT, labels::KSERVE_COMPONENT, labels::ROLE];
+        let key = first(&site.workload.labels, &taken)?;
+        site.note("labels", &format!("sets {key}, by which the pods of the service are found: use another key"))
+    }),
+    Row::acts("annotations", "annotations of the pods and of the workload's Service").but(|site| {
+        let of_the_service = [
+            annotations::STOP,
+            annotations::DISABLE_LOCAL_MODEL,
+            annotations::NODE_GROUP,
+            annotations::DRA_DEVICE_CLASS,
+            annotations::DRA_DEVICE_COUNT,
+            annotations::DRA_CEL_SELECTOR,
+            annotations::DRA_CONTAINER_NAME,
+        ];
+        let key = first(&site.workload.annotations, &of_the_service)?;
+        site.note("annotations", &format!("sets {key}, which has no effect here: it belongs in metadata.annotations"))
+    }),
+    Row::acts("template", "the pod, or the leader of a group, merged over the preset's").but(initializer),
+    Row::acts("worker", "the workers of a group, merged over the preset's"),
+    Row::acts("kvCacheOffloading.cpu", "--kv-transfer-config of the model server").but(|site| {
+        let offloading = kv_cache(site)?;
+        if offloading.cpu.0.0.trim_start_matches('0').is_empty() {
+            return site.note("kvCacheOffloading.cpu", "is 0: no memory is given to offloading");
+        }
+        site.note("kvCacheOffloading.cpu", no_connector(site)?)
+    }),
+    Row::acts("kvCacheOffloading.evictionPolicy", "--kv-transfer-config of the model server").but(|site| {
+        // The API server fills in lru, so that nobody may have asked for it.
+        kv_cache(site).filter(|offloading| !matches!(offloading.eviction_policy.as_str(), "" | "lru"))?;
+        site.note("kvCacheOffloading.evictionPolicy", no_connector(site)?)
+    }),
+    Row::acts("kvCacheOffloading.secondary[].fileSystem.emptyDir.size", "limit and request of an emptyDir"),
+    Row::acts("kvCacheOffloading.secondary[].fileSystem.pvc.spec", "an ephemeral claim for each pod"),
+    Row::acts("kvCacheOffloading.secondary[].fileSystem.pvc.ref.name", "the claim is mounted"),
+    Row::acts("kvCacheOffloading.secondary[].fileSystem.pvc.ref.path", "subPath of the mount"),
+    Row::acts("rolloutStrategy.maxUnavailable", "rolling update of the Deployment or LeaderWorkerSet"),
+    Row::acts("rolloutStrategy.maxSurge", "rolling update of the Deployment or LeaderWorkerSet"),
+];
+
+const OWN_COMMAND: &str =
+    "has no effect: container main has a command of its own, which replaces the start script of the preset";
+
+fn parallelism<'a>(site: &Site<'a>) -> Option<&'a ParallelismSpec> {
+    site.workload.parallelism.as_ref()
+}
+
+fn kv_cache<'a>(site: &Site<'a>) -> Option<&'a KvCacheOffloading> {
+    site.workload.kv_cache_offloading.as_ref()
+}
+
+/// Why a field that spreads a model over several pods does nothing.
+fn one_pod(site: &Site<'_>) -> String {
+    format!("has no effect without {}.worker: a single pod is only spread by parallelism.tensor", site.base)
+}
+
+/// Why the settings of offloading do not reach the model server, if they do not.
+fn no_connector(site: &Site<'_>) -> Option<&'static str> {
+    if site.starts_by_itself() {
+        return Some(OWN_COMMAND);
+    }
+    site.mentions(&["--kv-transfer-config", "--kv_transfer_config"])
+        .then_some("has no effect: the model server's own arguments have --kv-transfer-config already")
+}
+
+fn first<'a>(map: &BTreeMap<String, String>, keys: &[&'a str]) -> Option<&'a str> {
+    keys.iter().copied().find(|key| map.contains_key(*key))
+}
+
+/// What is done with an init container of the initializer's name (contract 02 §14.1, §14.5).
+fn initializer(site: &Site<'_>) -> Option<String> {
+    const PATH: &str = "template.initContainers[storage-initializer]";
+    if site.storage_is_off() {
+        return None;
+    }
+    let pod = site.workload.template.as_ref()?;
+    let container =
+        pod.init_containers.iter().flatten().find(|container| container.name == "storage-initializer")?;
+    let fetched = |scheme: Option<&str>| matches!(scheme, Some("hf" | "s3"));
+    let adapters = site.model().lora.iter().flat_map(|lora| &lora.adapters);
+    if let Some(scheme @ ("pvc" | "oci")) = site.scheme()
+        && !adapters.into_iter().any(|adapter| fetched(adapter.uri.scheme()))
+    {
+        return site.note(
+            PATH,
+            &format!("has no effect: models from {scheme}:// are not fetched by an initializer"),
+        );
+    }
+    let fixed = if container.command.is_some() { "command" } else { "args" };
+    (container.command.is_some() || container.args.is_some()).then_some(())?;
+    site.note(
+        &format!("{PATH}.{fixed}"),
+        "has no effect: what is fetched, and where to, is decided by spec.model",
+    )
+}

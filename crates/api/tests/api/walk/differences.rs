@@ -1,0 +1,83 @@
+//! Where our schemas differ from the reference's, and which of it is meant.
+
+use std::{collections::BTreeSet, fmt, path::Path};
+
+use serde_json::Value;
+
+use super::{facts, reference::Version};
+
+/// One fact that is not the same.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Difference {
+    kind: String,
+    version: String,
+    place: String,
+    fact: String,
+    values: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} {}: {}", self.kind, self.version, self.place, self.fact, self.values)
+    }
+}
+
+/// Compares one version of a CRD with its walk.
+pub(super) fn compare(kind: &str, version: &str, theirs: &Version, schema: &Value) -> BTreeSet<Difference> {
+    let ours = facts::of(schema, &|place| theirs.stops.iter().any(|stop| stop == place));
+    let mut found = BTreeSet::new();
+    let mut note = |place: &str, fact: &str, values: String| {
+        found.insert(Difference {
+            kind: kind.to_owned(),
+            version: version.to_owned(),
+            place: place.to_owned(),
+            fact: fact.to_owned(),
+            values,
+        });
+    };
+    for place in ours.keys().chain(theirs.facts.keys()) {
+        let (Some(mine), Some(reference)) = (ours.get(place), theirs.facts.get(place)) else {
+            note(place, if ours.contains_key(place) { "extra" } else { "missing" }, String::new());
+            continue;
+        };
+        for fact in mine.keys().chain(reference.keys()) {
+            // Where the walk stops it does not always name the fields.
+            if fact == "keys" && !reference.contains_key(fact) {
+                continue;
+            }
+            let (mine, reference) = (mine.get(fact), reference.get(fact));
+            let text = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), ToString::to_string);
+            if mine != reference {
+                note(place, fact, format!("ours {}, the reference's {}", text(mine), text(reference)));
+            }
+        }
+    }
+    found
+}
+
+/// A row of the table: a fact, at the places that end in `place`.
+#[derive(Debug)]
+pub(super) struct Row {
+    place: String,
+    fact: String,
+}
+
+impl Row {
+    pub(super) fn covers(&self, difference: &Difference) -> bool {
+        difference.fact == self.fact && difference.place.ends_with(&self.place)
+    }
+}
+
+/// The rows of the table `Schemas` in COMPATIBILITY.md: place, fact, and prose.
+pub(super) fn listed() -> Vec<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../COMPATIBILITY.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, section) = text.split_once("\n## Schemas\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let mut cells = line.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`']).to_owned());
+        Row { place: cells.next().unwrap(), fact: cells.next().unwrap() }
+    })
+    .collect()
+}

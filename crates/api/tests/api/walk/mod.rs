@@ -1,0 +1,62 @@
+//! Our CRDs against the schema walks of the contract, leaf by leaf.
+//!
+//! Deliberate differences are the rows of the table "Schemas" in COMPATIBILITY.md, which is read here: a difference
+//! without a row fails, and so does a row without a difference.
+
+mod differences;
+mod facts;
+mod literal;
+mod reference;
+
+use std::collections::BTreeSet;
+
+use longboat_api::crd;
+use serde_json::Value;
+
+use crate::recordings;
+use differences::{Difference, compare};
+
+/// The walks, and the kinds whose CRD they describe.
+const WALKS: [(&str, &str); 2] = [
+    ("01-schema-walk-llminferenceservices.txt", "LLMInferenceService"),
+    ("01-schema-walk-llminferenceserviceconfigs.txt", "LLMInferenceServiceConfig"),
+];
+
+fn own(kind: &str) -> Value {
+    crd::own().into_iter().find(|crd| crd["spec"]["names"]["kind"] == kind).unwrap()
+}
+
+#[test]
+fn our_crds_are_those_of_the_contract_but_for_the_listed_differences() {
+    let mut found = BTreeSet::new();
+    for (file, kind) in WALKS {
+        let Some(path) = recordings::contract(file) else { return };
+        let walk = reference::Walk::read(&std::fs::read_to_string(path).unwrap());
+        let crd = own(kind);
+        assert_eq!(crd["metadata"]["name"], walk.metadata["name"]);
+        for field in ["group", "names", "scope"] {
+            assert_eq!(crd["spec"][field], walk.spec[field], "{kind} {field}");
+        }
+        let versions: Vec<_> = crd["spec"]["versions"].as_array().unwrap().iter().collect();
+        let names: Vec<_> = versions.iter().map(|version| version["name"].as_str().unwrap()).collect();
+        assert_eq!(names, walk.versions.iter().map(|version| version.name.as_str()).collect::<Vec<_>>());
+        for (ours, theirs) in versions.into_iter().zip(&walk.versions) {
+            for field in ["additionalPrinterColumns", "served", "storage", "subresources"] {
+                assert_eq!(ours[field], theirs.head[field], "{kind} {} {field}", theirs.name);
+            }
+            found.extend(compare(kind, &theirs.name, theirs, &ours["schema"]["openAPIV3Schema"]));
+        }
+    }
+    let listed = differences::listed();
+    let rows = |difference: &Difference| listed.iter().filter(|row| row.covers(difference)).count();
+    let unlisted: Vec<_> = found.iter().filter(|difference| rows(difference) == 0).collect();
+    let gone: Vec<_> =
+        listed.iter().filter(|row| !found.iter().any(|difference| row.covers(difference))).collect();
+    let text = |list: Vec<String>| list.join("\n  ");
+    assert!(
+        unlisted.is_empty() && gone.is_empty(),
+        "differences without a row in COMPATIBILITY.md:\n  {}\nrows without a difference:\n  {}",
+        text(unlisted.into_iter().map(ToString::to_string).collect()),
+        text(gone.into_iter().map(|row| format!("{row:?}")).collect()),
+    );
+}
