@@ -10,12 +10,12 @@ use crate::{schema, wire};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What this is about.
+    /// What the condition is about, such as `Ready`.
     #[serde(rename = "type")]
     #[schemars(extend("x-required" = true))]
     pub type_: String,
 
-    /// Whether it holds.
+    /// Whether it holds: `True`, `False` or `Unknown`.
     #[schemars(schema_with = "schema::string", extend("x-required" = true))]
     pub status: ConditionStatus,
 
@@ -24,15 +24,15 @@ pub struct Condition {
     #[schemars(schema_with = "schema::string")]
     pub severity: Severity,
 
-    /// When anything of it last changed.
+    /// When status, reason, message or severity last changed.
     #[schemars(schema_with = "schema::string")]
     pub last_transition_time: Option<Time>,
 
-    /// Why, for programs.
+    /// Why, in one word for programs.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub reason: String,
 
-    /// Why, for people.
+    /// Why, in a sentence for people.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub message: String,
 }

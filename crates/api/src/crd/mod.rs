@@ -256,10 +256,10 @@ impl Version {
             "type": "object",
             "properties": {
                 "apiVersion": {
-                    "description": "Version of the schema of this object: group and version.",
+                    "description": "Group and version of the schema that this object follows.",
                     "type": "string",
                 },
-                "kind": {"description": "Kind of this object.", "type": "string"},
+                "kind": {"description": "Kind of this object, in CamelCase.", "type": "string"},
                 "metadata": {"type": "object"},
             },
         });

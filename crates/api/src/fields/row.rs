@@ -70,6 +70,7 @@ impl Row {
 
 impl<'a> Site<'a> {
     /// A warning about a field of the workload.
+    #[expect(clippy::unnecessary_wraps, reason = "rows end with it, and answer with an option")]
     pub(super) fn note(&self, path: &str, text: &str) -> Option<String> {
         Some(format!("{}.{path} {text}", self.base))
     }

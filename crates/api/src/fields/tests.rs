@@ -61,12 +61,12 @@ fn what_only_v1alpha1_has_is_known() {
     assert_eq!(only, older::FIELDS);
 }
 
-fn service(spec: Value) -> LLMInferenceService {
+fn service(spec: &Value) -> LLMInferenceService {
     serde_json::from_value(json!({"metadata": {"name": "llm"}, "spec": spec})).unwrap()
 }
 
 /// The fields that the warnings about a spec begin with.
-fn warned(spec: Value) -> Vec<String> {
+fn warned(spec: &Value) -> Vec<String> {
     let first = |text: &String| text.split(' ').next().unwrap_or_default().to_owned();
     warnings(&service(spec)).iter().map(first).collect()
 }
@@ -90,7 +90,7 @@ fn a_service_whose_fields_all_act_is_not_warned_about() {
             }}},
         },
     });
-    assert_eq!(warnings(&service(spec)), Vec::<String>::new());
+    assert_eq!(warnings(&service(&spec)), Vec::<String>::new());
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn fields_that_do_nothing_beside_the_others_are_named() {
         ),
     ];
     for (spec, fields) in cases {
-        assert_eq!(warned(spec.clone()), fields, "{spec}");
+        assert_eq!(warned(&spec), fields, "{spec}");
     }
 }
 
@@ -199,7 +199,7 @@ fn what_a_base_config_may_bring_is_not_missed() {
         "router": {"gateway": {"refs": [{"name": "g"}]}},
         "baseRefs": [{"name": "base"}],
     });
-    assert_eq!(warned(spec), Vec::<String>::new());
+    assert_eq!(warned(&spec), Vec::<String>::new());
 }
 
 #[test]
@@ -211,12 +211,12 @@ fn fields_that_templates_read_act() {
             "name": "main", "command": ["vllm"], "args": ["--data-parallel-size={{ .Spec.Parallelism.Data }}"],
         }]},
     });
-    assert_eq!(warned(spec), Vec::<String>::new());
+    assert_eq!(warned(&spec), Vec::<String>::new());
 }
 
 #[test]
 fn what_is_not_there_yet_is_said_once_for_all_below_it() {
-    let found = warnings(&service(json!({
+    let found = warnings(&service(&json!({
         "model": {"uri": "hf://a/b"},
         "scaling": {"maxReplicas": 2, "keda": {"cooldownPeriod": 3, "triggers": [{"type": "cron", "metadata": {}}]}},
         "prefill": {"parallelism": {"data": 3, "dataLocal": 2}},

@@ -84,22 +84,22 @@ pub struct HTTPRouteRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPRouteMatch {
-    /// The path.
+    /// How the path of the request has to look. Default: any path.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = serde_json::json!({"type": "PathPrefix", "value": "/"})))]
     pub path: Option<HTTPPathMatch>,
 
-    /// Headers.
+    /// Headers that the request has to have; all of them.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub headers: Vec<HTTPHeaderMatch>,
 
-    /// Query parameters.
+    /// Query parameters that the request has to have; all of them.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub query_params: Vec<HTTPQueryParamMatch>,
 
-    /// The method.
+    /// Method that the request has to have. Absent means any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]))]
     pub method: Option<String>,
@@ -110,12 +110,12 @@ pub struct HTTPRouteMatch {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::path_match()))]
 pub struct HTTPPathMatch {
-    /// How to match.
+    /// How to match: `Exact`, `PathPrefix` or `RegularExpression`. Default `PathPrefix`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Exact", "PathPrefix", "RegularExpression"], "x-default" = "PathPrefix"))]
     pub type_: Option<String>,
 
-    /// The path.
+    /// The path to compare with. Default `/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 1024, "x-default" = "/"))]
     pub value: Option<String>,
@@ -125,7 +125,7 @@ pub struct HTTPPathMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPHeaderMatch {
-    /// How to match.
+    /// How to match: `Exact` or `RegularExpression`. Default `Exact`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Exact", "RegularExpression"], "x-default" = "Exact"))]
     pub type_: Option<String>,
@@ -135,7 +135,7 @@ pub struct HTTPHeaderMatch {
     #[schemars(schema_with = "schema::header_name", extend("x-required" = true))]
     pub name: String,
 
-    /// Its value.
+    /// Value of the header to compare with.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("minLength" = 1, "maxLength" = 4096, "x-required" = true))]
     pub value: String,
@@ -145,7 +145,7 @@ pub struct HTTPHeaderMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPQueryParamMatch {
-    /// How to match.
+    /// How to match: `Exact` or `RegularExpression`. Default `Exact`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Exact", "RegularExpression"], "x-default" = "Exact"))]
     pub type_: Option<String>,
@@ -155,7 +155,7 @@ pub struct HTTPQueryParamMatch {
     #[schemars(schema_with = "schema::header_name", extend("x-required" = true))]
     pub name: String,
 
-    /// Its value.
+    /// Value of the parameter to compare with.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("minLength" = 1, "maxLength" = 1024, "x-required" = true))]
     pub value: String,
@@ -165,7 +165,7 @@ pub struct HTTPQueryParamMatch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPBackendRef {
-    /// The back end.
+    /// The back end that gets the requests.
     #[serde(flatten)]
     pub backend: BackendObjectReference,
 
@@ -258,7 +258,7 @@ pub struct SessionPersistence {
     #[schemars(schema_with = "schema::duration")]
     pub idle_timeout: Option<String>,
 
-    /// Cookie or header.
+    /// What carries the session: `Cookie` or `Header`. Default `Cookie`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Cookie", "Header"], "x-default" = "Cookie"))]
     pub type_: Option<String>,

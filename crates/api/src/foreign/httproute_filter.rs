@@ -16,11 +16,11 @@ pub struct HTTPRouteFilter {
     #[schemars(extend("enum" = ["RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite", "ExtensionRef", "CORS"], "x-required" = true))]
     pub type_: String,
 
-    /// Change request headers.
+    /// Changes headers of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_header_modifier: Option<HTTPHeaderFilter>,
 
-    /// Change response headers.
+    /// Changes headers of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_header_modifier: Option<HTTPHeaderFilter>,
 
@@ -36,7 +36,7 @@ pub struct HTTPRouteFilter {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_rewrite: Option<HTTPURLRewriteFilter>,
 
-    /// Answer cross-origin checks.
+    /// Answers the cross-origin checks of browsers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<HTTPCORSFilter>,
 
@@ -49,36 +49,36 @@ pub struct HTTPRouteFilter {
     pub extension_ref: Option<LocalObjectReference>,
 }
 
-/// Headers to change.
+/// Headers to replace, add and remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPHeaderFilter {
-    /// Headers to replace.
+    /// Headers to replace, or to add where they are not there.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub set: Vec<HTTPHeader>,
 
-    /// Headers to add.
+    /// Headers to add to those of the same name.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 16))]
     pub add: Vec<HTTPHeader>,
 
-    /// Headers to remove.
+    /// Names of the headers to remove.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 16))]
     pub remove: Vec<String>,
 }
 
-/// A header.
+/// A header by name, and its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPHeader {
-    /// Its name.
+    /// Name of the header, in any case.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::header_name", extend("x-required" = true))]
     pub name: String,
 
-    /// Its value.
+    /// Value of the header, as it is sent.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("minLength" = 1, "maxLength" = 4096, "x-required" = true))]
     pub value: String,
@@ -89,7 +89,7 @@ pub struct HTTPHeader {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::mirror()))]
 pub struct HTTPRequestMirrorFilter {
-    /// The back end.
+    /// The back end that gets the copies.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub backend_ref: BackendObjectReference,
@@ -104,17 +104,17 @@ pub struct HTTPRequestMirrorFilter {
     pub fraction: Option<Fraction>,
 }
 
-/// A fraction.
+/// A fraction of all requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::fraction()))]
 pub struct Fraction {
-    /// Above the line.
+    /// Number above the line of the fraction.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("minimum" = 0, "x-required" = true))]
     pub numerator: i32,
 
-    /// Below the line.
+    /// Number below the line of the fraction. Default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "x-default" = 100))]
     pub denominator: Option<i32>,
@@ -153,12 +153,12 @@ pub struct HTTPRequestRedirectFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HTTPURLRewriteFilter {
-    /// The new host.
+    /// Host that the request is sent on with.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::precise_hostname")]
     pub hostname: Option<String>,
 
-    /// The new path.
+    /// Path that the request is sent on with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<HTTPPathModifier>,
 }
@@ -228,16 +228,16 @@ pub struct HTTPExternalAuthFilter {
     #[schemars(extend("enum" = ["HTTP", "GRPC"], "x-required" = true))]
     pub protocol: String,
 
-    /// The service.
+    /// The service that is asked whether a request may pass.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub backend_ref: BackendObjectReference,
 
-    /// Settings for gRPC.
+    /// Settings for a service that speaks gRPC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GRPCAuthConfig>,
 
-    /// Settings for HTTP.
+    /// Settings for a service that speaks HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<HTTPAuthConfig>,
 
@@ -250,7 +250,7 @@ pub struct HTTPExternalAuthFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GRPCAuthConfig {
-    /// Headers it gets.
+    /// Headers of the request that it gets.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 64))]
     pub allowed_headers: Vec<String>,
@@ -265,7 +265,7 @@ pub struct HTTPAuthConfig {
     #[schemars(extend("maxLength" = 1024, "pattern" = "^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$"))]
     pub path: String,
 
-    /// Headers it gets.
+    /// Headers of the request that it gets.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "set", "maxItems" = 64))]
     pub allowed_headers: Vec<String>,
@@ -280,7 +280,7 @@ pub struct HTTPAuthConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ForwardBodyConfig {
-    /// Bytes.
+    /// Bytes of the body that it gets, at most.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::integer")]
     pub max_size: u16,

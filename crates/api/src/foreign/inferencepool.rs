@@ -36,7 +36,7 @@ pub struct InferencePoolSpec {
     #[schemars(extend("enum" = ["http", "kubernetes.io/h2c"], "x-default" = "http"))]
     pub app_protocol: String,
 
-    /// The picker.
+    /// The picker that chooses among the pods of the pool.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-required" = true))]
     pub endpoint_picker_ref: EndpointPickerRef,
@@ -46,23 +46,23 @@ pub struct InferencePoolSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// All of them.
+    /// Labels that a pod of the pool has; it needs all of them.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::match_labels", extend("x-required" = true))]
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// A port.
+/// A port by its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolPort {
-    /// Its number.
+    /// Number of the port, 1 to 65535.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::port", extend("x-required" = true))]
     pub number: i32,
 }
 
-/// A picker.
+/// A picker, and what happens without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::picker_port()))]

@@ -11,17 +11,20 @@ use crate::wire;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KvCacheOffloading {
-    /// Main memory for the first tier, for example `20Gi`.
+    /// Main memory of each pod for offloaded blocks, as a quantity: `20Gi`. It is not added to the memory request of the
+    /// container. Takes effect through the start script of the preset (vLLM 0.22 and later), unless the arguments of the
+    /// model server have `--kv-transfer-config` already.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub cpu: KvQuantity,
 
-    /// Which blocks leave a full tier first: `lru` or `arc`.
+    /// Which blocks leave a full tier first: `lru`, those not used for the longest time, or `arc`, which weighs how often
+    /// against how recently a block was used. Default `lru`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["lru", "arc"], "x-default" = "lru"))]
     pub eviction_policy: String,
 
-    /// Further tiers, in order, behind main memory.
+    /// Further tiers behind main memory, in the order in which blocks move on. Needs a `cpu` above zero.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub secondary: Vec<SecondaryTier>,
 }
@@ -30,7 +33,8 @@ pub struct KvCacheOffloading {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SecondaryTier {
-    /// A tier in files; the only kind there is.
+    /// A tier in files below `/mnt/kv-cache-<index>` of the container `main`: exactly one of `emptyDir` and `pvc`. Required:
+    /// there is no other kind of tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystemTier>,
 }
@@ -39,11 +43,11 @@ pub struct SecondaryTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FileSystemTier {
-    /// Scratch space of the node.
+    /// Scratch space of the node, gone with the pod. Excludes `pvc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty_dir: Option<EmptyDirTier>,
 
-    /// A persistent volume.
+    /// A persistent volume: exactly one of `spec` and `ref`. Excludes `emptyDir`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc: Option<PvcTier>,
 }
@@ -52,7 +56,7 @@ pub struct FileSystemTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmptyDirTier {
-    /// Limit of the volume, also requested as ephemeral storage.
+    /// Limit of the volume, as a quantity: `100Gi`. Also added to the ephemeral storage that the container `main` requests.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub size: KvQuantity,
@@ -62,11 +66,11 @@ pub struct EmptyDirTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PvcTier {
-    /// A claim made for each pod, gone with the pod.
+    /// Spec of a claim that is made for each pod and goes with it. Excludes `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<PersistentVolumeClaimSpec>,
 
-    /// A claim that exists.
+    /// A claim that exists and is mounted by all pods: its volume must allow that. Excludes `spec`.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<PvcReference>,
 }
@@ -80,7 +84,7 @@ pub struct PvcReference {
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Folder inside the volume.
+    /// Folder inside the volume to mount. Absent means its root.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub path: String,
 }

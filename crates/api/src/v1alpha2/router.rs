@@ -11,23 +11,26 @@ use crate::foreign::httproute::HTTPRouteSpec;
 use crate::foreign::inferencepool::InferencePoolSpec;
 use crate::{schema, wire};
 
-/// How clients reach the model. Each part is managed when set to `{}`.
+/// How clients reach the model: route, gateway and picker. Each part is managed when set to `{}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RouterSpec {
-    /// The HTTPRoute. `{}` gives the managed one; `http.refs` brings your own.
+    /// The HTTPRoute to the service. `{}` gives the managed one with the paths of the OpenAI API below
+    /// `/<namespace>/<name>`; `http.refs` brings your own. Absent makes no route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<RouteSpec>,
 
-    /// The Gateway the route attaches to. `{}` means the default one of the platform.
+    /// The Gateway that the route attaches to. `{}`, as absent, means the default one of the platform. No Gateway is ever
+    /// created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewaySpec>,
 
-    /// Ingresses that lead to the service. Accepted, but nothing is made of it.
+    /// Ingresses that lead to the service. Accepted for compatibility, but without effect; excludes `route.group`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ingress: Option<IngressSpec>,
 
-    /// The endpoint picker, which chooses the best replica for each request. `{}` gives the managed one.
+    /// The endpoint picker, which chooses the best replica for each request by queue, cache and prefix, and the
+    /// InferencePool it picks from. `{}` gives the managed ones. Absent spreads requests over the replicas by the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<SchedulerSpec>,
 }
@@ -36,16 +39,20 @@ pub struct RouterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RouteSpec {
-    /// Your own routes, or your own spec for the managed route.
+    /// Your own routes (`refs`), or your own spec for the managed route (`spec`); not both. Absent gives the route of the
+    /// preset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpRouteSource>,
 
-    /// Name of a routing group: services of one group share their traffic by `weight`.
+    /// Name of a routing group: services of one namespace, model and group share their traffic by `weight`, for canaries
+    /// and A/B tests. 1 to 63 lower-case letters, digits and `-`. Needs `weight`; excludes `http.refs` and
+    /// `router.ingress`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::routing_group")]
     pub group: Option<String>,
 
-    /// Share of the traffic of the group, in proportion to the other members.
+    /// Share of the traffic of the group, in proportion to the sum over its members: 0 to 1000000, where 0 means no
+    /// traffic. Needs `group`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub weight: Option<i32>,
@@ -55,11 +62,13 @@ pub struct RouteSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpRouteSource {
-    /// HTTPRoutes you manage, in the namespace of the service.
+    /// HTTPRoutes that you manage, in the namespace of the service, each with a parent Gateway that exists. Excludes
+    /// `spec`, `route.group` and `gateway: {}`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<LocalReference>,
 
-    /// Spec of the managed HTTPRoute. Lists replace those of the preset as a whole.
+    /// Spec of the managed HTTPRoute, merged over the preset's. Lists replace those of the preset as a whole: `rules` take
+    /// the place of all paths of the OpenAI API, and each needs its own `backendRefs`. Excludes `refs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<HTTPRouteSpec>,
 }
@@ -68,7 +77,8 @@ pub struct HttpRouteSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewaySpec {
-    /// Gateways to attach to, instead of the default one.
+    /// Gateways that the managed route attaches to, instead of the default one; they become its `parentRefs`. Without
+    /// effect on routes of your own.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<GatewayReference>,
 }
@@ -77,17 +87,17 @@ pub struct GatewaySpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayReference {
-    /// Name of the Gateway.
+    /// Name of the Gateway, which must exist.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
-    /// Namespace of the Gateway. Absent means that of the service.
+    /// Namespace of the Gateway, which must allow routes from that of the service. Absent means that of the service.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 
-    /// Listener of the Gateway. Absent means all.
+    /// Name of the listener of the Gateway to attach to. Absent means all that accept the route.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::section_name")]
     pub section_name: Option<String>,
@@ -97,21 +107,21 @@ pub struct GatewayReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IngressSpec {
-    /// Ingresses you manage.
+    /// Ingresses that you manage. Without effect.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<UntypedObjectReference>,
 }
 
-/// An object by name and namespace.
+/// An Ingress, by name and namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UntypedObjectReference {
-    /// Name of the object.
+    /// Name of the Ingress. Without effect.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
-    /// Namespace of the object. Absent means that of the service.
+    /// Namespace of the Ingress. Without effect.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
@@ -121,32 +131,38 @@ pub struct UntypedObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulerSpec {
-    /// The InferencePool. `ref` uses one that exists, with its own picker.
+    /// The InferencePool: the pods that the picker picks from. `ref` uses one that exists, with its own picker; `spec`
+    /// changes the managed one. Absent gives the managed one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<InferencePoolSource>,
 
-    /// Pod of the picker, merged over the preset. Its container is named `main`.
+    /// Pod of the picker, merged over the preset's: name the container `main` to change the picker, any other name to add
+    /// one beside it. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
     pub template: Option<PodSpec>,
 
-    /// Labels for the pods of the picker.
+    /// Labels for the pods of the picker, added to ours. Without effect with `pool.ref`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations for the pods of the picker.
+    /// Annotations for the pods of the picker; `app.kubernetes.io/version` says which picker the image holds, so that its
+    /// configuration is written for that version. Without effect with `pool.ref`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// The EndpointPickerConfig: plugins, profiles and weights.
+    /// The EndpointPickerConfig: plugins, profiles and weights, `inline` or from a ConfigMap (`ref`). Absent gives the default
+    /// for the topology. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<SchedulerConfigSpec>,
 
-    /// Number of picker pods. Absent means one.
+    /// Number of picker pods, above zero. With more than one, one of them is active and the others stand by. Absent leaves
+    /// the number as it is, at first 1. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// A tokenizer service for plugins that need tokens. Setting it turns it on.
+    /// A tokenizer service for plugins that need tokens. Setting it, even to `{}`, turns it on; so does a plugin in `config`
+    /// that needs it. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<TokenizerSpec>,
 }
@@ -155,11 +171,11 @@ pub struct SchedulerSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolSource {
-    /// An InferencePool you manage, in the namespace of the service.
+    /// An InferencePool that you manage, in the namespace of the service; the route leads to it and no picker is made.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<LocalReference>,
 
-    /// Spec of the managed InferencePool.
+    /// Spec of the managed InferencePool, merged over the preset's. Without effect with `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<InferencePoolSpec>,
 }
@@ -168,12 +184,13 @@ pub struct InferencePoolSource {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulerConfigSpec {
-    /// The configuration itself.
+    /// The configuration itself, as an object of kind `EndpointPickerConfig`. Excludes `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub inline: Option<serde_json::Value>,
 
-    /// A ConfigMap that holds the configuration.
+    /// A key of a ConfigMap in the namespace of the service that holds the configuration as YAML. Excludes `inline`. Plugins
+    /// named only there do not turn the tokenizer on.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<ConfigMapKeyReference>,
 }
@@ -183,17 +200,17 @@ pub struct SchedulerConfigSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct ConfigMapKeyReference {
-    /// Name of the ConfigMap.
+    /// Name of the ConfigMap, which must exist. A name that starts with `config-scheduler-` may also be one of the platform's.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-default" = ""))]
     pub name: String,
 
-    /// Key within it. Empty means `epp`.
+    /// Key within the ConfigMap. Empty means `epp`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub key: String,
 
-    /// Whether the ConfigMap or key may be missing.
+    /// Without effect: the ConfigMap and the key must exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
 }
@@ -202,7 +219,8 @@ pub struct ConfigMapKeyReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenizerSpec {
-    /// Pod of the tokenizer, merged over the preset. Its container is named `main`.
+    /// Pod of the tokenizer, merged over the preset's: name the container `main` to change the tokenizer. Unlike in other
+    /// templates, `containers` is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<PodSpec>,
 }

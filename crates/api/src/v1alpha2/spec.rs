@@ -18,7 +18,7 @@ pub struct LLMInferenceServiceSpec {
     #[serde(deserialize_with = "wire::null_default")]
     pub model: ModelSpec,
 
-    /// Whether model files are fetched before the server starts. Absent means yes.
+    /// Whether model storage is attached to the pods: files fetched, volumes mounted. Absent means yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_initializer: Option<StorageInitializerSpec>,
 
@@ -34,7 +34,8 @@ pub struct LLMInferenceServiceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterSpec>,
 
-    /// OpenTelemetry tracing of the model servers and the scheduler. Setting it, even to `{}`, turns tracing on.
+    /// OpenTelemetry tracing of the model servers and the scheduler. Setting it, even to `{}`, turns tracing on; what is
+    /// left out comes from the preset `config-llm-tracing`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingSpec>,
 
@@ -48,7 +49,8 @@ pub struct LLMInferenceServiceSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageInitializerSpec {
-    /// False attaches no model storage at all; mount the files yourself. Absent means true.
+    /// False attaches no model storage at all, neither `hf://` nor `pvc://` nor `oci://`: mount the files at `/mnt/models`
+    /// yourself. Excludes LoRA adapters. Absent means true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
@@ -57,19 +59,21 @@ pub struct StorageInitializerSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TracingSpec {
-    /// Collector to send spans to (`OTEL_EXPORTER_OTLP_ENDPOINT`), for example `http://otel-collector:4317`.
+    /// URL of the collector that spans are sent to (`OTEL_EXPORTER_OTLP_ENDPOINT`, and `--otlp-traces-endpoint` of the
+    /// model server). Default `http://otel-collector:4317`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exporter_endpoint: Option<String>,
 
-    /// Sampler (`OTEL_TRACES_SAMPLER`), for example `parentbased_traceidratio`.
+    /// Which requests are traced (`OTEL_TRACES_SAMPLER`). Default `parentbased_traceidratio`: a share of those whose caller
+    /// did not decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler: Option<String>,
 
-    /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`), for example `0.05`.
+    /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`), for ratios from 0 to 1 as text. Default `0.05`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler_arg: Option<String>,
 
-    /// Exporter (`OTEL_TRACES_EXPORTER`), for example `otlp`.
+    /// How spans are sent (`OTEL_TRACES_EXPORTER`). Default `otlp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exporter: Option<String>,
 }
@@ -79,7 +83,7 @@ pub struct TracingSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LocalReference {
-    /// Name of the object.
+    /// Name of the object, which must exist.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-default" = ""))]
     pub name: String,
@@ -90,21 +94,22 @@ pub struct LocalReference {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::workload()))]
 pub struct WorkloadSpec {
-    /// Number of replicas (of pod groups, when `worker` is set). Absent leaves the number to whoever scales the workload.
-    /// Excludes `scaling`.
+    /// Number of replicas: pods, or groups of pods when `worker` is set. 0 serves nothing but keeps the rest in place.
+    /// Absent leaves the number to whoever scales the workload, at first 1. Excludes `scaling`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i32>,
 
-    /// Automatic scaling. Excludes `replicas`.
+    /// Automatic scaling of this workload, between `minReplicas` and `maxReplicas`. Excludes `replicas`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scaling: Option<ScalingSpec>,
 
-    /// How the model is spread over devices and pods.
+    /// How the model is spread over devices and pods. The number of pods of a group cannot change once the service exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<ParallelismSpec>,
 
-    /// Labels for the pods and the Service of this workload.
+    /// Labels for the pods and the Service of this workload, added to ours. Those by which pods are found, such as
+    /// `app.kubernetes.io/name`, are not for use.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub labels: BTreeMap<String, String>,
 
@@ -112,21 +117,25 @@ pub struct WorkloadSpec {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// The pod, or the leader pod when `worker` is set. Merged over the preset: name the container `main` to change the model server.
+    /// The pod, or the leader pod when `worker` is set. Merged over the preset's: name the container `main` to change the
+    /// model server, `storage-initializer` among the init containers to change how the model is fetched, any other name to
+    /// add a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
     pub template: Option<PodSpec>,
 
-    /// The worker pods of a multi-node group. Setting it needs data or pipeline parallelism.
+    /// The worker pods of a group of several pods, merged over the preset's. Setting it makes the workload a
+    /// LeaderWorkerSet and needs data or pipeline parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
     pub worker: Option<PodSpec>,
 
-    /// Offload the KV cache from the accelerator to memory and disk.
+    /// Offloads blocks of the KV cache from the accelerator to memory and disk, so that long or shared prefixes are not
+    /// computed again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache_offloading: Option<KvCacheOffloading>,
 
-    /// How pods are replaced when the workload changes.
+    /// How pods are replaced when the workload changes. Absent means the defaults of Kubernetes, or of LeaderWorkerSets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_strategy: Option<RolloutStrategy>,
 }
@@ -135,32 +144,36 @@ pub struct WorkloadSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ParallelismSpec {
-    /// Tensor parallelism: devices that share each layer.
+    /// Tensor parallelism: devices of one pod that share each layer, at least 1 (`--tensor-parallel-size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1))]
     pub tensor: Option<i32>,
 
-    /// Pipeline parallelism: pods that each hold a range of layers. Excludes data parallelism.
+    /// Pipeline parallelism: pods of a group that each hold a range of layers, at least 1. Needs `worker` and presets for it,
+    /// which are not shipped. Excludes `data` and `dataLocal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1))]
     pub pipeline: Option<i32>,
 
-    /// Data parallelism: replicas of the model in one group, over all its pods.
+    /// Data parallelism: replicas of the model in one group, over all its pods (`--data-parallel-size`). A multiple of
+    /// `dataLocal`, which it needs. Needs `worker`; excludes `pipeline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1))]
     pub data: Option<i32>,
 
-    /// Data parallelism within one pod; `data / dataLocal` is the number of pods of a group.
+    /// Data parallelism within one pod (`--data-parallel-size-local`); `data / dataLocal` is the number of pods of a group.
+    /// Needs `data` and `worker`; excludes `pipeline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1))]
     pub data_local: Option<i32>,
 
-    /// Port on which data-parallel ranks talk to each other.
+    /// Port on which data-parallel ranks talk to each other (`--data-parallel-rpc-port`), 1 to 65535. Absent means 5555.
     #[serde(rename = "dataRPCPort", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 65535))]
     pub data_rpc_port: Option<i32>,
 
-    /// Expert parallelism for mixture-of-experts models. False cannot override a true of a config.
+    /// Expert parallelism for mixture-of-experts models (`--enable-expert-parallel`). Needs `worker`. Default false; a false
+    /// cannot override the true of a config.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub expert: bool,
 }
@@ -169,11 +182,13 @@ pub struct ParallelismSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStrategy {
-    /// Pods that may be missing during a rollout: a number or a percentage.
+    /// Pods (or groups) that may be missing during a rollout: a number, or a percentage such as `25%`, rounded down. Absent
+    /// means 25%, or 1 group. Not zero together with `maxSurge`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
 
-    /// Pods that may exist in addition during a rollout: a number or a percentage.
+    /// Pods (or groups) that may exist in addition during a rollout: a number, or a percentage such as `25%`, rounded up.
+    /// Absent means 25%, or 0 groups. Not zero together with `maxUnavailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
 }

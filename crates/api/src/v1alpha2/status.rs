@@ -13,7 +13,7 @@ use crate::{schema, wire};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceStatus {
-    /// Where to send requests.
+    /// Where to send requests: the first of `addresses`. Kept while the service is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 
@@ -21,15 +21,15 @@ pub struct LLMInferenceServiceStatus {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub observed_generation: i64,
 
-    /// What is ready and what is not, sorted by type.
+    /// What is ready and what is not, sorted by type. `Ready` sums up `PresetsCombined`, `WorkloadsReady` and `RouterReady`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
 
-    /// Names of the presets this service was created with.
+    /// Names of the presets that this service was created with, so that an upgrade of the platform does not change it.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// Not used; see `addresses`.
+    /// Not used, for compatibility only; see `addresses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
 
@@ -42,7 +42,7 @@ pub struct LLMInferenceServiceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterStatus>,
 
-    /// Workloads made for the service.
+    /// Workloads and Service that were made for the service; none while it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<WorkloadsStatus>,
 
@@ -56,11 +56,11 @@ pub struct LLMInferenceServiceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Address {
-    /// What kind of address this is.
+    /// What kind of address this is, for instance `gateway-external`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 
-    /// The URL.
+    /// URL of the service at this address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 
@@ -77,11 +77,11 @@ pub struct Address {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceAddress {
-    /// The address.
+    /// Where to send requests.
     #[serde(flatten)]
     pub address: Address,
 
-    /// The Gateway that provides the address.
+    /// The Gateway that provides the address. Absent for addresses inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<ObjectReference>,
 
@@ -109,17 +109,17 @@ pub struct ObjectReference {
     #[schemars(schema_with = "schema::group", extend("x-required" = true))]
     pub group: String,
 
-    /// Kind of the object.
+    /// Kind of the object, such as `Gateway` or `Deployment`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::kind", extend("x-required" = true))]
     pub kind: String,
 
-    /// Name of the object.
+    /// Name of the object that is meant.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
-    /// Namespace of the object.
+    /// Namespace of the object. Absent means that of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: Option<String>,
@@ -134,11 +134,11 @@ pub struct RouterStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Vec<GatewayStatusReference>,
 
-    /// Pool and picker.
+    /// The InferencePool and the picker in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<SchedulerStatus>,
 
-    /// Routing group and its members.
+    /// The routing group that the service is in, and its members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupStatus>,
 }
@@ -147,7 +147,7 @@ pub struct RouterStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayStatusReference {
-    /// The Gateway.
+    /// The Gateway that routes attach to.
     #[serde(flatten)]
     pub reference: ObjectReference,
 
@@ -166,11 +166,11 @@ pub struct GatewayStatusReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulerStatus {
-    /// The InferencePool.
+    /// The InferencePool that the route leads to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inference_pool: Option<ObjectReference>,
 
-    /// The Service of the picker.
+    /// The Service in front of the picker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ObjectReference>,
 }
@@ -179,12 +179,12 @@ pub struct SchedulerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupStatus {
-    /// Name of the group.
+    /// Name of the group, as in `spec.router.route.group`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Members, sorted by name.
+    /// Members of the group that get traffic or could, sorted by name.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<GroupMember>,
@@ -194,12 +194,12 @@ pub struct GroupStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupMember {
-    /// Name of the service.
+    /// Name of the service that is a member.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Its share of the traffic.
+    /// Its share of the traffic, in proportion to the other members.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub weight: i32,
@@ -208,7 +208,7 @@ pub struct GroupMember {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub stopped: bool,
 
-    /// Where its traffic goes.
+    /// The back end that its traffic goes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_ref: Option<BackendObjectReference>,
 }
@@ -221,15 +221,15 @@ pub struct WorkloadsStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<ScaledReference>,
 
-    /// The prefill workload.
+    /// The prefill workload, if there is one apart from decode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill: Option<ScaledReference>,
 
-    /// The Service in front of the pods.
+    /// The Service in front of the pods of all workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<TypedReference>,
 
-    /// The picker.
+    /// The Deployment of the picker, where it is ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<ScaledReference>,
 }
@@ -243,12 +243,12 @@ pub struct TypedReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
 
-    /// Kind of the object.
+    /// Kind of the object, such as `Gateway` or `Deployment`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
 
-    /// Name of the object.
+    /// Name of the object that is meant.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
@@ -263,12 +263,12 @@ pub struct ScaledReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
 
-    /// Kind of the object.
+    /// Kind of the object, such as `Gateway` or `Deployment`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
 
-    /// Name of the object.
+    /// Name of the object that is meant.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
@@ -282,17 +282,17 @@ pub struct ScaledReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedConfig {
-    /// Name of the config.
+    /// Name of the config that was merged.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
-    /// Namespace it was found in.
+    /// Namespace in which the config was found.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::namespace", extend("x-required" = true))]
     pub namespace: String,
 
-    /// Why it was merged.
+    /// Why it was merged: `Preset`, chosen for the shape of the service, or `UserRef`, named in `baseRefs`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("enum" = ["Preset", "UserRef"], "x-required" = true))]
     pub source: ConfigSource,
@@ -336,15 +336,15 @@ pub struct LLMInferenceServiceConfigStatus {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub observed_generation: i64,
 
-    /// Whether the config is in use.
+    /// Whether the config is in use (`ConfigInUse`); `Ready` is always True.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
 
-    /// Not used.
+    /// Not used, for compatibility only.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// Services that use the config, sorted by namespace and name.
+    /// Services that use the config, sorted by namespace and name; it cannot go before they do.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub referenced_by: Vec<ServiceReference>,
@@ -354,12 +354,12 @@ pub struct LLMInferenceServiceConfigStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceReference {
-    /// Name of the service.
+    /// Name of the service that uses it.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
-    /// Namespace of the service.
+    /// Namespace of the service that uses it.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,

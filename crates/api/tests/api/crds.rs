@@ -38,3 +38,173 @@ fn clusters_convert_through_the_webhook_and_the_embedded_server_by_itself() {
         assert_eq!(crd["spec"].get("conversion"), None);
     }
 }
+
+/// Visits a schema and everything below it, with the path of each place. Nothing below a place for which `visit` is false
+/// is visited.
+fn walk(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value) -> bool) {
+    if !visit(path, schema) {
+        return;
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        walk(field, &format!("{path}.{name}"), visit);
+    }
+    for (key, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if schema[key].is_object() {
+            walk(&schema[key], &format!("{path}{mark}"), visit);
+        }
+    }
+}
+
+/// The schemas of all versions of `crds`, with the kind and version of each.
+fn schemas(crds: &[Value]) -> impl Iterator<Item = (String, &Value)> {
+    crds.iter().flat_map(|crd| {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        let versions = crd["spec"]["versions"].as_array().unwrap().iter();
+        versions.map(move |version| {
+            let name = version["name"].as_str().unwrap();
+            (format!("{kind} {name}"), &version["schema"]["openAPIV3Schema"])
+        })
+    })
+}
+
+/// Places of core types, which Kubernetes documents.
+fn is_core(path: &str) -> bool {
+    let core =
+        [".template", ".worker", ".pvc.spec", ".hpa.behavior", ".horizontalPodAutoscalerConfig.behavior"];
+    path == ".metadata" || core.iter().any(|end| path.ends_with(end))
+}
+
+#[test]
+fn every_own_field_is_described_and_no_core_field() {
+    let own = crd::own();
+    let mut problems = Vec::new();
+    for (kind, schema) in schemas(&own) {
+        walk(schema, "", &mut |path, place| {
+            let words = place["description"].as_str().map_or(0, |text| text.split_whitespace().count());
+            // Elements of a list of texts, and values of a map, are described by the field that holds them.
+            let of_field = path.ends_with(['}', ']']) && !place["properties"].is_object();
+            if words < 3 && path != ".metadata" && !of_field {
+                problems.push(format!("{kind} {path} is described by {}", place["description"]));
+            }
+            if is_core(path) {
+                for (name, field) in place["properties"].as_object().into_iter().flatten() {
+                    walk(field, &format!("{path}.{name}"), &mut |path, place| {
+                        if place.get("description").is_some() {
+                            problems.push(format!("{kind} {path} is Kubernetes' to describe"));
+                        }
+                        true
+                    });
+                }
+            }
+            !is_core(path)
+        });
+    }
+    problems.dedup();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn no_api_server_refuses_the_schemas() {
+    let documents: Vec<Value> = crd::own().into_iter().chain(crd::foreign()).collect();
+    let mut problems = Vec::new();
+    for (kind, schema) in schemas(&documents) {
+        walk(schema, "", &mut |path, place| {
+            for problem in structural(place) {
+                problems.push(format!("{kind} {path}: {problem}"));
+            }
+            true
+        });
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// What makes a schema other than structural (Kubernetes' rules for CRDs).
+fn structural(place: &Value) -> Vec<String> {
+    const KNOWN: [&str; 29] = [
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "default",
+        "description",
+        "enum",
+        "format",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "not",
+        "oneOf",
+        "pattern",
+        "properties",
+        "required",
+        "type",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+        "x-kubernetes-embedded-resource",
+    ];
+    let object = place.as_object().unwrap();
+    let mut problems: Vec<String> = object
+        .keys()
+        .filter(|key| !KNOWN.contains(&key.as_str()))
+        .map(|key| format!("keyword {key}"))
+        .collect();
+    let is = |key: &str| place[key] == true;
+    if !place["type"].is_string()
+        && !is("x-kubernetes-int-or-string")
+        && !is("x-kubernetes-preserve-unknown-fields")
+    {
+        problems.push("has no type".to_owned());
+    }
+    if place["properties"].is_object() && place["additionalProperties"].is_object() {
+        problems.push("has fields and free keys".to_owned());
+    }
+    for name in place["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if place["properties"].get(name).is_none() {
+            problems.push(format!("requires {name}, which it does not have"));
+        }
+    }
+    let items = &place["items"];
+    match place["x-kubernetes-list-type"].as_str() {
+        Some("map") => {
+            for key in place["x-kubernetes-list-map-keys"].as_array().unwrap() {
+                let key = key.as_str().unwrap();
+                let required =
+                    items["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key));
+                if !required && items["properties"][key].get("default").is_none() {
+                    problems.push(format!("its key {key} is neither required nor has a default"));
+                }
+            }
+        }
+        Some("set") if items["properties"].is_object() && items["x-kubernetes-map-type"] != "atomic" => {
+            problems.push("is a set of objects that are not atomic".to_owned());
+        }
+        _ => {}
+    }
+    for rules in place["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let message = rules["message"].as_str().unwrap_or_default();
+        if message.is_empty() || message.contains('\n') {
+            problems.push(format!("rule {} has no message", rules["rule"]));
+        }
+    }
+    problems
+}
+
+#[test]
+fn prefill_is_a_workload_like_the_main_one() {
+    let own = crd::own();
+    for (kind, schema) in schemas(&own) {
+        let spec = &schema["properties"]["spec"]["properties"];
+        for (name, field) in spec["prefill"]["properties"].as_object().unwrap() {
+            assert_eq!(field, &spec[name], "{kind} {name}");
+        }
+    }
+}
