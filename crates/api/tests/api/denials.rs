@@ -3,7 +3,7 @@
 use longboat_api::{defaulting, v1alpha2::LLMInferenceService, validation};
 use serde_json::Value;
 
-use crate::recordings;
+use crate::golden;
 
 /// Name of the service that was refused, and reason and field of each cause; none where something else was refused.
 fn refusal(text: &str) -> Option<(String, Vec<(String, String)>)> {
@@ -24,7 +24,7 @@ fn refusal(text: &str) -> Option<(String, Vec<(String, String)>)> {
 
 #[test]
 fn what_the_reference_refuses_is_refused_for_the_same_fields() {
-    let Some(cases) = recordings::folder("cases") else { return };
+    let Some(cases) = golden::folder("cases") else { return };
     let mut seen = 0;
     for case in std::fs::read_dir(cases).unwrap() {
         let case = case.unwrap().path();

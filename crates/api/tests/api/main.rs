@@ -6,6 +6,6 @@ mod conditions;
 mod conversion;
 mod crds;
 mod denials;
-mod recordings;
+mod golden;
 mod types;
 mod walk;

@@ -4,7 +4,7 @@ use longboat_api::child_name;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
 use serde_json::Value;
 
-use crate::recordings;
+use crate::golden;
 
 fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
@@ -12,7 +12,7 @@ fn yaml(text: &str) -> Value {
 
 #[test]
 fn children_are_named_as_the_reference_names_them() {
-    let Some(merge) = recordings::folder("merge") else { return };
+    let Some(merge) = golden::folder("merge") else { return };
     let table = yaml(&std::fs::read_to_string(merge.join("childname.yaml")).unwrap());
     for case in table.as_array().unwrap() {
         let text = |key: &str| case[key].as_str().unwrap().to_owned();
@@ -40,7 +40,7 @@ fn without_empties(value: &mut Value) {
 
 #[test]
 fn stored_services_survive_a_round_trip_through_the_types() {
-    let Some(cases) = recordings::folder("cases") else { return };
+    let Some(cases) = golden::folder("cases") else { return };
     let mut seen = 0;
     for case in std::fs::read_dir(cases).unwrap() {
         for file in std::fs::read_dir(case.unwrap().path().join("expected")).unwrap() {
@@ -70,7 +70,7 @@ fn stored_services_survive_a_round_trip_through_the_types() {
 
 #[test]
 fn recorded_statuses_survive_a_round_trip_exactly() {
-    let Some(cases) = recordings::folder("cases") else { return };
+    let Some(cases) = golden::folder("cases") else { return };
     let mut seen = 0;
     for case in std::fs::read_dir(cases).unwrap() {
         let path = case.unwrap().path().join("expected/status.yaml");

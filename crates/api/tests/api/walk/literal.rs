@@ -35,19 +35,17 @@ pub(super) fn read(text: &str) -> (Value, &str) {
 fn string(text: &str, quote: char) -> (Value, &str) {
     let mut out = String::new();
     let mut chars = text.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some((_, 'n')) => out.push('\n'),
-                Some((_, 't')) => out.push('\t'),
-                Some((_, escaped)) => out.push(escaped),
-                None => break,
+    loop {
+        match chars.next().unwrap() {
+            (_, '\\') => match chars.next().unwrap().1 {
+                'n' => out.push('\n'),
+                't' => out.push('\t'),
+                escaped => out.push(escaped),
             },
-            c if c == quote => return (Value::String(out), &text[at + 1..]),
-            c => out.push(c),
+            (at, c) if c == quote => return (Value::String(out), &text[at + 1..]),
+            (_, c) => out.push(c),
         }
     }
-    panic!("no end of the string {text:?}");
 }
 
 fn word(text: &str) -> (Value, &str) {

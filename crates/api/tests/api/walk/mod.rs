@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use longboat_api::crd;
 use serde_json::Value;
 
-use crate::recordings;
+use crate::golden;
 use differences::{Difference, compare};
 
 /// The walks, and the kinds whose CRD they describe.
@@ -30,7 +30,7 @@ fn own(kind: &str) -> Value {
 fn our_crds_are_those_of_the_contract_but_for_the_listed_differences() {
     let mut found = BTreeSet::new();
     for (file, kind) in WALKS {
-        let Some(path) = recordings::contract(file) else { return };
+        let Some(path) = golden::contract(file) else { return };
         let walk = reference::Walk::read(&std::fs::read_to_string(path).unwrap());
         let crd = own(kind);
         assert_eq!(crd["metadata"]["name"], walk.metadata["name"]);

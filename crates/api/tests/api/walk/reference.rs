@@ -48,7 +48,7 @@ impl Walk {
             let version = walk.versions.last_mut().unwrap();
             if let Some((path, rest)) = line.split_once(" :: ") {
                 let path = path.trim();
-                place = path.trim_end_matches('*').to_owned();
+                path.trim_end_matches('*').clone_into(&mut place);
                 let mut facts = attributes(rest);
                 facts.insert("required".to_owned(), path.ends_with('*').into());
                 version.facts.insert(place.clone(), facts);
