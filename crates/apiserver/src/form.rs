@@ -158,13 +158,20 @@ pub(crate) async fn convert_custom(
     let Some(custom) = resource.custom() else {
         return Ok(values);
     };
-    match &custom.conversion {
-        Conversion::None => {
+    let in_process = state.registry.conversion_of(&resource.group);
+    match (in_process, &custom.conversion) {
+        (Some(convert), _) => {
+            for value in values.iter_mut().filter(|value| value["apiVersion"] != target) {
+                convert(value, target)
+                    .map_err(|why| ApiError::unforeseen(format!("conversion to {target} failed: {why}")))?;
+            }
+        }
+        (None, Conversion::None) => {
             for value in &mut values {
                 value["apiVersion"] = Value::from(target);
             }
         }
-        Conversion::Webhook(config) => {
+        (None, Conversion::Webhook(config)) => {
             values = webhook::convert(state, config, values, target).await?;
         }
     }

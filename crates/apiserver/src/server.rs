@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     addresses::Addresses,
     admission::Admission,
-    kinds::Registry,
+    kinds::{Convert, Registry},
     pod_access::PodAccess,
     store::{JournalError, Store},
     verbs::crds,
@@ -98,6 +98,12 @@ impl ApiServer {
     /// Adds an admission hook that runs in this process, after the webhooks of configuration objects.
     pub fn add_admission(&self, hook: Arc<dyn Admission>) {
         self.state.admission.write().push(hook);
+    }
+
+    /// Converts the custom resources of `group` between their versions with `convert`, in this process and whatever the
+    /// conversion strategy of their definitions is.
+    pub fn convert_with(&self, group: &str, convert: Convert) {
+        self.state.registry.convert_with(group, convert);
     }
 
     /// The revision of the last write.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use kube::Client;
+use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops};
 use longboat_gateway::Gateway;
 use longboat_manifest::Document;
@@ -115,6 +116,9 @@ impl Local {
             ..longboat_apiserver::Options::default()
         })?;
         server.add_admission(Arc::new(OwnKinds));
+        server.convert_with(GROUP, |object, version| {
+            conversion::convert_to(object, version).map_err(|error| error.to_string())
+        });
         let authority = CertificateAuthority::new("longboat local")?;
         let pair = authority.issue(&LeafRequest {
             common_name: "kube-apiserver".into(),

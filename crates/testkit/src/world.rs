@@ -15,6 +15,7 @@ use kube::{
     api::{DynamicObject, ListParams, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
+use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops, Options, admission::Admission};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,9 @@ impl World {
             .try_init();
         let server = ApiServer::new(Options::default()).expect("a server in memory has nothing to read");
         server.add_admission(admission);
+        server.convert_with(GROUP, |object, version| {
+            conversion::convert_to(object, version).map_err(|error| error.to_string())
+        });
         let stop = CancellationToken::new();
         let loops = server.clone();
         let ends = stop.clone();

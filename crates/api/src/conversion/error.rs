@@ -17,6 +17,14 @@ pub enum ConversionError {
         /// Its `apiVersion`, or nothing.
         api_version: String,
     },
+    /// Nothing is known of the version that is asked for.
+    #[error(
+        "version `{api_version}` is not known; it must be serving.kserve.io/v1alpha1 or serving.kserve.io/v1alpha2"
+    )]
+    UnknownTarget {
+        /// What was asked for.
+        api_version: String,
+    },
     /// Nothing is known of the kind.
     #[error(
         "{object}: kind `{kind}` is not known; it must be LLMInferenceService or LLMInferenceServiceConfig"

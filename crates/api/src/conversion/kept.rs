@@ -11,9 +11,27 @@ use super::{
 };
 use crate::v1alpha2::LLMInferenceServiceSpec;
 
-/// In `v1alpha1`: a JSON object with the fields of the spec that only `v1alpha2` has, each where it is in the spec. In
-/// `status.annotations`: the same for the status.
-pub const KEPT_FIELDS: &str = "internal.serving.kserve.io/v1alpha2-fields";
+/// In `v1alpha1`: keys of annotations that hold the fields of the spec that only `v1alpha2` has. The path within the spec
+/// follows (`…/v1alpha2.kvCacheOffloading.cpu`), the value is JSON.
+///
+/// One annotation for each field that somebody can own: server-side apply gives up a field by leaving it out of the object
+/// in every version that has managers. In one text for all fields there is nothing to leave out, and what a manager of
+/// `v1alpha2` gave up would come back as soon as there is a manager of `v1alpha1`.
+pub const KEPT_PREFIX: &str = "internal.serving.kserve.io/v1alpha2.";
+
+/// Maps whose fields are owned one by one, with these fields.
+const MAPS: [(&str, &[&str]); 3] = [
+    ("kvCacheOffloading", &["cpu", "evictionPolicy", "secondary"]),
+    ("prefill.kvCacheOffloading", &["cpu", "evictionPolicy", "secondary"]),
+    ("model.confidential", &["enabled", "resourceId"]),
+];
+/// Fields that are owned as a whole.
+const FIELDS: [&str; 4] = [
+    "model.lora.adapters",
+    "router.scheduler.pool.spec.targetPorts",
+    "router.scheduler.pool.spec.appProtocol",
+    "router.scheduler.pool.spec.endpointPickerRef",
+];
 
 const KV_CACHE: &str = "kvCacheOffloading";
 const CONFIDENTIAL: &str = "confidential";
@@ -82,15 +100,71 @@ fn take_of_model(model: &mut Fields, criticalities: &ByPosition) -> Fields {
     kept
 }
 
-/// What an annotation keeps, if it can have been written here: whoever may write an object may write anything into it, and
-/// an object that nobody can read would be worse than a field less.
-pub(super) fn read(text: &str) -> Option<Fields> {
-    let kept: Value = serde_json::from_str(text).ok()?;
-    serde_json::from_value::<LLMInferenceServiceSpec>(kept.clone()).ok()?;
-    match kept {
-        Value::Object(kept) => Some(kept),
-        _ => None,
+/// What was taken, as annotations.
+pub(super) fn write(kept: &Fields) -> Vec<(String, Value)> {
+    let mut annotations = Vec::new();
+    let mut add = |path: &str, value: &Value| {
+        annotations.push((format!("{KEPT_PREFIX}{path}"), Value::String(value.to_string())));
+    };
+    for (path, fields) in MAPS {
+        match at_path(kept, path) {
+            Some(Value::Object(map))
+                if !map.is_empty() && map.keys().all(|key| fields.contains(&key.as_str())) =>
+            {
+                map.iter().for_each(|(key, value)| add(&format!("{path}.{key}"), value));
+            }
+            Some(value) => add(path, value),
+            None => {}
+        }
     }
+    for path in FIELDS {
+        if let Some(value) = at_path(kept, path) {
+            add(path, value);
+        }
+    }
+    annotations
+}
+
+/// What annotations keep, if it can have been written here: whoever may write an object may write anything into them, and
+/// an object that nobody can read would be worse than a field less.
+pub(super) fn read(mut annotations: Fields) -> Fields {
+    let mut kept = Value::Object(Fields::new());
+    let mut take = |path: &str, is_map: bool| {
+        let Some(Value::String(text)) = annotations.remove(&format!("{KEPT_PREFIX}{path}")) else { return };
+        let Ok(value) = serde_json::from_str::<Value>(&text) else { return };
+        // To serde, a list is as good as a map.
+        if is_map && !value.is_object() {
+            return;
+        }
+        let mut place = &mut kept;
+        for key in path.split('.') {
+            if !place.is_object() {
+                *place = Value::Object(Fields::new());
+            }
+            place = &mut place[key];
+        }
+        *place = value;
+    };
+    for (path, fields) in MAPS {
+        take(path, true);
+        for field in fields {
+            take(&format!("{path}.{field}"), false);
+        }
+    }
+    for path in FIELDS {
+        take(path, false);
+    }
+    let readable = serde_json::from_value::<LLMInferenceServiceSpec>(kept.clone()).is_ok();
+    match kept {
+        Value::Object(kept) if readable => kept,
+        _ => Fields::new(),
+    }
+}
+
+fn at_path<'a>(map: &'a Fields, path: &str) -> Option<&'a Value> {
+    let mut keys = path.split('.');
+    let first = map.get(keys.next()?)?;
+    keys.try_fold(first, |value, key| value.get(key))
 }
 
 /// Going up: puts back what was kept, where its parent still is, and turns the pool into its newer shape.

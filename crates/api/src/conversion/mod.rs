@@ -4,9 +4,9 @@
 //! fields of a manager are taken out of it. So nothing here expects a parent, a list item or a type to be there: what is
 //! missing stays missing, and what has a wrong type is carried over for the schema to refuse.
 //!
-//! What `v1alpha1` cannot express is kept in it as annotations ([`KEPT_FIELDS`] for the spec and, so that a replaced
-//! object does not lose what was observed of it, one of the same name in `status.annotations`) and put back on the way up.
-//! Neither is ever visible in `v1alpha2`. What is put back goes only under parents that still exist, and to list items by
+//! What `v1alpha1` cannot express is kept in it as annotations (those of the spec begin with [`KEPT_PREFIX`]; that of the
+//! status is [`KEPT_STATUS`] in `status.annotations`, so that a replaced object does not lose what was observed of it) and
+//! put back on the way up. They are never visible in `v1alpha2`. What is put back goes only under parents that still exist, and to list items by
 //! name; text that is not what was written here is ignored.
 //!
 //! `v1alpha2` → `v1alpha1` → `v1alpha2` gives back the object. The exceptions are what contract 01 §7 asks for: entries of
@@ -26,7 +26,8 @@ use serde_json::{Map, Value};
 
 pub use criticality::{LORA_CRITICALITIES, MODEL_CRITICALITY};
 pub use error::ConversionError;
-pub use kept::KEPT_FIELDS;
+pub use kept::KEPT_PREFIX;
+pub use status::KEPT_STATUS;
 pub use version::Version;
 
 /// A JSON object.
@@ -51,10 +52,20 @@ pub fn convert(object: &mut Value, target: Version) -> Result<(), ConversionErro
     Ok(())
 }
 
+/// [`convert`] to the version that an `apiVersion` names.
+///
+/// # Errors
+/// When the version is not known, and as [`convert`].
+pub fn convert_to(object: &mut Value, api_version: &str) -> Result<(), ConversionError> {
+    let target = Version::of_api_version(api_version)
+        .ok_or_else(|| ConversionError::UnknownTarget { api_version: api_version.to_owned() })?;
+    convert(object, target)
+}
+
 /// `v1alpha2` to `v1alpha1`; the path of what should be a map, if it is none.
 fn down(object: &mut Fields) -> Result<(), &'static str> {
-    // The key is ours: what a v1alpha2 object has there means nothing.
-    take_annotation(object, KEPT_FIELDS);
+    // The keys are ours: what a v1alpha2 object has there means nothing.
+    take_kept(object);
     let criticalities = criticality::take_by_position(object);
     let kept = match object.get_mut("spec") {
         Some(Value::Object(spec)) => kept::take(spec, &criticalities),
@@ -64,16 +75,16 @@ fn down(object: &mut Fields) -> Result<(), &'static str> {
     if let Some(Value::Object(status)) = object.get_mut("status") {
         status::down(status)?;
     }
+    let kept = kept::write(&kept);
     if !kept.is_empty() {
-        annotations(object)?.insert(KEPT_FIELDS.to_owned(), Value::String(Value::Object(kept).to_string()));
+        annotations(object)?.extend(kept);
     }
     Ok(())
 }
 
 /// `v1alpha1` to `v1alpha2`; the path of what should be a map, if it is none.
 fn up(object: &mut Fields) -> Result<(), &'static str> {
-    let kept = take_annotation(object, KEPT_FIELDS);
-    let kept = kept.as_ref().and_then(Value::as_str).and_then(kept::read).unwrap_or_default();
+    let kept = kept::read(take_kept(object));
     criticality::stash(object)?;
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         kept::put_back(spec, kept);
@@ -111,6 +122,22 @@ fn annotations_of(parent: &mut Fields) -> Option<&mut Fields> {
 /// Takes an annotation out of the metadata of an object, and the map with it if it was the last.
 fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
     take_annotation_of(object.get_mut("metadata")?.as_object_mut()?, key)
+}
+
+/// Takes the annotations that keep fields out of the metadata of an object, and the map with them if there are no others.
+fn take_kept(object: &mut Fields) -> Fields {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return Fields::new() };
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return Fields::new() };
+    if !annotations.keys().any(|key| key.starts_with(KEPT_PREFIX)) {
+        return Fields::new();
+    }
+    let (kept, others) =
+        std::mem::take(annotations).into_iter().partition(|(key, _)| key.starts_with(KEPT_PREFIX));
+    *annotations = others;
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    kept
 }
 
 /// Takes an annotation out of `metadata` or `status`, and the map with it if it was the last.

@@ -8,11 +8,15 @@
 use serde_json::Value;
 
 use super::{
-    Fields, KEPT_FIELDS, annotations_of,
+    Fields, annotations_of,
     kept::{pairs, put_some, take_some},
     take_annotation_of,
 };
 use crate::v1alpha2::{LLMInferenceServiceConfigStatus, LLMInferenceServiceStatus};
+
+/// In `status.annotations` of `v1alpha1`: a JSON object with the fields of the status that only `v1alpha2` has, each where
+/// it is in the status.
+pub const KEPT_STATUS: &str = "internal.serving.kserve.io/v1alpha2.status";
 
 /// Fields of either kind's status that `v1alpha1` lacks, or never fills.
 const FIELDS: &[&str] = &["router", "workloads", "appliedConfigs", "referencedBy"];
@@ -23,7 +27,7 @@ const ADDRESS_KEYS: &[&str] = &["name", "url"];
 
 /// Going down; the path of what should be a map, if it is none.
 pub(super) fn down(status: &mut Fields) -> Result<(), &'static str> {
-    take_annotation_of(status, KEPT_FIELDS);
+    take_annotation_of(status, KEPT_STATUS);
     let mut kept = Fields::new();
     for field in FIELDS {
         if let Some(value) = take_some(status, field) {
@@ -44,7 +48,7 @@ pub(super) fn down(status: &mut Fields) -> Result<(), &'static str> {
             kept.insert("annotations".to_owned(), Value::Object(Fields::new()));
         }
         let annotations = annotations_of(status).ok_or("status.annotations")?;
-        annotations.insert(KEPT_FIELDS.to_owned(), Value::String(Value::Object(kept).to_string()));
+        annotations.insert(KEPT_STATUS.to_owned(), Value::String(Value::Object(kept).to_string()));
     }
     Ok(())
 }
@@ -68,7 +72,7 @@ fn take_of_address(address: &mut Fields) -> Value {
 pub(super) fn up(status: &mut Fields) {
     // In the schema of `v1alpha1`, but never converted.
     status.remove("router");
-    let kept = take_annotation_of(status, KEPT_FIELDS);
+    let kept = take_annotation_of(status, KEPT_STATUS);
     let Some(mut kept) = kept.as_ref().and_then(Value::as_str).and_then(read) else { return };
     if kept.contains_key("annotations") {
         status.entry("annotations").or_insert_with(|| Value::Object(Fields::new()));

@@ -8,7 +8,7 @@ pub(crate) mod views;
 use std::sync::Arc;
 
 pub use custom::{Column, Conversion, Custom, ScalePaths, StoredForm};
-pub use registry::Registry;
+pub use registry::{Convert, Registry};
 
 use crate::status::About;
 

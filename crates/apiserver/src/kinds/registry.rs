@@ -4,13 +4,20 @@ use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use indexmap::IndexMap;
 use parking_lot::RwLock;
+use serde_json::Value;
 
 use super::{Resource, builtin};
+
+/// Converts an object of a custom resource in place to an `apiVersion`, or says why it cannot be. Parts of objects are
+/// asked for, too: server-side apply converts what is left of an object when some of its fields are taken out.
+pub type Convert = fn(object: &mut Value, api_version: &str) -> Result<(), String>;
 
 /// Everything served: built-in rows, and the versions of established custom resource definitions.
 #[derive(Debug)]
 pub struct Registry {
     inner: RwLock<Inner>,
+    /// Groups whose objects are converted in this process, whatever their definitions say.
+    conversions: RwLock<HashMap<String, Convert>>,
 }
 
 #[derive(Debug, Default)]
@@ -27,7 +34,7 @@ struct Inner {
 
 impl Default for Registry {
     fn default() -> Self {
-        let registry = Self { inner: RwLock::default() };
+        let registry = Self { inner: RwLock::default(), conversions: RwLock::default() };
         registry.inner.write().rebuild();
         registry
     }
@@ -62,6 +69,16 @@ impl Registry {
     /// A number that changes with every change of what is served.
     pub fn generation(&self) -> u64 {
         self.inner.read().generation
+    }
+
+    /// Converts the custom resources of `group` in this process.
+    pub fn convert_with(&self, group: &str, convert: Convert) {
+        self.conversions.write().insert(group.to_owned(), convert);
+    }
+
+    /// How custom resources of `group` are converted in this process, if they are.
+    pub fn conversion_of(&self, group: &str) -> Option<Convert> {
+        self.conversions.read().get(group).copied()
     }
 
     /// Serves these versions for the definition `crd_name` from now on.

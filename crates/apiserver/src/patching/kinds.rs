@@ -9,7 +9,7 @@ use longboat_patch::{
 };
 use serde_json::Value;
 
-use crate::kinds::{Conversion, Resource, views};
+use crate::kinds::{Conversion, Convert, Resource, views};
 
 use super::Write;
 
@@ -17,13 +17,15 @@ use super::Write;
 #[derive(Debug)]
 pub(super) struct Kinds {
     versions: Vec<(String, Arc<Resource>, Option<&'static TypeDef>)>,
+    in_process: Option<Convert>,
 }
 
 impl Kinds {
     /// The versions that the entries of these objects name, as far as they are served.
     pub(super) fn of(write: &Write<'_>, objects: &[&Value]) -> Self {
         let requested = write.resource.api_version();
-        let mut kinds = Self { versions: Vec::new() };
+        let in_process = write.registry.conversion_of(&write.resource.group);
+        let mut kinds = Self { versions: Vec::new(), in_process };
         kinds.add(requested, Arc::new(write.resource.clone()));
         let entries =
             objects.iter().filter_map(|object| object["metadata"]["managedFields"].as_array()).flatten();
@@ -70,6 +72,13 @@ impl Versions for Kinds {
             return Ok(views::from_hub(to, &views::to_hub(from, object.clone())));
         };
         let mut object = object.clone();
+        if let Some(convert) = self.in_process {
+            if object["apiVersion"] != api_version {
+                convert(&mut object, api_version)?;
+                custom.schema.prune(&mut object);
+            }
+            return Ok(object);
+        }
         object["apiVersion"] = Value::from(api_version);
         if let Conversion::Webhook(_) = custom.conversion {
             // Asking the webhook here would make every write wait for it. Versions of one kind mostly name their fields

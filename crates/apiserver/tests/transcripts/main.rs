@@ -11,6 +11,7 @@ mod durability;
 mod forward;
 mod listener;
 mod services;
+mod versions;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

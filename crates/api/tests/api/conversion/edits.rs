@@ -1,6 +1,6 @@
 //! What is kept in `v1alpha1`, after somebody edited the object there.
 
-use longboat_api::conversion::KEPT_FIELDS;
+use longboat_api::conversion::{KEPT_PREFIX, KEPT_STATUS};
 use serde_json::{Value, json};
 
 use super::{down, up};
@@ -32,7 +32,7 @@ fn edited(edit: impl FnOnce(&mut Value)) -> Value {
     let mut older = down(&newer());
     edit(&mut older);
     let newer = up(&older);
-    assert!(!newer.to_string().contains(KEPT_FIELDS));
+    assert!(!newer.to_string().contains(KEPT_PREFIX));
     newer
 }
 
@@ -112,46 +112,45 @@ fn a_replaced_object_keeps_what_was_observed_of_it() {
 
 #[test]
 fn text_that_was_not_written_here_is_ignored() {
-    for text in [
-        "",
-        "5",
-        "null",
-        "[]",
-        "{",
-        "{\"kvCacheOffloading\": 5}",
-        "{\"model\": []}",
-        "{\"prefill\": \"x\"}",
-        "{\"router\":{\"scheduler\":{\"pool\":{\"spec\":{\"targetPorts\":[{\"number\":\"x\"}]}}}}}",
-        "{\"model\":{\"confidential\":{\"enabled\":\"yes\"}}}",
-        &"[".repeat(100_000),
+    for (path, text) in [
+        ("kvCacheOffloading", ""),
+        ("kvCacheOffloading", "5"),
+        ("kvCacheOffloading", "[]"),
+        ("kvCacheOffloading", "{"),
+        ("kvCacheOffloading.secondary", "5"),
+        ("kvCacheOffloading.cpu", &"[".repeat(100_000)),
+        ("prefill.kvCacheOffloading", "\"x\""),
+        ("model.confidential", "true"),
+        ("model.confidential.enabled", "\"yes\""),
+        ("router.scheduler.pool.spec.targetPorts", "[{\"number\":\"x\"}]"),
+        ("router.scheduler.pool.spec.appProtocol", "{}"),
+        ("model.lora.adapters", "{}"),
+        // Fields that are no business of an annotation.
+        ("replicas", "7"),
+        ("model.uri", "\"hf://evil/model\""),
+        ("template", "{\"hostNetwork\":true}"),
+        ("", "{}"),
     ] {
         let older = json!({
             "apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService",
-            "metadata": {"name": "llm", "annotations": {KEPT_FIELDS: text}},
-            "spec": {"model": {"uri": ""}, "prefill": {}, "router": {"scheduler": {"pool": {"spec": {}}}}},
-            "status": {"annotations": {KEPT_FIELDS: text.replace("scheduler", "gateways")}},
+            "metadata": {"name": "llm", "annotations": {format!("{KEPT_PREFIX}{path}"): text}},
+            "spec": {"model": {"uri": "", "lora": {"adapters": [{"name": "a"}]}}, "prefill": {}, "router": {"scheduler": {"pool": {"spec": {}}}}},
         });
         let wanted = json!({
             "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
-            "metadata": {"name": "llm"}, "spec": older["spec"], "status": {},
+            "metadata": {"name": "llm"}, "spec": older["spec"],
         });
-        assert_eq!(up(&older), wanted, "{text:.60}");
+        assert_eq!(up(&older), wanted, "{path}: {text:.60}");
+    }
+    for text in ["", "5", "[]", "{", "{\"router\":5}", "{\"appliedConfigs\":{}}", "{\"url\":\"http://evil\"}"]
+    {
+        let older = json!({
+            "apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService",
+            "metadata": {"name": "llm"}, "status": {"annotations": {KEPT_STATUS: text}},
+        });
+        assert_eq!(up(&older)["status"], json!({}), "{text}");
     }
     let mut odd = down(&newer());
-    odd["metadata"]["annotations"][KEPT_FIELDS] = json!({"kvCacheOffloading": {}});
+    odd["metadata"]["annotations"] = json!({format!("{KEPT_PREFIX}kvCacheOffloading"): {"cpu": "1"}});
     assert_eq!(up(&odd)["metadata"].get("annotations"), None);
-}
-
-#[test]
-fn what_fields_a_text_names_beyond_those_that_are_missing_changes_nothing() {
-    let text = json!({
-        "replicas": 7, "template": {"hostNetwork": true}, "baseRefs": [{"name": "x"}],
-        "model": {"uri": "hf://evil/model", "name": "evil"}, "router": {"gateway": {}},
-    });
-    let older = json!({
-        "apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService",
-        "metadata": {"name": "llm", "annotations": {KEPT_FIELDS: text.to_string()}},
-        "spec": {"model": {"uri": "hf://a/b"}, "router": {}},
-    });
-    assert_eq!(up(&older)["spec"], older["spec"]);
 }

@@ -90,7 +90,7 @@ fn the_status_that_both_versions_have_is_carried_over_unchanged() {
 }
 
 #[test]
-fn what_only_v1alpha2_has_is_kept_in_one_annotation() {
+fn what_only_v1alpha2_has_is_kept_in_annotations() {
     let mut object = service(
         "v1alpha2",
         json!({
@@ -104,17 +104,15 @@ fn what_only_v1alpha2_has_is_kept_in_one_annotation() {
     });
     let older = down(&object);
     assert_eq!(older["spec"], json!({"prefill": {}, "model": {"uri": "hf://a/b"}}));
-    let annotations = older["metadata"]["annotations"].as_object().unwrap();
-    assert_eq!(annotations.len(), 1);
-    let text = annotations["internal.serving.kserve.io/v1alpha2-fields"].as_str().unwrap();
     assert_eq!(
-        serde_json::from_str::<Value>(text).unwrap(),
+        older["metadata"]["annotations"],
         json!({
-            "kvCacheOffloading": {"cpu": 5}, "prefill": {"kvCacheOffloading": {"cpu": "1Gi"}},
-            "model": {"confidential": {"enabled": true}},
+            "internal.serving.kserve.io/v1alpha2.kvCacheOffloading.cpu": "5",
+            "internal.serving.kserve.io/v1alpha2.prefill.kvCacheOffloading.cpu": "\"1Gi\"",
+            "internal.serving.kserve.io/v1alpha2.model.confidential.enabled": "true",
         })
     );
-    let text = older["status"]["annotations"]["internal.serving.kserve.io/v1alpha2-fields"].as_str().unwrap();
+    let text = older["status"]["annotations"]["internal.serving.kserve.io/v1alpha2.status"].as_str().unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(text).unwrap(),
         json!({
@@ -123,6 +121,21 @@ fn what_only_v1alpha2_has_is_kept_in_one_annotation() {
         })
     );
     assert_eq!(older["status"]["addresses"], json!([{"url": "http://a"}, {"url": "http://b"}]));
+    assert_eq!(up(&older), object);
+}
+
+#[test]
+fn an_empty_map_is_kept_as_one() {
+    let object =
+        service("v1alpha2", json!({"kvCacheOffloading": {}, "model": {"confidential": {"other": 1}}}));
+    let older = down(&object);
+    assert_eq!(
+        older["metadata"]["annotations"],
+        json!({
+            "internal.serving.kserve.io/v1alpha2.kvCacheOffloading": "{}",
+            "internal.serving.kserve.io/v1alpha2.model.confidential": "{\"other\":1}",
+        })
+    );
     assert_eq!(up(&older), object);
 }
 

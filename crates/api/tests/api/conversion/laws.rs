@@ -1,7 +1,7 @@
 //! What holds for all objects.
 
 use longboat_api::{
-    conversion::{ConversionError, KEPT_FIELDS, Version, convert},
+    conversion::{ConversionError, KEPT_PREFIX, KEPT_STATUS, Version, convert},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use proptest::prelude::*;
@@ -27,6 +27,23 @@ const NEWER_ONLY: [&str; 10] = [
     "/status/workloads",
     "/status/appliedConfigs",
     "/status/referencedBy",
+];
+
+/// Where annotations can say that fields were.
+const KEPT_PATHS: [&str; 13] = [
+    "kvCacheOffloading",
+    "kvCacheOffloading.cpu",
+    "kvCacheOffloading.secondary",
+    "prefill.kvCacheOffloading",
+    "prefill.kvCacheOffloading.evictionPolicy",
+    "model.confidential",
+    "model.confidential.enabled",
+    "model.confidential.resourceId",
+    "model.lora.adapters",
+    "router.scheduler.pool.spec.targetPorts",
+    "router.scheduler.pool.spec.appProtocol",
+    "router.scheduler.pool.spec.endpointPickerRef",
+    "model.uri",
 ];
 
 fn readable(object: &Value) -> bool {
@@ -57,7 +74,7 @@ proptest! {
         for kind in KINDS {
             let mut object = older(kind, &mut Dice::new(seed));
             let newer = up(&object);
-            prop_assert!(!newer.to_string().contains(KEPT_FIELDS));
+            prop_assert!(!newer.to_string().contains(KEPT_PREFIX));
             // No text at all is what an empty criticality says.
             let adapters = object.pointer_mut("/spec/model/lora/adapters").and_then(Value::as_array_mut);
             prop_assert!(adapters.is_none_or(|adapters| adapters.iter().all(Value::is_object)));
@@ -96,12 +113,19 @@ proptest! {
             }
             for text in [text.clone(), kept["spec"].to_string(), kept["status"].to_string()] {
                 let mut object = plain.clone();
-                object["metadata"]["annotations"][KEPT_FIELDS] = text.clone().into();
+                let whole = serde_json::from_str::<Value>(&text).unwrap_or_default();
+                for path in KEPT_PATHS {
+                    let value = whole.pointer(&format!("/{}", path.replace('.', "/")));
+                    let value = value.map_or_else(|| text.clone(), Value::to_string);
+                    if dice.roll(3) > 0 {
+                        object["metadata"]["annotations"][format!("{KEPT_PREFIX}{path}")] = value.into();
+                    }
+                }
                 if object["status"].is_object() && object["status"]["annotations"].is_null() {
-                    object["status"]["annotations"] = serde_json::json!({KEPT_FIELDS: text});
+                    object["status"]["annotations"] = serde_json::json!({KEPT_STATUS: text});
                 }
                 let converted = up(&object);
-                prop_assert!(!converted.to_string().contains(KEPT_FIELDS));
+                prop_assert!(!converted.to_string().contains(KEPT_PREFIX));
                 prop_assert!(readable(&converted) || !readable(&up(&plain)), "{}", converted);
             }
         }

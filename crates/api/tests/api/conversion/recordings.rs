@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use longboat_api::conversion::{KEPT_FIELDS, LORA_CRITICALITIES};
+use longboat_api::conversion::{KEPT_PREFIX, LORA_CRITICALITIES};
 use serde_json::Value;
 
 use super::{differences, down, up};
@@ -12,10 +12,10 @@ use crate::golden;
 fn without_kept(mut object: Value) -> Value {
     for parent in ["metadata", "status"] {
         let Some(Value::Object(parent)) = object.get_mut(parent) else { continue };
-        let emptied = parent
-            .get_mut("annotations")
-            .and_then(Value::as_object_mut)
-            .is_some_and(|annotations| annotations.remove(KEPT_FIELDS).is_some() && annotations.is_empty());
+        let Some(Value::Object(annotations)) = parent.get_mut("annotations") else { continue };
+        let before = annotations.len();
+        annotations.retain(|key, _| !key.starts_with(KEPT_PREFIX));
+        let emptied = annotations.is_empty() && before > 0;
         if emptied {
             parent.remove("annotations");
         }
