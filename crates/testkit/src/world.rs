@@ -64,8 +64,8 @@ impl World {
         world
     }
 
-    /// A world with our own CRDs only.
-    pub async fn bare(admission: Arc<dyn Admission>) -> Self {
+    /// A world where nothing is installed, but for the platform's namespace.
+    pub async fn empty(admission: Arc<dyn Admission>) -> Self {
         // Says what happens when a test is looked into with RUST_LOG; only the first world of a process can set it.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
@@ -81,10 +81,16 @@ impl World {
         let ends = stop.clone();
         tokio::spawn(async move { loops.run_loops(Loops::default(), ends).await });
         let world = Self { server, stop };
+        world.namespace(SYSTEM).await;
+        world
+    }
+
+    /// A world with our own CRDs and the platform's settings only.
+    pub async fn bare(admission: Arc<dyn Admission>) -> Self {
+        let world = Self::empty(admission).await;
         for crd in longboat_api::crd::own() {
             world.install_crd(crd).await;
         }
-        world.namespace(SYSTEM).await;
         let data = BTreeMap::from([
             (
                 "ingress".to_owned(),

@@ -1,15 +1,15 @@
 //! From a request to its answer.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use longboat_admission::{Hook, Malformed, review};
+use longboat_admission::{Hook, Malformed, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{configurations::CONVERT, conversion, facts::Source, settings::Limits};
+use super::{configurations::CONVERT, facts::Source, settings::Limits};
 
 /// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.
 const LARGE: usize = 64 << 10;
@@ -50,8 +50,6 @@ enum Refused {
     Broken(String),
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    #[error(transparent)]
-    NoConversion(#[from] conversion::Malformed),
     #[error("cannot read what the answer depends on: {0}")]
     Facts(#[from] kube::Error),
     #[error("the review could not be worked on")]
@@ -73,11 +71,12 @@ impl Answering {
 
     /// The answer to a request, whatever it is.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let version = request.version();
         match self.review(request).await {
             Ok(reply) => json(reply),
             Err(refused) => {
                 tracing::debug!(%refused, "Refused a request to the webhooks.");
-                refused.response()
+                refused.response(version)
             }
         }
     }
@@ -104,7 +103,7 @@ impl Answering {
                 let facts = self.facts.facts(hook, &body).await?;
                 Ok(self.work(body, move |body| review(hook, body, &facts)).await??)
             }
-            Endpoint::Conversion => Ok(self.work(body, conversion::review).await??),
+            Endpoint::Conversion => Ok(self.work(body, conversion_review).await??),
         }
     }
 
@@ -134,15 +133,19 @@ impl Answering {
         body: Bytes,
         answer: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<T, Refused> {
+        // A request must not end the others of its connection, whatever it holds.
+        let answer = move |body: Bytes| {
+            std::panic::catch_unwind(AssertUnwindSafe(|| answer(&body))).map_err(|_| Refused::Internal)
+        };
         if body.len() < LARGE {
-            return Ok(answer(&body));
+            return answer(body);
         }
         let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| Refused::Internal)?;
         let answered = tokio::task::spawn_blocking(move || {
             let _thread = thread;
-            answer(&body)
+            answer(body)
         });
-        answered.await.map_err(|_| Refused::Internal)
+        answered.await.map_err(|_| Refused::Internal)?
     }
 }
 
@@ -175,12 +178,12 @@ impl Refused {
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken(_) | Self::Malformed(_) | Self::NoConversion(_) => StatusCode::BAD_REQUEST,
+            Self::Broken(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Facts(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    fn response(&self) -> Response<Full<Bytes>> {
+    fn response(&self, version: Version) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::from(format!("{self}\n")));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
@@ -188,7 +191,9 @@ impl Refused {
         if let Self::Method(_) = self {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
-        if let Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self {
+        if let Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self
+            && version < Version::HTTP_2
+        {
             // The rest of the body is not read.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }

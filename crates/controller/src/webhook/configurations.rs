@@ -207,3 +207,21 @@ fn rule(hook: Hook) -> RuleWithOperations {
         scope: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn the_files_are_what_the_server_answers() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/webhooks");
+        for (name, text) in super::manifests().unwrap() {
+            let path = folder.join(name);
+            assert!(
+                std::fs::read_to_string(&path).unwrap_or_default() == text,
+                "{} is not current: run `cargo run -p longboat-controller --example webhooks`",
+                path.display()
+            );
+        }
+    }
+}

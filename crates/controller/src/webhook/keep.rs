@@ -150,7 +150,7 @@ impl Keeper {
                 self.alone = !self.shared && (has_code(&error, 403) || has_code(&error, 404));
                 self.report(&error);
             }
-            retry = Some(LONGEST_WAIT.min(Duration::from_secs(1 << self.failures.min(6))));
+            retry = Some(LONGEST_WAIT.min(Duration::from_secs(1 << (self.failures - 1).min(6))));
         } else {
             self.failures = 0;
         }

@@ -20,7 +20,6 @@
 mod answer;
 mod authority;
 mod configurations;
-mod conversion;
 mod facts;
 mod inject;
 mod keep;

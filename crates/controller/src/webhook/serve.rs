@@ -1,21 +1,30 @@
 //! Connections to the webhook server.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use hyper::service::service_fn;
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto,
-        graceful::{GracefulShutdown, Watcher},
-    },
+    server::graceful::{GracefulShutdown, Watcher},
 };
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     task::JoinSet,
+    time::Instant,
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{answer::Answering, settings::Limits};
@@ -59,9 +68,19 @@ pub(super) async fn serve(
         // Small answers must not wait for more.
         let _ = stream.set_nodelay(true);
         let (acceptor, answering, watcher) = (acceptor.clone(), answering.clone(), graceful.watcher());
+        let shutdown = shutdown.clone();
         connections.spawn(async move {
             let _permit = permit;
-            connection(stream, &acceptor, answering, limits, watcher).await;
+            let stream = tokio::select! {
+                () = shutdown.cancelled() => return,
+                shaken = tokio::time::timeout(limits.patience, acceptor.accept(stream)) => match shaken {
+                    Ok(Ok(stream)) => stream,
+                    // An API server that does not trust us yet says so here; readiness tells why.
+                    Ok(Err(error)) => return tracing::debug!(%error, "A TLS handshake with the webhooks failed."),
+                    Err(_) => return tracing::debug!("A TLS handshake with the webhooks took too long."),
+                },
+            };
+            connection(stream, answering, limits, watcher).await;
         });
     }
     drop(listener);
@@ -72,31 +91,85 @@ pub(super) async fn serve(
 }
 
 async fn connection(
-    stream: TcpStream,
-    acceptor: &TlsAcceptor,
+    stream: TlsStream<TcpStream>,
     answering: Arc<Answering>,
     limits: Limits,
     watcher: Watcher,
 ) {
-    let stream = match tokio::time::timeout(limits.patience, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        // An API server that does not trust us yet says so here; readiness tells why.
-        Ok(Err(error)) => return tracing::debug!(%error, "A TLS handshake with the webhooks failed."),
-        Err(_) => return tracing::debug!("A TLS handshake with the webhooks took too long."),
-    };
+    let newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = TokioIo::new(stream);
+    let activity = Arc::new(Activity { open: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
+    let seen = activity.clone();
     let service = service_fn(move |request| {
-        let answering = answering.clone();
-        async move { Ok::<_, Infallible>(answering.answer(request).await) }
+        let (answering, open) = (answering.clone(), Open::new(&seen));
+        async move {
+            let _open = open;
+            Ok::<_, Infallible>(answering.answer(request).await)
+        }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(limits.idle)
-        .keep_alive_timeout(limits.patience);
-    if let Err(error) = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await {
-        tracing::debug!(%error, "A connection to the webhooks ended.");
+    let ended = async {
+        if newer {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS)
+                .keep_alive_interval(limits.idle)
+                .keep_alive_timeout(limits.patience);
+            watcher.watch(builder.serve_connection(stream, service)).await
+        } else {
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(limits.idle);
+            watcher.watch(builder.serve_connection(stream, service)).await
+        }
+    };
+    tokio::select! {
+        ended = ended => if let Err(error) = ended {
+            tracing::debug!(%error, "A connection to the webhooks ended.");
+        },
+        () = activity.idle_for(limits.idle) => tracing::debug!("Closed an idle connection to the webhooks."),
+    }
+}
+
+/// What happens on a connection.
+struct Activity {
+    /// Requests that are not answered yet.
+    open: AtomicUsize,
+    /// When one began or ended last.
+    last: Mutex<Instant>,
+}
+
+/// A request that is not answered yet.
+struct Open(Arc<Activity>);
+
+// === impl Activity ===
+
+impl Activity {
+    /// Returns when there was no request for that long, not even half of one's head.
+    async fn idle_for(&self, idle: Duration) {
+        loop {
+            let last = *self.last.lock();
+            let busy = self.open.load(Ordering::Relaxed) > 0;
+            if !busy && last.elapsed() >= idle {
+                return;
+            }
+            tokio::time::sleep(if busy { idle } else { idle.saturating_sub(last.elapsed()) }).await;
+        }
+    }
+}
+
+// === impl Open ===
+
+impl Open {
+    fn new(activity: &Arc<Activity>) -> Self {
+        activity.open.fetch_add(1, Ordering::Relaxed);
+        *activity.last.lock() = Instant::now();
+        Self(activity.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        *self.0.last.lock() = Instant::now();
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

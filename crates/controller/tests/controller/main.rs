@@ -8,3 +8,4 @@ mod lifecycle;
 mod optional;
 mod rest;
 mod setup;
+mod webhooks;

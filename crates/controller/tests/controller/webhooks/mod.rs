@@ -1,0 +1,174 @@
+//! The webhook server as a process runs it: over HTTPS, called by an API server that reads the configurations.
+
+mod answers;
+mod authority;
+mod connections;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
+use kube::Api;
+use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
+use longboat_controller::{
+    Listen, Process, ProcessArgs,
+    webhook::{Clock, Limits, Settings, Target, configurations},
+};
+use longboat_testkit::World;
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Nobody in the API server's own process: whatever is answered comes over HTTPS.
+struct Nobody;
+
+impl Admission for Nobody {
+    fn handles(&self, _group: &str, _resource: &str) -> bool {
+        false
+    }
+
+    fn mutate(&self, _request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+
+    fn validate(&self, _request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+}
+
+/// A controller as a process.
+struct Replica {
+    webhooks: SocketAddr,
+    probes: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+// === impl Replica ===
+
+impl Replica {
+    async fn start(world: &World) -> Self {
+        Self::with(world, Settings::default(), None).await
+    }
+
+    async fn with(world: &World, settings: Settings, clock: Option<Clock>) -> Self {
+        longboat_tls::install_default_provider();
+        let args = ProcessArgs {
+            kubeconfig: None,
+            controller: longboat_controller::Args::default(),
+            webhook: Settings { webhook_host: Some([127, 0, 0, 1].into()), webhook_port: 0, ..settings },
+            health: Listen::At("127.0.0.1:0".to_owned()),
+        };
+        let mut process = Process::bind(args).await.unwrap();
+        if let Some(clock) = clock {
+            process = process.with_clock(clock);
+        }
+        let (webhooks, probes) = (process.webhook_address(), process.health_address().unwrap());
+        let stop = CancellationToken::new();
+        let (client, ends) = (world.client(), stop.clone());
+        let task = tokio::spawn(async move { process.run(client, ends).await.unwrap() });
+        Self { webhooks, probes, stop, task }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.webhooks)
+    }
+
+    /// Status and text of a probe.
+    async fn probe(&self, path: &str) -> (u16, String) {
+        let answer = reqwest::get(format!("http://{}{path}", self.probes)).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    async fn ready(&self, world: &World) {
+        let seen = parking_lot::Mutex::new(String::new());
+        let ready = world
+            .try_eventually(async || {
+                let (status, text) = self.probe("/readyz").await;
+                *seen.lock() = text;
+                (status == 200).then_some(())
+            })
+            .await;
+        assert!(ready.is_some(), "never ready: {}", seen.lock());
+    }
+
+    /// A replica to which an API server sends its reviews.
+    async fn called(world: &World) -> Self {
+        let replica = Self::start(world).await;
+        install(world, &replica).await;
+        replica.ready(world).await;
+        replica
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+/// A world without even our CRDs: the server starts in it, and a world with them costs seconds.
+async fn empty() -> World {
+    World::empty(Arc::new(Nobody)).await
+}
+
+/// A world that calls no webhook yet.
+async fn world() -> World {
+    let world = World::bare(Arc::new(Nobody)).await;
+    world.namespace("ns").await;
+    world
+}
+
+/// Has the API server call a replica, as a user with manifests does.
+async fn install(world: &World, replica: &Replica) {
+    let base = format!("https://{}", replica.webhooks);
+    let all = configurations(&Target::Url { base });
+    world.apply(serde_json::to_value(all.mutating).unwrap()).await;
+    for one in all.validating {
+        world.apply(serde_json::to_value(one).unwrap()).await;
+    }
+}
+
+/// The bundle that the API server trusts when it has services defaulted, once there is one.
+async fn trusted(world: &World) -> String {
+    world.eventually("a CA bundle", async || bundle(world).await).await
+}
+
+async fn bundle(world: &World) -> Option<String> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(world.client());
+    let webhooks = api.get_opt(CONFIGURATION).await.unwrap()?.webhooks.unwrap();
+    let mut bundles = webhooks.into_iter().map(|webhook| webhook.client_config.ca_bundle);
+    let first = bundles.next().unwrap()?;
+    assert!(bundles.all(|other| other.as_ref() == Some(&first)), "one webhook differs");
+    Some(String::from_utf8(first.0).unwrap())
+}
+
+const CONFIGURATION: &str = "llminferenceservice.serving.kserve.io";
+
+fn secrets(world: &World) -> Api<Secret> {
+    Api::namespaced(world.client(), "kserve")
+}
+
+/// A client that trusts a bundle and nothing else.
+fn client(bundle: &str) -> Client {
+    let tls = longboat_tls::client_config(Some(bundle), &[b"h2", b"http/1.1"]).unwrap();
+    Client::builder().tls_backend_preconfigured((*tls).clone()).no_proxy().build().unwrap()
+}
+
+/// A review of a service of ours that is created.
+fn review(object: &Value) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "7", "operation": "CREATE", "object": object,
+            "resource": {"group": "serving.kserve.io", "version": "v1alpha2", "resource": "llminferenceservices"},
+        },
+    })
+}
+
+const MUTATE: &str = "/mutate-serving-kserve-io-v1alpha2-llminferenceservice";
+const VALIDATE: &str = "/validate-serving-kserve-io-v1alpha2-llminferenceservice";
+
+fn short() -> Limits {
+    Limits { patience: Duration::from_millis(300), ..Limits::default() }
+}
