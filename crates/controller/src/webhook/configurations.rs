@@ -8,7 +8,6 @@ use k8s_openapi::{
         },
         core::v1::{Service, ServicePort, ServiceSpec},
     },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions,
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use longboat_admission::{Action, Hook, Subject};
@@ -67,29 +66,6 @@ pub fn configurations(target: &Target) -> Configurations {
             ),
         },
         validating: validating.into(),
-    }
-}
-
-/// The conversion stanza of our CRDs for a webhook at `target`, without a CA.
-pub fn conversion(target: &Target) -> apiextensions::CustomResourceConversion {
-    let mut client = apiextensions::WebhookClientConfig::default();
-    match target {
-        Target::Service { namespace } => {
-            client.service = Some(apiextensions::ServiceReference {
-                name: SERVICE.to_owned(),
-                namespace: namespace.clone(),
-                path: Some(CONVERT.to_owned()),
-                port: None,
-            });
-        }
-        Target::Url { base } => client.url = Some(format!("{base}{CONVERT}")),
-    }
-    apiextensions::CustomResourceConversion {
-        strategy: "Webhook".to_owned(),
-        webhook: Some(apiextensions::WebhookConversion {
-            client_config: Some(client),
-            conversion_review_versions: vec!["v1".to_owned(), "v1beta1".to_owned()],
-        }),
     }
 }
 

@@ -33,9 +33,7 @@ use std::{
     time::SystemTime,
 };
 
-pub use configurations::{
-    CONVERT, Configurations, SERVICE, Target, configurations, conversion, manifests, service,
-};
+pub use configurations::{CONVERT, Configurations, SERVICE, Target, configurations, manifests, service};
 pub use settings::{Limits, Settings, SettingsError};
 
 use longboat_tls::{LeafRequest, Reloading};

@@ -171,8 +171,10 @@ impl ClientConfig {
 
 #[cfg(test)]
 mod tests {
+    use longboat_api::crd::{self, Conversion};
+
     use super::*;
-    use crate::webhook::configurations::{Target, configurations, conversion};
+    use crate::webhook::configurations::{Target, configurations};
 
     fn read(value: impl serde::Serialize) -> Stanza {
         serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()
@@ -205,8 +207,10 @@ mod tests {
 
     #[test]
     fn a_conversion_stanza_gets_the_bundle_and_keeps_where_it_points_to() {
-        for target in targets() {
-            let mut crd = json!({"metadata": {"name": "a"}, "spec": {"conversion": conversion(&target)}});
+        let mut shipped = crd::own_with(&Conversion::default()).swap_remove(0);
+        let by_address = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://[::1]:9443/convert"}}});
+        for stanza in [shipped["spec"]["conversion"].take(), by_address] {
+            let mut crd = json!({"metadata": {"name": "a"}, "spec": {"conversion": stanza}});
             let pointed = crd.clone();
             let Change::Patch(patch) = read(&crd).change("QQ==") else { panic!("nothing to patch") };
             json_patch::patch(&mut crd, &serde_json::from_value::<json_patch::Patch>(patch).unwrap())

@@ -1,10 +1,15 @@
 //! What users see through an API server.
 
-use kube::{Api, core::Status};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+    core::{ObjectMeta, Status},
+};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use serde_json::json;
 
-use super::{Replica, world};
+use super::{Replica, convert_by, stanza, world};
 use crate::setup::service;
 
 fn refusal(error: kube::Error) -> Status {
@@ -45,10 +50,66 @@ async fn a_preset_of_the_platform_cannot_be_deleted() {
     crate::setup::install_presets(&world).await;
     let api: Api<LLMInferenceServiceConfig> = Api::namespaced(world.client(), "kserve");
     let name = "kserve-config-llm-template";
-    let status = refusal(api.delete(name, &kube::api::DeleteParams::default()).await.unwrap_err());
+    let status = refusal(api.delete(name, &DeleteParams::default()).await.unwrap_err());
     assert_eq!(status.code, 403);
     let expected = "well-known config kserve/kserve-config-llm-template cannot be deleted";
     assert!(status.message.ends_with(expected), "{}", status.message);
+}
+
+#[tokio::test]
+async fn an_old_service_is_admitted_converted_and_comes_back_as_it_was() {
+    let world = world().await;
+    let replica = Replica::called(&world).await;
+    let crd = "llminferenceservices.serving.kserve.io";
+    convert_by(&world, &replica, crd).await;
+    world
+        .eventually("conversion trusts us", async || {
+            stanza(&world, crd).await["caBundle"].is_string().then_some(())
+        })
+        .await;
+    let mut old = service("llm", json!({}));
+    old["apiVersion"] = json!("serving.kserve.io/v1alpha1");
+    old["spec"]["model"]["criticality"] = json!("Critical");
+    let applied = world.apply(old.clone()).await;
+    assert_eq!(applied.data["spec"]["model"]["criticality"], "Critical");
+    assert_eq!(applied.data["spec"]["model"]["name"], "llm");
+    let api: Api<LLMInferenceService> = Api::namespaced(world.client(), "ns");
+    let stored = api.get("llm").await.unwrap();
+    let annotations = stored.metadata.annotations.unwrap();
+    assert_eq!(annotations["internal.serving.kserve.io/model-criticality"], "Critical");
+
+    old["metadata"]["name"] = json!("wrong");
+    old["spec"]["router"] = json!({"scheduler": {"replicas": 0}});
+    let status = refusal(world.try_apply(old).await.unwrap_err());
+    let prefix = "admission webhook \"llminferenceservice.kserve-webhook-server.v1alpha1.validator\" denied the request: ";
+    assert!(status.message.starts_with(prefix), "{}", status.message);
+}
+
+#[tokio::test]
+async fn a_config_is_checked_against_the_settings_of_this_moment() {
+    let world = world().await;
+    let _replica = Replica::called(&world).await;
+    let config = |name: &str, header: &str| {
+        json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"annotations": {"header": header}},
+        })
+    };
+    world.apply(config("right", "{{ .GlobalConfig.ModelBasedRoutingHeaderName }}")).await;
+    let status = refusal(world.try_apply(config("wrong", "{{ .GlobalConfig.Nothing }}")).await.unwrap_err());
+    assert!(status.message.contains("Nothing"), "{}", status.message);
+
+    // Taken away and put back: each time the next config is judged by it.
+    let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
+    let kept = settings.get("inferenceservice-config").await.unwrap();
+    settings.delete("inferenceservice-config", &DeleteParams::default()).await.unwrap();
+    let right = "{{ .GlobalConfig.ModelBasedRoutingHeaderName }}";
+    refusal(world.try_apply(config("later", right)).await.unwrap_err());
+    let kept =
+        ConfigMap { metadata: ObjectMeta { name: kept.metadata.name, ..ObjectMeta::default() }, ..kept };
+    settings.create(&PostParams::default(), &kept).await.unwrap();
+    world.apply(config("later", right)).await;
 }
 
 #[tokio::test]

@@ -5,23 +5,21 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use k8s_openapi::{
-    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Namespace},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Namespace};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
     core::ObjectMeta,
 };
-use longboat_controller::webhook::{Clock, Settings, Target, conversion};
+use longboat_controller::webhook::{Clock, Settings, Target};
 use longboat_testkit::World;
 use longboat_tls::{CertificateAuthority, LeafRequest, certificates};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{
-    CONFIGURATION, MUTATE, Replica, bundle, client, empty, install, review, secrets, short, trusted, world,
+    CONFIGURATION, MUTATE, Replica, bundle, client, convert_by, empty, install, review, secrets, short,
+    stanza, trusted, world,
 };
 use crate::setup::{QUIET, service};
 
@@ -75,18 +73,11 @@ async fn a_crd_that_converts_by_us_trusts_us() {
     let world = world().await;
     let replica = Replica::start(&world).await;
     replica.ready(&world).await;
-    let stanza = conversion(&Target::Url { base: format!("https://{}", replica.webhooks) });
-    let api: Api<CustomResourceDefinition> = Api::all(world.client());
     let name = "llminferenceserviceconfigs.serving.kserve.io";
-    let patch = json!({"spec": {"conversion": stanza}});
-    api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    convert_by(&world, &replica, name).await;
     let stored = world
         .eventually("the stanza trusts us", async || {
-            let request =
-                http::Request::get(format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"));
-            let crd: serde_json::Value =
-                world.client().request(request.body(Vec::new()).unwrap()).await.unwrap();
-            let client = crd.pointer("/spec/conversion/webhook/clientConfig").unwrap().clone();
+            let client = stanza(&world, name).await;
             client["caBundle"].is_string().then_some(client)
         })
         .await;

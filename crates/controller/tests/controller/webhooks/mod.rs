@@ -7,8 +7,14 @@ mod connections;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
-use kube::Api;
+use k8s_openapi::{
+    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
 use longboat_controller::{
     Listen, Process, ProcessArgs,
@@ -127,6 +133,25 @@ async fn install(world: &World, replica: &Replica) {
     for one in all.validating {
         world.apply(serde_json::to_value(one).unwrap()).await;
     }
+}
+
+/// Has the API server convert the objects of a CRD by a replica.
+async fn convert_by(world: &World, replica: &Replica, crd: &str) {
+    let conversion = json!({
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": replica.url("/convert")}, "conversionReviewVersions": ["v1", "v1beta1"]},
+    });
+    let api: Api<CustomResourceDefinition> = Api::all(world.client());
+    let patch = json!({"spec": {"conversion": conversion}});
+    api.patch_metadata(crd, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+/// The `clientConfig` by which objects of a CRD are converted.
+async fn stanza(world: &World, crd: &str) -> Value {
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let mut crd: Value = world.client().request(request).await.unwrap();
+    crd["spec"]["conversion"]["webhook"]["clientConfig"].take()
 }
 
 /// The bundle that the API server trusts when it has services defaulted, once there is one.
