@@ -76,6 +76,9 @@ pub(crate) struct CrdsArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     pub(crate) output: Format,
+    /// Leave out descriptions and the schema of v1alpha1, which then only the webhooks check
+    #[arg(long)]
+    pub(crate) minimal: bool,
 }
 
 /// Formats of structured output.

@@ -7,10 +7,12 @@
 mod conversion;
 mod core_types;
 mod inline;
+mod minimal;
 mod older;
 mod relax;
 
 pub use conversion::{Conversion, WebhookService};
+pub use minimal::minimal;
 
 use k8s_openapi::{ListableResource, Resource};
 use schemars::JsonSchema;

@@ -216,16 +216,10 @@ fn fields_that_templates_read_act() {
 
 #[test]
 fn what_is_not_there_yet_is_said_once_for_all_below_it() {
-    let found = warnings(&service(&json!({
-        "model": {"uri": "hf://a/b"},
-        "scaling": {"maxReplicas": 2, "keda": {"cooldownPeriod": 3, "triggers": [{"type": "cron", "metadata": {}}]}},
-        "prefill": {"parallelism": {"data": 3, "dataLocal": 2}},
-    })));
-    let later = "is not implemented yet: remove it to run the service without";
-    assert_eq!(
-        found,
-        [format!("spec.prefill (prefill apart from decode) {later}"), format!("spec.scaling {later}")]
-    );
+    let keda = json!({"cooldownPeriod": 3, "triggers": [{"type": "cron", "metadata": {}}]});
+    let spec = json!({"model": {"uri": "hf://a/b"}, "scaling": {"maxReplicas": 2, "keda": keda}});
+    let text = "spec.scaling is not implemented yet: remove it to run the service without";
+    assert_eq!(warnings(&service(&spec)), [text]);
 }
 
 #[test]

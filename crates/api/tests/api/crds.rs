@@ -104,8 +104,32 @@ fn every_own_field_is_described_and_no_core_field() {
 }
 
 #[test]
+fn minimal_crds_check_as_much_of_what_is_stored() {
+    let full = crd::own();
+    let mut minimal = full.clone();
+    crd::minimal(&mut minimal);
+    for ((kind, schema), (_, full)) in schemas(&minimal).zip(schemas(&full)) {
+        let mut places = 0;
+        walk(schema, "", &mut |path, place| {
+            assert_eq!(place.get("description"), None, "{kind} {path}");
+            places += 1;
+            true
+        });
+        let mut all = 0;
+        walk(full, "", &mut |_, _| {
+            all += 1;
+            true
+        });
+        let expected = if kind.ends_with("v1alpha1") { 6 } else { all };
+        assert_eq!(places, expected, "{kind}");
+    }
+}
+
+#[test]
 fn no_api_server_refuses_the_schemas() {
-    let documents: Vec<Value> = crd::own().into_iter().chain(crd::foreign()).collect();
+    let mut minimal = crd::own();
+    crd::minimal(&mut minimal);
+    let documents: Vec<Value> = crd::own().into_iter().chain(crd::foreign()).chain(minimal).collect();
     let mut problems = Vec::new();
     for (kind, schema) in schemas(&documents) {
         walk(schema, "", &mut |path, place| {

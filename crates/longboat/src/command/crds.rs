@@ -10,7 +10,10 @@ use crate::{
 
 /// Prints them in the format that was asked for.
 pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
-    let crds = crd::own_with(&Conversion::default());
+    let mut crds = crd::own_with(&Conversion::default());
+    if args.minimal {
+        crd::minimal(&mut crds);
+    }
     match args.output {
         Format::Yaml => {
             for document in &crds {

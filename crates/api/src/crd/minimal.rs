@@ -1,0 +1,37 @@
+//! CRDs that say less, for clusters where their size matters (contract 01 §1).
+
+use serde_json::{Value, json};
+
+/// Takes the descriptions out of CRDs of our kinds, and makes what is not stored opaque: v1alpha1 is then checked by
+/// webhooks only.
+pub fn minimal(crds: &mut [Value]) {
+    for crd in crds {
+        for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {
+            let stored = version["storage"] == true;
+            let schema = &mut version["schema"]["openAPIV3Schema"];
+            if !stored {
+                for part in ["spec", "status"] {
+                    schema["properties"][part] = json!({
+                        "type": "object",
+                        "x-kubernetes-map-type": "atomic",
+                        "x-kubernetes-preserve-unknown-fields": true,
+                    });
+                }
+            }
+            without_descriptions(schema);
+        }
+    }
+}
+
+fn without_descriptions(schema: &mut Value) {
+    let Value::Object(object) = schema else { return };
+    object.remove("description");
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(without_descriptions);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = object.get_mut(key) {
+            without_descriptions(schema);
+        }
+    }
+}
