@@ -77,7 +77,8 @@ fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
             }
         }
     };
-    let site = |base, workload, keda| Site { spec, base, workload, keda, whole };
+    let name = service.metadata.name.as_deref();
+    let site = |base, workload, keda| Site { name, spec, base, workload, keda, whole };
     ask(&[model::ROWS], &site("spec", &spec.workload, None), "spec");
     for (base, workload) in WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_ref()]) {
         let Some(workload) = workload else { continue };

@@ -118,9 +118,9 @@ fn aliases(site: &Site<'_>) -> Option<String> {
 /// (contract 01 B13, a31): such a rule answers every request with an error.
 fn rules_without_backend(site: &Site<'_>) -> Option<String> {
     let spec = router(site)?.route.as_ref()?.http.as_ref()?.spec.as_ref()?;
-    let redirects = |kind: &str| kind == "RequestRedirect";
+    let answers = |kind: &str| matches!(kind, "RequestRedirect" | "ExtensionRef");
     let at = spec.rules.iter().position(|rule| {
-        rule.backend_refs.is_empty() && !rule.filters.iter().any(|filter| redirects(&filter.type_))
+        rule.backend_refs.is_empty() && !rule.filters.iter().any(|filter| answers(&filter.type_))
     })?;
     site.note(
         &format!("router.route.http.spec.rules[{at}]"),

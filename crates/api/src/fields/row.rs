@@ -28,6 +28,8 @@ pub enum Effect {
 
 /// Where a row is asked: a spec, and the part of it that the row's table is for.
 pub(super) struct Site<'a> {
+    /// Name of the service.
+    pub(super) name: Option<&'a str>,
     pub(super) spec: &'a LLMInferenceServiceSpec,
     /// Path of the workload: `spec` or `spec.prefill`.
     pub(super) base: &'static str,

@@ -16,24 +16,27 @@ pub(super) const ROWS: &[Row] = &[
         (parallelism(site)?.is_pipeline_parallel() && site.is_one_pod()).then_some(())?;
         site.note("parallelism.pipeline", &one_pod(site))
     }),
-    Row::acts("parallelism.data", "selects the data-parallel presets; data / dataLocal pods of a group").but(|site| {
-        let parallelism = parallelism(site)?;
-        let data = parallelism.data?;
-        if site.is_one_pod() {
-            return site.note("parallelism.data", &one_pod(site));
-        }
-        let local = parallelism.data_local.filter(|local| *local > 0 && data % local != 0)?;
-        let pods = (data / local).max(1);
-        let ranks = pods.saturating_mul(local);
-        let text = format!(
-            "is {data}, no multiple of dataLocal: a group has {pods} pods of {local} ranks, that is {ranks}, and waits for {data}"
-        );
-        site.note("parallelism.data", &text)
-    }),
-    Row::acts("parallelism.dataLocal", "--data-parallel-size-local; data / dataLocal pods of a group").but(|site| {
-        parallelism(site)?.data_local.filter(|_| site.is_one_pod())?;
-        site.note("parallelism.dataLocal", &one_pod(site))
-    }),
+    Row::acts("parallelism.data", "selects the data-parallel presets; data / dataLocal pods of a group").but(
+        |site| {
+            let parallelism = parallelism(site)?;
+            let data = parallelism.data?;
+            if site.is_one_pod() {
+                return site.note("parallelism.data", &one_pod(site));
+            }
+            (site.workload.worker.is_some() || !site.whole).then_some(())?;
+            let local = parallelism.data_local.filter(|local| *local > 0 && data % local != 0)?;
+            let ranks = (data / local).max(1).saturating_mul(local);
+            let text =
+                format!("is {data}, no multiple of dataLocal ({local}): {ranks} ranks are started instead");
+            site.note("parallelism.data", &text)
+        },
+    ),
+    Row::acts("parallelism.dataLocal", "--data-parallel-size-local; data / dataLocal pods of a group").but(
+        |site| {
+            parallelism(site)?.data_local.filter(|_| site.is_one_pod())?;
+            site.note("parallelism.dataLocal", &one_pod(site))
+        },
+    ),
     Row::acts("parallelism.dataRPCPort", "--data-parallel-rpc-port").but(|site| {
         let parallelism = parallelism(site)?;
         parallelism.data_rpc_port?;
@@ -41,7 +44,10 @@ pub(super) const ROWS: &[Row] = &[
             return site.note("parallelism.dataRPCPort", &one_pod(site));
         }
         (site.whole && !parallelism.is_data_parallel()).then_some(())?;
-        site.note("parallelism.dataRPCPort", "has no effect without parallelism.data and parallelism.dataLocal")
+        site.note(
+            "parallelism.dataRPCPort",
+            "has no effect without parallelism.data and parallelism.dataLocal",
+        )
     }),
     Row::acts("parallelism.expert", "--enable-expert-parallel, by the presets of several pods").but(|site| {
         (parallelism(site)?.expert && site.is_one_pod()).then_some(())?;
@@ -51,7 +57,13 @@ pub(super) const ROWS: &[Row] = &[
         let taken =
             [labels::NAME, labels::PART_OF, labels::COMPONENT, labels::KSERVE_COMPONENT, labels::ROLE];
         let key = first(&site.workload.labels, &taken)?;
-        site.note("labels", &format!("sets {key}, by which the pods of the service are found: use another key"))
+        if key == labels::NAME && site.workload.labels.get(key).map(String::as_str) == site.name {
+            return None;
+        }
+        site.note(
+            "labels",
+            &format!("sets {key}, by which the pods of the service are found: use another key"),
+        )
     }),
     Row::acts("annotations", "annotations of the pods and of the workload's Service").but(|site| {
         let of_the_service = [
@@ -64,7 +76,10 @@ pub(super) const ROWS: &[Row] = &[
             annotations::DRA_CONTAINER_NAME,
         ];
         let key = first(&site.workload.annotations, &of_the_service)?;
-        site.note("annotations", &format!("sets {key}, which has no effect here: it belongs in metadata.annotations"))
+        site.note(
+            "annotations",
+            &format!("sets {key}, which has no effect here: it belongs in metadata.annotations"),
+        )
     }),
     Row::acts("template", "the pod, or the leader of a group, merged over the preset's").but(initializer),
     Row::acts("worker", "the workers of a group, merged over the preset's"),
