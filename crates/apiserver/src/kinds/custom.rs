@@ -90,14 +90,23 @@ impl Custom {
     }
 }
 
+/// The table of the objects of a definition.
+pub fn table(crd: &Value) -> Arc<str> {
+    Arc::from(format!("{}/{}", text(&crd["spec"]["group"]), text(&names(crd)["plural"])))
+}
+
+fn names(crd: &Value) -> &Value {
+    if crd["status"]["acceptedNames"]["plural"].is_string() {
+        &crd["status"]["acceptedNames"]
+    } else {
+        &crd["spec"]["names"]
+    }
+}
+
 /// The resources that a definition serves, one per served version, newest first.
 pub fn resources(crd: &Value) -> Vec<Resource> {
     let spec = &crd["spec"];
-    let names = if crd["status"]["acceptedNames"]["plural"].is_string() {
-        &crd["status"]["acceptedNames"]
-    } else {
-        &spec["names"]
-    };
+    let names = names(crd);
     let group = text(&spec["group"]);
     let plural = text(&names["plural"]);
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -106,7 +115,7 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
         .find(|v| v["storage"] == true)
         .map(|v| format!("{group}/{}", text(&v["name"])))
         .unwrap_or_default();
-    let table: Arc<str> = Arc::from(format!("{group}/{plural}"));
+    let table = table(crd);
     let schemas: Arc<[(String, Arc<StructuralSchema>)]> = versions
         .iter()
         .map(|version| {
@@ -170,9 +179,9 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
     resources
 }
 
-fn stamp(schema: &Value) -> u64 {
+fn stamp(versions: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    schema.to_string().hash(&mut hasher);
+    versions.hash(&mut hasher);
     // 0 means unchecked
     hasher.finish() | 1
 }

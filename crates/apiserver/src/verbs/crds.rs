@@ -29,12 +29,8 @@ pub(crate) fn restore(state: &State) {
 pub(crate) fn changed(state: &State, before: Option<&Value>, after: Option<&Value>) {
     let Some(after) = after else {
         if let Some(name) = before.and_then(|b| b["metadata"]["name"].as_str()) {
-            let table =
-                custom::resources(before.unwrap_or(&Value::Null)).first().map(|r| Arc::clone(&r.table));
             state.registry.remove_custom(name);
-            if let Some(table) = table {
-                state.store.drop_table(&table);
-            }
+            state.store.drop_table(&custom::table(before.unwrap_or(&Value::Null)));
             reconsider_others(state);
         }
         return;
@@ -163,10 +159,7 @@ pub(crate) fn instance_gone(state: &State, crd_name: &str) {
     if stored.value["metadata"]["deletionTimestamp"].is_null() {
         return;
     }
-    let Some(first) = custom::resources(&stored.value).into_iter().next() else {
-        return;
-    };
-    if state.store.count(&first.table) == 0 {
+    if state.store.count(&custom::table(&stored.value)) == 0 {
         finish(state, &key);
     }
 }
