@@ -8,7 +8,13 @@ use longboat_api::{
 };
 use serde_json::Value;
 
-use crate::{layer::Layer, lora::Adapter, provenance::Provenance, schema};
+use crate::{
+    inputs::{self, TemplateInput},
+    layer::Layer,
+    lora::Adapter,
+    provenance::Provenance,
+    schema,
+};
 
 /// A service's spec with everything it builds on.
 #[derive(Debug, Clone)]
@@ -34,7 +40,22 @@ impl Effective {
     /// Which layer set each leaf of the spec, and what it replaced. Computed when asked for: composing does not pay
     /// for it.
     pub fn provenance(&self) -> Provenance {
-        Provenance::compute(&self.layers, &self.data[schema::SERVICE_KEY]["spec"], &self.spec)
+        Provenance::compute(&self.layers, self.own(), &self.spec)
+    }
+
+    /// The configs that were merged, lowest first.
+    pub fn layers(&self) -> &[Arc<Layer>] {
+        &self.layers
+    }
+
+    /// The service's own spec as it took part in merging.
+    pub fn own(&self) -> &Value {
+        &self.data[schema::SERVICE_KEY]["spec"]
+    }
+
+    /// What a template in a layer looked at.
+    pub fn template_inputs(&self, text: &str) -> Vec<TemplateInput> {
+        inputs::of(text, &self.data)
     }
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
 use serde_json::Value;
 
-use crate::{compose::typed, de::Verbatim, merge::Tree, pin::PresetNames};
+use crate::{compose::typed, de::Verbatim, merge::Tree, pin::PresetNames, select};
 
 /// File name (which is the suffix of the preset's name) and text of each.
 static FILES: [(&str, &str); 11] = [
@@ -41,6 +41,11 @@ pub struct BrokenPreset {
     pub name: &'static str,
     /// The parser's message.
     pub message: String,
+}
+
+/// Why a service builds on a preset, by the preset's suffix: the predicate that chose it (contract 02 §2.3), in words.
+pub fn why(suffix: &str) -> &'static str {
+    select::reason(suffix)
 }
 
 /// The presets of this build, named for `names` and placed in `namespace`.

@@ -1,12 +1,16 @@
 //! Where each leaf of an effective spec comes from.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
-use crate::{keys::list_key, layer::Layer, merge::find_field, schema};
+use crate::{keys::list_key, layer::Layer, merge::find_field, rules, schema};
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
@@ -15,6 +19,7 @@ use crate::{keys::list_key, layer::Layer, merge::find_field, schema};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Provenance {
     leaves: BTreeMap<String, Leaf>,
+    gone: BTreeMap<String, Vec<Replaced>>,
 }
 
 /// A leaf and its history.
@@ -22,12 +27,16 @@ pub struct Provenance {
 pub struct Leaf {
     /// The final value, rendered.
     pub value: Value,
+    /// Where it is in the spec, as a JSON pointer. A step here is a step of the path there.
+    pub pointer: String,
     /// Who set it.
     pub origin: Origin,
     /// The value as its layer has it, before templates ran and later steps rewrote it.
     pub given: Option<Value>,
     /// What it replaced, latest first.
     pub replaced: Vec<Replaced>,
+    /// The rule by which composing made or changed the value, if it did.
+    pub rule: Option<&'static str>,
 }
 
 /// A value that a higher layer replaced.
@@ -55,6 +64,16 @@ pub enum Origin {
     Derived,
 }
 
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config { namespace, name } => write!(f, "LLMInferenceServiceConfig {namespace}/{name}"),
+            Self::Service => f.write_str("the service"),
+            Self::Derived => f.write_str("composing"),
+        }
+    }
+}
+
 impl Provenance {
     /// The leaf at a path.
     pub fn get(&self, path: &str) -> Option<&Leaf> {
@@ -66,29 +85,59 @@ impl Provenance {
         self.leaves.iter().map(|(path, leaf)| (path.as_str(), leaf))
     }
 
+    /// What layers set and the spec does not have: replaced as part of a list or removed, by path, latest first.
+    pub fn gone(&self) -> impl Iterator<Item = (&str, &[Replaced])> {
+        self.gone.iter().map(|(path, entries)| (path.as_str(), entries.as_slice()))
+    }
+
     /// Follows the layers, lowest first, and then looks at what they led to.
     pub(crate) fn compute(layers: &[Arc<Layer>], own: &Value, spec: &LLMInferenceServiceSpec) -> Self {
         let mut history = History::default();
         for layer in layers {
             history.origin =
                 Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
-            history.visit(schema::SPEC, layer.spec(), &mut String::new());
+            history.visit(schema::SPEC, layer.spec());
         }
         history.origin = Origin::Service;
-        history.visit(schema::SPEC, own, &mut String::new());
+        history.visit(schema::SPEC, own);
 
         let mut leaves = BTreeMap::new();
         // A spec always serialises: it has string keys only.
         let spec = serde_json::to_value(spec).unwrap_or_default();
-        for_each_leaf(schema::SPEC, &spec, &mut String::new(), &mut |path, value| {
+        for_each_leaf(schema::SPEC, &spec, &mut Place::default(), &mut |place, value| {
+            let Place { path, pointer } = place;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             let latest = entries.pop();
             entries.reverse();
             let (origin, given) =
                 latest.map_or((Origin::Derived, None), |latest| (latest.origin, Some(latest.value)));
-            leaves.insert(path.to_owned(), Leaf { value: value.clone(), origin, given, replaced: entries });
+            let rule = rules::of(path, value, given.as_ref());
+            let leaf = Leaf {
+                value: value.clone(),
+                pointer: pointer.to_owned(),
+                origin,
+                given,
+                replaced: entries,
+                rule,
+            };
+            leaves.insert(path.to_owned(), leaf);
         });
-        Self { leaves }
+        // An empty object or list is a leaf only until something is in it.
+        history.entries.retain(|_, entries| entries.iter().any(|entry| !is_empty(&entry.value)));
+        for entries in history.entries.values_mut() {
+            entries.reverse();
+        }
+        Self { leaves, gone: history.entries }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        _ => false,
     }
 }
 
@@ -105,10 +154,10 @@ impl Default for History {
 }
 
 impl History {
-    fn visit(&mut self, ty: Ty, json: &Value, path: &mut String) {
+    fn visit(&mut self, ty: Ty, json: &Value) {
         let origin = self.origin.clone();
         let entries = &mut self.entries;
-        for_each_leaf(ty, json, path, &mut |path, value| {
+        for_each_leaf(ty, json, &mut Place::default(), &mut |Place { path, .. }, value| {
             // An empty object adds nothing to what is there, and an absent model URI is written as "".
             let says_nothing = value.as_object().is_some_and(serde_json::Map::is_empty)
                 || path == "model.uri" && value == ""
@@ -124,20 +173,54 @@ impl History {
     }
 }
 
+/// Where a walk through a spec is.
+#[derive(Default)]
+struct Place {
+    path: String,
+    pointer: String,
+}
+
+// === impl Place ===
+
+impl Place {
+    fn mark(&self) -> (usize, usize) {
+        (self.path.len(), self.pointer.len())
+    }
+
+    fn back_to(&mut self, (path, pointer): (usize, usize)) {
+        self.path.truncate(path);
+        self.pointer.truncate(pointer);
+    }
+
+    fn key(&mut self, key: &str) {
+        if key.contains(['.', '[', '/']) {
+            // Writing to a String cannot fail.
+            let _ = write!(self.path, "[{key:?}]");
+        } else {
+            if !self.path.is_empty() {
+                self.path.push('.');
+            }
+            self.path.push_str(key);
+        }
+        self.pointer.push('/');
+        self.pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+    }
+}
+
 /// Calls `visit` for every scalar and every empty object or list.
-fn for_each_leaf(ty: Ty, json: &Value, path: &mut String, visit: &mut impl FnMut(&str, &Value)) {
-    let length = path.len();
+fn for_each_leaf(ty: Ty, json: &Value, place: &mut Place, visit: &mut impl FnMut(&Place, &Value)) {
+    let mark = place.mark();
     match (ty, json) {
-        (Ty::Ptr(inner), _) => for_each_leaf(*inner, json, path, visit),
+        (Ty::Ptr(inner), _) => for_each_leaf(*inner, json, place, visit),
         (_, Value::Object(map)) if !map.is_empty() => {
             for (key, value) in map {
-                push_key(path, key);
+                place.key(key);
                 match ty {
-                    Ty::Struct(s) => member(s, key, value, path, visit),
-                    Ty::Map(_, inner) => for_each_leaf(*inner, value, path, visit),
-                    _ => for_each_leaf(Ty::Any, value, path, visit),
+                    Ty::Struct(s) => member(s, key, value, place, visit),
+                    Ty::Map(_, inner) => for_each_leaf(*inner, value, place, visit),
+                    _ => for_each_leaf(Ty::Any, value, place, visit),
                 }
-                path.truncate(length);
+                place.back_to(mark);
             }
         }
         (_, Value::Array(items)) if !items.is_empty() => {
@@ -145,9 +228,9 @@ fn for_each_leaf(ty: Ty, json: &Value, path: &mut String, visit: &mut impl FnMut
                 Ty::Slice(_, inner) => *inner,
                 _ => Ty::Any,
             };
-            elements(inner, None, items, path, visit);
+            elements(inner, None, items, place, visit);
         }
-        _ => visit(path, json),
+        _ => visit(place, json),
     }
 }
 
@@ -155,15 +238,15 @@ fn member(
     s: &'static Struct,
     key: &str,
     json: &Value,
-    path: &mut String,
-    visit: &mut impl FnMut(&str, &Value),
+    place: &mut Place,
+    visit: &mut impl FnMut(&Place, &Value),
 ) {
     let (holder, ty) = find_field(s, key).unwrap_or((s, Ty::Any));
     match (ty, json) {
         (Ty::Slice(_, inner), Value::Array(items)) if !items.is_empty() => {
-            elements(*inner, list_key(holder.name, key), items, path, visit);
+            elements(*inner, list_key(holder.name, key), items, place, visit);
         }
-        _ => for_each_leaf(ty, json, path, visit),
+        _ => for_each_leaf(ty, json, place, visit),
     }
 }
 
@@ -171,12 +254,13 @@ fn elements(
     ty: Ty,
     merge_key: Option<&str>,
     items: &[Value],
-    path: &mut String,
-    visit: &mut impl FnMut(&str, &Value),
+    place: &mut Place,
+    visit: &mut impl FnMut(&Place, &Value),
 ) {
-    let length = path.len();
+    let mark = place.mark();
     for (i, item) in items.iter().enumerate() {
         let found = merge_key.and_then(|key| Some((key, item.get(key)?)));
+        let path = &mut place.path;
         // Writing to a String cannot fail.
         let _ = match found {
             Some((key, Value::String(value))) => write!(path, "[{key}={value}"),
@@ -191,18 +275,8 @@ fn elements(
             }
         }
         path.push(']');
-        for_each_leaf(ty, item, path, visit);
-        path.truncate(length);
+        let _ = write!(place.pointer, "/{i}");
+        for_each_leaf(ty, item, place, visit);
+        place.back_to(mark);
     }
-}
-
-fn push_key(path: &mut String, key: &str) {
-    if key.contains(['.', '[', '/']) {
-        let _ = write!(path, "[{key:?}]");
-        return;
-    }
-    if !path.is_empty() {
-        path.push('.');
-    }
-    path.push_str(key);
 }

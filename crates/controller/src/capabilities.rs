@@ -24,7 +24,7 @@ use crate::{
     context::Context,
     error::has_code,
     run::Startup,
-    watch::{FirstList, Watched, announce, watch},
+    watch::{FirstList, Watched, announce, list, watch},
 };
 
 /// A kind that clusters may lack.
@@ -192,6 +192,25 @@ impl Optional {
             Self::Gateway | Self::GatewayClass => {}
         }
     }
+}
+
+/// Fills the caches of the optional kinds once, and notes which there are.
+pub(crate) async fn list_all(context: &Context) -> Result<(), kube::Error> {
+    for optional in ALL {
+        let listed = match optional {
+            Optional::Gateway => list::<Gateway>(context, None).await,
+            Optional::GatewayClass => list::<GatewayClass>(context, None).await,
+            Optional::HttpRoute => list::<HTTPRoute>(context, None).await,
+            Optional::InferencePool => list::<InferencePool>(context, None).await,
+            Optional::InferencePoolX => list::<inferencepool_x::InferencePool>(context, None).await,
+        };
+        match listed {
+            Ok(()) => context.update_capabilities(|all| optional.set(all, true)),
+            Err(error) if has_code(&error, 404) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Asks for the version of the API server, which some features depend on. Not knowing it costs an advisory condition.

@@ -26,6 +26,7 @@ mod remove;
 mod run;
 mod service;
 mod status;
+mod view;
 mod watch;
 pub mod webhook;
 
@@ -34,3 +35,4 @@ pub use error::Error;
 pub use health::{Listen, NoAddress};
 pub use process::{Process, ProcessArgs};
 pub use run::run;
+pub use view::{View, ViewError, view};

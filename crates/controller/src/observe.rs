@@ -22,11 +22,28 @@ pub(crate) fn snapshot(
     platform: Arc<Platform>,
     now: Timestamp,
 ) -> Snapshot {
-    let caches = &context.caches;
-    let system = context.args.system_namespace.as_str();
-    let mut snapshot = Snapshot::empty(now, platform, system);
+    several(context, [namespace], platform, now)
+}
+
+/// The world as passes over services of any of these namespaces see it.
+pub(crate) fn several<'a>(
+    context: &Context,
+    namespaces: impl IntoIterator<Item = &'a str>,
+    platform: Arc<Platform>,
+    now: Timestamp,
+) -> Snapshot {
+    let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.as_str());
     snapshot.capabilities = context.capabilities();
     snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
+    for namespace in namespaces {
+        add(context, namespace, &mut snapshot);
+    }
+    snapshot
+}
+
+fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
+    let caches = &context.caches;
+    let system = context.args.system_namespace.as_str();
     snapshot.deployments.extend(caches.deployments.in_namespace(namespace));
     snapshot.service_accounts.extend(caches.service_accounts.in_namespace(namespace));
     snapshot.secrets.extend(caches.secrets.in_namespace(namespace));
@@ -47,7 +64,6 @@ pub(crate) fn snapshot(
     for one in gateway_namespaces.chain([namespace]).collect::<BTreeSet<_>>() {
         snapshot.services.extend(caches.services.in_namespace(one));
     }
-    snapshot
 }
 
 /// What the plan of a service depends on beside its own children: names that it mentions, found or not.

@@ -14,6 +14,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
+    api::ListParams,
     core::DeserializeGuard,
     runtime::{
         WatchStreamExt,
@@ -317,6 +318,28 @@ fn readable<K: Watched>(object: DeserializeGuard<K>) -> Option<K> {
             None
         }
     }
+}
+
+/// Fills the cache of a kind once, without watching it.
+pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
+    let api = K::guarded_api(&context.client, namespace);
+    let mut params = ListParams::default().limit(PAGE);
+    if K::LABELLED {
+        params = params.labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_VALUE));
+    }
+    let mut listed = Vec::new();
+    loop {
+        let page = api.list(&params).await?;
+        listed.extend(page.items.into_iter().filter_map(readable));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => break,
+        }
+    }
+    for change in &K::cache(&context.caches).replace(namespace, listed) {
+        announce(context, change);
+    }
+    Ok(())
 }
 
 /// Wakes whom a change concerns.

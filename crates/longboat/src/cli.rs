@@ -17,6 +17,12 @@ struct Cli {
 pub(crate) enum Command {
     /// Run manifests on this machine: the same controller, presets and picker as on a cluster, pods as processes
     Up(Box<UpArgs>),
+    /// Print the objects that the controller would write for manifests
+    Render(Box<RenderArgs>),
+    /// Say which layer set a field, what it replaced, and what made the rest
+    Explain(Box<ExplainArgs>),
+    /// Say what applying manifests would change, and which pods would roll; exit codes as `kubectl diff`
+    Diff(Box<DiffArgs>),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Role: the controller of a cluster
@@ -70,6 +76,135 @@ pub(crate) struct UpArgs {
     pub(crate) timeout: u64,
 }
 
+/// What manifests are read with.
+#[derive(Debug, Args)]
+pub(crate) struct WorldArgs {
+    /// Manifests: files, folders, or `-` for standard input; repeatable
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
+    pub(crate) filenames: Vec<PathBuf>,
+    /// Presets: a file or folder of them, or `none`; those of this build if not given
+    #[arg(long, value_name = "DIR|none")]
+    pub(crate) presets: Option<PathBuf>,
+    /// File with the platform's settings, the ConfigMap `inferenceservice-config`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) platform: Option<PathBuf>,
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Namespace of the platform: presets and settings
+    #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub(crate) system_namespace: String,
+    /// Prefix of the names of presets
+    #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
+    pub(crate) preset_prefix: String,
+    /// An API that the cluster is to lack; all are there if not given
+    #[arg(long, value_name = "API", value_enum)]
+    pub(crate) without: Vec<Api>,
+    #[arg(skip)]
+    positional: Vec<PathBuf>,
+}
+
+impl WorldArgs {
+    /// All manifests that were named.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.positional.iter().chain(&self.filenames).cloned().collect()
+    }
+}
+
+/// APIs that clusters may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Api {
+    /// `gateway.networking.k8s.io/v1`.
+    Gateway,
+    /// `inference.networking.k8s.io/v1`.
+    Inferencepool,
+    /// `inference.networking.x-k8s.io/v1alpha2`.
+    InferencepoolX,
+}
+
+/// Which cluster to look at.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// File with the cluster's address and credentials; `KUBECONFIG` or the pod's own if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context within it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+/// Arguments of `render`.
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// Manifests: files, folders, or `-` for standard input
+    #[arg(value_name = "MANIFEST")]
+    manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Print the merged spec instead of the children
+    #[arg(long)]
+    pub(crate) effective: bool,
+    /// Look at a cluster for everything that the manifests do not hold
+    #[arg(long)]
+    pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    pub(crate) output: Format,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A manifest, or the name of a service in a cluster
+    #[arg(value_name = "SERVICE|FILE")]
+    pub(crate) target: String,
+    /// A field: `spec.template.containers[main].args`, or of a child: `deployment.spec.replicas`
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Which service, where the manifests hold several
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// Manifests: files, folders, or `-` for standard input
+    #[arg(value_name = "MANIFEST")]
+    manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Compare with these manifests instead of a cluster; repeatable
+    #[arg(long, value_name = "MANIFEST")]
+    pub(crate) from: Vec<PathBuf>,
+    /// Compare with these presets: a file or folder of them, `none`, or `builtin`
+    #[arg(long, value_name = "DIR|none|builtin")]
+    pub(crate) from_presets: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Formats of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shown {
+    /// For people.
+    Text,
+    /// One JSON document.
+    Json,
+}
+
 /// Arguments of `crds`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdsArgs {
@@ -110,7 +245,13 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
         arguments = longboat_epp::normalized(arguments);
     }
     let matches = Cli::command().try_get_matches_from(arguments)?;
-    Ok(Cli::from_arg_matches(&matches)?.command)
+    let mut command = Cli::from_arg_matches(&matches)?.command;
+    match &mut command {
+        Command::Render(args) => args.world.positional = std::mem::take(&mut args.manifests),
+        Command::Diff(args) => args.world.positional = std::mem::take(&mut args.manifests),
+        _ => {}
+    }
+    Ok(command)
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl Workspace {
 // === impl Member ===
 
 impl Member {
-    fn of(document: Document) -> Self {
+    /// Takes over one document of our kinds.
+    pub(crate) fn of(document: Document) -> Self {
         let mut object = document.object.clone();
         if document.namespace().is_empty() && object["metadata"].is_object() {
             object["metadata"]["namespace"] = Value::from(DEFAULT_NAMESPACE);

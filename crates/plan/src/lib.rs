@@ -29,9 +29,10 @@ mod snapshot;
 mod status;
 mod tracing;
 mod workload;
+pub mod yaml;
 
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
-pub use compare::Compare;
+pub use compare::{Compare, same_value};
 pub use event::{EventType, PlannedEvent};
 pub use kinds::Child;
 pub use plan::{Plan, children, finalization};

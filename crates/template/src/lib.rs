@@ -20,7 +20,7 @@ mod parser;
 mod quote;
 pub mod reflect;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use functions::{Function, Param};
 use node::Node;
@@ -113,6 +113,16 @@ impl Template {
     /// Whether a field name of which `wanted` holds is used anywhere.
     pub fn mentions(&self, wanted: impl Fn(&str) -> bool) -> bool {
         self.root.iter().chain(self.defines.values().flatten()).any(|n| n.mentions(&wanted))
+    }
+
+    /// The fields of the data that are named from its top, such as `.Spec.Model.Name`: outside of `with` and `range` those
+    /// of `.`, and everywhere those of `$`. Each once, sorted.
+    pub fn fields(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for node in &self.root {
+            node.fields(true, &mut found);
+        }
+        found
     }
 
     /// Whether the text stands on its own: it declares no template that other text could call.

@@ -1,6 +1,6 @@
 //! The parsed form of a template, and its source form as error messages quote it.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// Byte offset in the template's text.
 pub(crate) type Pos = usize;
@@ -149,13 +149,48 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Adds the fields that are named from the top of the data; `top`: whether `.` is that.
+    pub(crate) fn fields(&self, top: bool, found: &mut BTreeSet<String>) {
+        match self {
+            Self::Text { .. } | Self::Break { .. } | Self::Continue { .. } => {}
+            Self::Action { pipe, .. } => pipe.fields(top, found),
+            Self::Template { pipe, .. } => pipe.iter().for_each(|pipe| pipe.fields(top, found)),
+            Self::If(branch) | Self::With(branch) | Self::Range(branch) => {
+                branch.pipe.fields(top, found);
+                let inner = top && matches!(self, Self::If(_));
+                branch.body.iter().for_each(|node| node.fields(inner, found));
+                branch.otherwise.iter().flatten().for_each(|node| node.fields(top, found));
+            }
+        }
+    }
+}
+
 impl Pipe {
+    fn fields(&self, top: bool, found: &mut BTreeSet<String>) {
+        self.cmds.iter().flat_map(|command| &command.args).for_each(|arg| arg.fields(top, found));
+    }
+
     fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
         self.cmds.iter().flat_map(|c| &c.args).any(|arg| arg.mentions(wanted))
     }
 }
 
 impl Expr {
+    fn fields(&self, top: bool, found: &mut BTreeSet<String>) {
+        match self {
+            Self::Field(_, path) if top => {
+                found.insert(format!(".{}", path.join(".")));
+            }
+            Self::Variable(_, path) if path.len() > 1 && &*path[0] == "$" => {
+                found.insert(format!(".{}", path[1..].join(".")));
+            }
+            Self::Chain { node, .. } => node.fields(top, found),
+            Self::Pipe(pipe) => pipe.fields(top, found),
+            _ => {}
+        }
+    }
+
     fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Field(_, path) | Self::Variable(_, path) => path.iter().any(|name| wanted(name)),

@@ -1,7 +1,11 @@
 //! Running what the command line asks for: one file per verb.
 
 mod crds;
+mod diff;
+mod explain;
+mod render;
 mod up;
+mod world;
 
 use std::{future::Future, process::ExitCode};
 
@@ -13,7 +17,10 @@ use crate::{cli::Command, printer, role, signals};
 
 /// Runs a verb or role to its end.
 pub(crate) fn run(command: Command) -> ExitCode {
-    let is_verb = matches!(command, Command::Up(_) | Command::Crds(_));
+    let is_verb = matches!(
+        command,
+        Command::Up(_) | Command::Crds(_) | Command::Render(_) | Command::Explain(_) | Command::Diff(_)
+    );
     logging::init(&LogOptions {
         // A person reads the tree; what goes wrong still shows.
         default_filter: if is_verb { "error" } else { "info" }.into(),
@@ -21,6 +28,9 @@ pub(crate) fn run(command: Command) -> ExitCode {
     });
     match command {
         Command::Up(args) => up::run(*args),
+        Command::Render(args) => render::run(&args),
+        Command::Explain(args) => report(explain::run(&args)),
+        Command::Diff(args) => diff::run(&args),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),

@@ -36,6 +36,10 @@ impl Compare for Deployment {
         desired.progress_deadline_seconds =
             desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
     }
+
+    fn fill_in(&mut self) {
+        server_defaults::deployment(self.spec.get_or_insert_default());
+    }
 }
 
 fn same_pod(desired: Option<&PodSpec>, live: Option<&PodSpec>) -> bool {

@@ -32,6 +32,16 @@ pub trait Compare: Sized {
     /// Takes over from the live object what is not ours to decide, so that this one can replace it: its resource
     /// version, the metadata of others, what the server allocated.
     fn carry_over(&mut self, live: &Self);
+
+    /// Fills in what the server is known to fill in when this is written.
+    fn fill_in(&mut self) {}
+}
+
+/// Whether two values of the field `key` mean the same to the API server: nothing, null and empty are one, quantities
+/// compare by value.
+pub fn same_value(key: &str, a: Option<&serde_json::Value>, b: Option<&serde_json::Value>) -> bool {
+    let null = &serde_json::Value::Null;
+    tree::equal(a.unwrap_or(null), b.unwrap_or(null), key)
 }
 
 /// Whether labels, annotations or owner are missing or other than wanted.

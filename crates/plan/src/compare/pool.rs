@@ -15,6 +15,10 @@ impl Compare for InferencePool {
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
     }
+
+    fn fill_in(&mut self) {
+        server_defaults::inference_pool(&mut self.spec);
+    }
 }
 
 impl Compare for inferencepool_x::InferencePool {
@@ -26,5 +30,9 @@ impl Compare for inferencepool_x::InferencePool {
 
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
+    }
+
+    fn fill_in(&mut self) {
+        server_defaults::inference_pool_x(&mut self.spec);
     }
 }

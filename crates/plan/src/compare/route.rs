@@ -24,4 +24,8 @@ impl Compare for HTTPRoute {
             self.spec.hostnames.clone_from(&live.spec.hostnames);
         }
     }
+
+    fn fill_in(&mut self) {
+        server_defaults::http_route(&mut self.spec);
+    }
 }

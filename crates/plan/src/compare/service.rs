@@ -28,4 +28,8 @@ impl Compare for Service {
         desired.ip_families.clone_from(&present.ip_families);
         desired.ip_family_policy.clone_from(&present.ip_family_policy);
     }
+
+    fn fill_in(&mut self) {
+        server_defaults::service(self.spec.get_or_insert_default());
+    }
 }

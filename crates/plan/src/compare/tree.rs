@@ -13,7 +13,7 @@ pub(crate) fn same<T: Serialize>(a: &T, b: &T) -> bool {
     }
 }
 
-fn equal(a: &Value, b: &Value, key: &str) -> bool {
+pub(super) fn equal(a: &Value, b: &Value, key: &str) -> bool {
     match (a, b) {
         (Value::Object(left), Value::Object(right)) => {
             left.iter().all(|(key, value)| equal(value, right.get(key).unwrap_or(&Value::Null), key))

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
 use serde_json::{Value, json};
 
-use super::yaml;
 use crate::flags;
+use crate::yaml;
 
 /// Gives the picker's container its configuration, from the first of these that there is: the service's inline
 /// configuration, a configuration flag of the template, the one that the live picker runs with, the default.

@@ -8,7 +8,6 @@ pub(crate) mod service;
 mod service_account;
 mod transform;
 mod version;
-mod yaml;
 
 pub use transform::TransformError;
 pub use version::VersionError;

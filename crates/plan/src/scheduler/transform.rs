@@ -4,11 +4,8 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{
-    version::{Version, VersionError},
-    yaml,
-};
-use crate::flags;
+use super::version::{Version, VersionError};
+use crate::{flags, yaml};
 
 /// Why a picker's pod cannot be brought up to its version.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,4 +1,4 @@
-//! Writes the picker's configuration as YAML, byte for byte as the reference writes it.
+//! Writes YAML byte for byte as the reference writes the picker's configuration, which is how kubectl prints too.
 //!
 //! The text is an argument of the picker's container, and pod specs are compared exactly: another layout of the same
 //! configuration would restart every picker once when a cluster is taken over (contract/06 B12). Hence the details:
@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 const FOLD_AFTER: usize = 80;
 
 /// Renders a JSON value as a YAML document that ends with a newline.
-pub(super) fn to_yaml(value: &Value) -> String {
+pub fn to_yaml(value: &Value) -> String {
     let mut writer = Writer { out: String::new(), column: 0 };
     match value {
         Value::Object(map) if !map.is_empty() => writer.mapping(map, 0),

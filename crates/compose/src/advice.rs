@@ -1,0 +1,195 @@
+//! What the user should know about layers although they merge (design.md §1.3): no layer is silently without effect.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use longboat_api::v1alpha2::ConfigSource as Source;
+use serde_json::Value;
+
+use crate::{
+    compose::{Composer, Inputs},
+    effective::{Effective, Warning},
+    layer::Layer,
+    provenance::{Origin, Replaced},
+};
+
+/// Reason: a base config changes nothing.
+pub const CONFIG_WITHOUT_EFFECT: &str = "ConfigWithoutEffect";
+/// Reason: a layer removes a container of a preset.
+pub const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
+/// Reason: a layer replaces a list of a lower one as a whole.
+pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
+
+/// Where pods are in a spec.
+const PODS: [&str; 6] = [
+    "/template",
+    "/worker",
+    "/prefill/template",
+    "/prefill/worker",
+    "/router/scheduler/template",
+    "/router/scheduler/tokenizer/template",
+];
+
+impl Composer {
+    /// What there is to say about the layers of a service that composed to `effective`: base configs without any effect,
+    /// containers of presets that a layer removed, lists that a layer replaced as a whole.
+    ///
+    /// It composes the service again without each base config, so ask when the layers change, not on every pass.
+    pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        self.without_effect(inputs, effective, &mut warnings);
+        let spec = serde_json::to_value(&effective.spec).unwrap_or_default();
+        removed_containers(effective, &spec, &mut warnings);
+        overridden_lists(effective, &mut warnings);
+        warnings
+    }
+
+    fn without_effect(&self, inputs: &Inputs<'_>, effective: &Effective, warnings: &mut Vec<Warning>) {
+        let places = inputs.service.spec.base_refs.iter().enumerate();
+        for (at, reference) in places {
+            let mut service = inputs.service.clone();
+            service.spec.base_refs.remove(at);
+            let Ok(without) = self.compose(&Inputs { service: &service, ..*inputs }) else { continue };
+            let mut spec = without.spec;
+            // The list of references differs, and nobody reads it afterwards.
+            spec.base_refs.clone_from(&effective.spec.base_refs);
+            if spec == effective.spec {
+                let config = base(effective, &reference.name);
+                warnings.push(Warning {
+                    reason: CONFIG_WITHOUT_EFFECT,
+                    message: format!(
+                        "{config} in spec.baseRefs[{at}] has no effect: every field it sets is set higher up, or the same \
+                         without it"
+                    ),
+                });
+            }
+        }
+    }
+}
+
+/// A base config by its full name.
+fn base(effective: &Effective, name: &str) -> String {
+    let applied = effective
+        .applied
+        .iter()
+        .find(|config| config.name == name && matches!(config.source, Source::UserRef));
+    let namespace = applied.map_or("", |config| config.namespace.as_str());
+    format!("LLMInferenceServiceConfig {namespace}/{name}")
+}
+
+fn removed_containers(effective: &Effective, spec: &Value, warnings: &mut Vec<Warning>) {
+    let presets = effective.applied.iter().zip(&effective.layers);
+    for (_, layer) in presets.filter(|(config, _)| matches!(config.source, Source::Preset)) {
+        for pod in PODS {
+            for list in ["initContainers", "containers"] {
+                let kept = names(spec, pod, list);
+                for name in names(layer.spec(), pod, list).difference(&kept) {
+                    let field = format!("spec{}.{list}", pod.replace('/', "."));
+                    let remover = remover(effective, layer, pod);
+                    warnings.push(Warning {
+                        reason: PRESET_CONTAINER_REMOVED,
+                        message: format!(
+                            "container {name} of preset {} is gone from {field}: {remover} removes it",
+                            layer.name()
+                        ),
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn names<'a>(spec: &'a Value, pod: &str, list: &str) -> BTreeSet<&'a str> {
+    let containers = spec.pointer(pod).and_then(|pod| pod.get(list)).and_then(Value::as_array);
+    containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str()).collect()
+}
+
+/// Who is above `layer` and says something about the pod.
+fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
+    if effective.own().pointer(pod).is_some() {
+        return "the service".to_owned();
+    }
+    let above = effective.layers.iter().rev().take_while(|other| !Arc::ptr_eq(other, layer));
+    let found = above.into_iter().find(|other| other.spec().pointer(pod).is_some());
+    found.map_or_else(
+        || "a higher layer".to_owned(),
+        |other| format!("LLMInferenceServiceConfig {}/{}", other.namespace(), other.name()),
+    )
+}
+
+/// Lists that merge element by element keep what lower layers have; others do not, which users do not expect of theirs.
+fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
+    let specs = effective.layers.iter().map(|layer| {
+        let origin =
+            Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
+        (origin, layer.spec())
+    });
+    let specs: Vec<(Origin, &Value)> = specs.chain([(Origin::Service, effective.own())]).collect();
+    let provenance = effective.provenance();
+    // Paths of elements by position are those of lists that do not merge.
+    let mut lists: BTreeSet<String> = BTreeSet::new();
+    for (path, lost) in provenance.gone() {
+        lists.extend(atomic_list(path).map(|list| list.to_owned()).filter(|_| !lost.is_empty()));
+    }
+    for (path, leaf) in
+        provenance.iter().filter(|(_, leaf)| leaf.replaced.iter().any(|old| differs(old, &leaf.given)))
+    {
+        if leaf.rule.is_none() {
+            lists.extend(atomic_list(path).map(ToOwned::to_owned));
+        }
+    }
+    for list in lists {
+        let setters: Vec<(&Origin, &Vec<Value>)> =
+            specs.iter().filter_map(|(origin, spec)| Some((origin, at(spec, &list)?.as_array()?))).collect();
+        let Some((winner, kept)) = setters.last() else { continue };
+        for (loser, items) in &setters[..setters.len() - 1] {
+            if items.iter().any(|item| !kept.contains(item)) {
+                warnings.push(Warning {
+                    reason: FIELD_OVERRIDDEN,
+                    message: format!(
+                        "spec.{list} of {loser} is replaced as a whole by {winner}: this list is not merged element by element"
+                    ),
+                });
+            }
+        }
+    }
+}
+
+fn differs(old: &Replaced, given: &Option<Value>) -> bool {
+    given.as_ref() != Some(&old.value)
+}
+
+/// The list that a path leads through by position, the outermost one.
+fn atomic_list(path: &str) -> Option<&str> {
+    path.match_indices('[').map(|(start, _)| start).find_map(|start| {
+        let digits = path[start + 1..].split(']').next()?;
+        (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| &path[..start])
+    })
+}
+
+/// The value at a path of provenance.
+fn at<'a>(spec: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut found = spec;
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let (step, after) = inner.split_once(']')?;
+            found = match step.split_once('=') {
+                Some((key, value)) => found.as_array()?.iter().find(|item| {
+                    item.get(key)
+                        .is_some_and(|v| v.as_str().map_or_else(|| v.to_string() == value, |v| v == value))
+                })?,
+                None => match step.parse::<usize>() {
+                    Ok(position) => found.get(position)?,
+                    Err(_) => found.get(step.trim_matches('"'))?,
+                },
+            };
+            rest = after.strip_prefix('.').unwrap_or(after);
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            found = found.get(&rest[..end])?;
+            rest = &rest[end..];
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+        }
+    }
+    Some(found)
+}

@@ -1,0 +1,73 @@
+//! What a template looks at: the fields it names, where they are in the service, and their values.
+
+use longboat_template::{
+    Template,
+    reflect::{Struct, Ty},
+};
+use serde_json::Value;
+
+use crate::{functions::FUNCTIONS, leaf::TEMPLATE_NAME, schema};
+
+/// A field that a template names, and what it held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateInput {
+    /// As the template names it, `.Spec.Model.Name`.
+    pub field: String,
+    /// Where it is in the service, `spec.model.name`; none for settings of the platform.
+    pub path: Option<String>,
+    /// Its value; none if it is not set.
+    pub value: Option<Value>,
+}
+
+/// The inputs of the template in `text`; none if that is no template.
+pub(crate) fn of(text: &str, data: &Value) -> Vec<TemplateInput> {
+    let Ok(template) = Template::parse(TEMPLATE_NAME, text, FUNCTIONS) else { return Vec::new() };
+    template.fields().into_iter().map(|field| look_up(field, data)).collect()
+}
+
+fn look_up(field: String, data: &Value) -> TemplateInput {
+    let mut ty = schema::TEMPLATE_DATA;
+    let mut value = Some(data);
+    let mut keys = Vec::new();
+    for name in field.split('.').skip(1) {
+        while let Ty::Ptr(inner) = ty {
+            ty = *inner;
+        }
+        let (steps, inner) = match ty {
+            Ty::Struct(s) => match find(s, name) {
+                Some(found) => found,
+                None => return TemplateInput { field, path: None, value: None },
+            },
+            Ty::Map(_, inner) => (vec![name.to_owned()], *inner),
+            _ => (vec![name.to_owned()], Ty::Any),
+        };
+        for step in steps {
+            value = value.and_then(|value| value.get(&step));
+            keys.push(step);
+        }
+        ty = inner;
+    }
+    let of_service = keys.first().is_some_and(|key| key == schema::SERVICE_KEY);
+    TemplateInput {
+        field,
+        path: of_service.then(|| keys[1..].join(".")),
+        value: value.filter(|value| !value.is_null()).cloned(),
+    }
+}
+
+/// The JSON keys that lead to a field by its Go name, and its type. Fields of embedded structs count as the outer one's.
+fn find(s: &'static Struct, name: &str) -> Option<(Vec<String>, Ty)> {
+    let own = |json: &str| if json.is_empty() { Vec::new() } else { vec![json.to_owned()] };
+    if let Some(field) = s.fields.iter().find(|field| field.go == name) {
+        return Some((own(field.json), field.ty));
+    }
+    s.fields.iter().filter(|field| field.embedded).find_map(|field| {
+        let mut ty = field.ty;
+        while let Ty::Ptr(inner) = ty {
+            ty = *inner;
+        }
+        let Ty::Struct(inner) = ty else { return None };
+        let (rest, ty) = find(inner, name)?;
+        Some((own(field.json).into_iter().chain(rest).collect(), ty))
+    })
+}

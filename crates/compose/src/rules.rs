@@ -1,0 +1,40 @@
+//! The rules by which composing makes or changes values after the layers are merged (contract 02 §5), by path.
+
+use serde_json::Value;
+
+use crate::leaf;
+
+/// Beginning and end of a path, and what decides there.
+const RULES: [(&str, &str, &str); 10] = [
+    ("router.scheduler.pool.spec.selector.matchLabels", "", "the pool's own pods: no layer gives a selector"),
+    (
+        "router.scheduler.template.serviceAccountName",
+        "",
+        "the managed scheduler's account: no layer names one",
+    ),
+    ("router.route.http.spec.parentRefs", "", "the Gateways of spec.router.gateway.refs"),
+    ("router.route.http.spec.rules", ".name", "the back end that fits spec.router.scheduler"),
+    ("router.route.http.spec.rules", ".kind", "the back end that fits spec.router.scheduler"),
+    ("router.route.http.spec.rules", ".group", "the back end that fits spec.router.scheduler"),
+    ("router.scheduler.config.inline", "", "the ConfigMap that spec.router.scheduler.config.ref names"),
+    ("router.scheduler.pool.spec.endpointPickerRef.port", "", "the picker's port: none is given"),
+    ("model.name", "", "the service's name: none is given"),
+    ("", "", "a rewrite after merging"),
+];
+
+/// The rule behind a value that differs from what its layer gives, or that no layer gives.
+pub(crate) fn of(path: &str, value: &Value, given: Option<&Value>) -> Option<&'static str> {
+    match given {
+        Some(given) if given == value => return None,
+        // What a template printed is no rule's doing.
+        Some(Value::String(text)) if text.contains(leaf::ACTION) => return None,
+        _ => {}
+    }
+    if path.contains(".claims[") || path.contains("resourceClaims[") {
+        return Some("the devices of annotation serving.kserve.io/exp-dra-device-class");
+    }
+    RULES
+        .iter()
+        .find(|(start, end, _)| path.starts_with(start) && path.ends_with(end))
+        .map(|(.., rule)| *rule)
+}

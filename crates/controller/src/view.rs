@@ -1,0 +1,132 @@
+//! What the controller would see now, taken once: for commands that explain what it does.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+};
+use kube::Client;
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_compose::{PresetNames, platform::PlatformError};
+use longboat_plan::Snapshot;
+
+use crate::{
+    args::Args,
+    capabilities,
+    context::Context,
+    error::{has_code, text_of},
+    events, observe,
+    watch::{Watched, list},
+};
+
+/// What the controller would see now.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Services, by namespace and name.
+    pub services: Vec<Arc<LLMInferenceService>>,
+    /// Configs, by namespace and name.
+    pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
+    /// All else, as passes over these services would see it.
+    pub snapshot: Snapshot,
+    /// How presets are named.
+    pub preset_names: PresetNames,
+    /// What could not be seen for lack of rights, one sentence each.
+    pub hidden: Vec<String>,
+}
+
+/// A cluster that cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// A request failed.
+    #[error("cannot list {what}: {}", text_of(source))]
+    Request {
+        /// What was asked for.
+        what: String,
+        /// Why it failed.
+        source: Box<kube::Error>,
+    },
+    /// The platform's settings cannot be used.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+}
+
+/// Looks at the cluster once. `args.namespaces` bounds what is looked at, as it does for the controller.
+///
+/// # Errors
+/// When the API server does not answer, does not know our kinds, or the platform's settings cannot be used.
+pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
+    // Nothing is written here, so nobody listens.
+    let (sink, _) = events::channel();
+    let context = Context::new(client, args, sink);
+    let mut namespaces: BTreeSet<String> = context.args.namespaces.iter().cloned().collect();
+    let mut scopes: Vec<Option<&str>> = vec![None];
+    if !namespaces.is_empty() {
+        namespaces.insert(context.args.system_namespace.clone());
+        scopes = namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
+    }
+    let mut hidden = Vec::new();
+    for scope in scopes {
+        needed::<LLMInferenceService>(&context, scope).await?;
+        needed::<LLMInferenceServiceConfig>(&context, scope).await?;
+        needed::<ConfigMap>(&context, scope).await?;
+        wanted::<Secret>(&context, scope, &mut hidden).await?;
+        wanted::<ServiceAccount>(&context, scope, &mut hidden).await?;
+        wanted::<Service>(&context, scope, &mut hidden).await?;
+        wanted::<Deployment>(&context, scope, &mut hidden).await?;
+        wanted::<Pod>(&context, scope, &mut hidden).await?;
+        wanted::<Role>(&context, scope, &mut hidden).await?;
+        wanted::<RoleBinding>(&context, scope, &mut hidden).await?;
+    }
+    wanted::<ClusterRoleBinding>(&context, None, &mut hidden).await?;
+    capabilities::list_all(&context).await.map_err(|source| ViewError::Request {
+        what: "Gateways, routes and pools".into(),
+        source: source.into(),
+    })?;
+    capabilities::version(&context).await;
+    context.load_platform();
+    let platform = context.platform()?;
+    let services = context.caches.inference_services.all();
+    let inhabited: BTreeSet<&str> = services
+        .iter()
+        .filter_map(|service| service.metadata.namespace.as_deref())
+        .chain(namespaces.iter().map(String::as_str))
+        .collect();
+    let snapshot = observe::several(&context, inhabited, platform, Timestamp::now());
+    Ok(View {
+        configs: context.caches.configs.all(),
+        services,
+        snapshot,
+        preset_names: context.preset_names.clone(),
+        hidden,
+    })
+}
+
+async fn needed<K: Watched>(context: &Context, scope: Option<&str>) -> Result<(), ViewError> {
+    list::<K>(context, scope)
+        .await
+        .map_err(|source| ViewError::Request { what: what::<K>(scope), source: source.into() })
+}
+
+/// The same for what only makes the picture better.
+async fn wanted<K: Watched>(
+    context: &Context,
+    scope: Option<&str>,
+    hidden: &mut Vec<String>,
+) -> Result<(), ViewError> {
+    match list::<K>(context, scope).await {
+        Ok(()) => Ok(()),
+        Err(error) if has_code(&error, 403) => {
+            hidden.push(format!("{} may not be listed, and count as absent", what::<K>(scope)));
+            Ok(())
+        }
+        Err(source) => Err(ViewError::Request { what: what::<K>(scope), source: source.into() }),
+    }
+}
+
+fn what<K: Watched>(scope: Option<&str>) -> String {
+    let kind = K::plural(&());
+    scope.map_or_else(|| kind.to_string(), |scope| format!("{kind} of namespace {scope}"))
+}

@@ -1,0 +1,59 @@
+//! `longboat diff`: what applying manifests would change.
+
+use std::process::ExitCode;
+
+use longboat_offline::{
+    diff,
+    scene::{Scene, Settings},
+};
+
+use super::{runtime, world};
+use crate::{
+    cli::{DiffArgs, Shown},
+    printer,
+};
+
+/// As `kubectl diff`: 0 without differences, 1 with some, more when something failed.
+const FAILED: u8 = 2;
+
+/// Runs `diff` to its end.
+pub(crate) fn run(args: &DiffArgs) -> ExitCode {
+    match differs(args) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::FAILURE,
+        Err(error) => {
+            printer::error(&error, None);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn differs(args: &DiffArgs) -> anyhow::Result<bool> {
+    let documents = world::documents(&args.world.files())?;
+    let settings = world::settings(&args.world)?;
+    let live = args.from.is_empty() && args.from_presets.is_none();
+    let (before, after) = if live {
+        let namespaces = world::namespaces(&documents, &settings);
+        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
+        (Scene::observed(observed.clone())?, world::on_top(observed, &documents, &settings)?)
+    } else {
+        // Against other presets the manifests stay the same, against other manifests the presets.
+        let old = if args.from.is_empty() { documents.clone() } else { world::documents(&args.from)? };
+        let presets = match args.from_presets.as_deref() {
+            Some(path) if path.as_os_str() == "builtin" => world::presets(None)?,
+            Some(path) => world::presets(Some(path))?,
+            None => settings.presets.clone(),
+        };
+        let before = Scene::new(&old, &Settings { presets, ..settings.clone() })?;
+        (before, Scene::new(&documents, &settings)?)
+    };
+    let differences = diff::diff(&before, &after, live)?;
+    let any = differences.iter().any(|difference| !difference.is_empty());
+    match args.output {
+        Shown::Json => printer::line(&serde_json::to_string_pretty(&differences)?),
+        Shown::Text => {
+            printer::piece(&diff::to_text(&differences));
+        }
+    }
+    Ok(any)
+}

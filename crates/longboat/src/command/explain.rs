@@ -1,0 +1,110 @@
+//! `longboat explain`: which layer set what.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use longboat_offline::{
+    explain::{self, ExplainError, Explanation},
+    scene::{Scene, Subject},
+};
+
+use super::{runtime, world};
+use crate::{
+    cli::{ExplainArgs, Shown},
+    printer,
+};
+
+/// Explains the services that were asked for.
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
+    let settings = world::settings(&args.world)?;
+    let scene;
+    let mut name = args.service.as_deref();
+    if is_file(&args.target) {
+        let files: Vec<PathBuf> =
+            [args.target.clone().into()].into_iter().chain(args.world.files()).collect();
+        scene = Scene::new(&world::documents(&files)?, &settings)?;
+    } else {
+        name = Some(&args.target);
+        let files = args.world.files();
+        let documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
+        let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
+        let namespaces = vec![namespace.to_owned()];
+        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
+        scene = world::on_top(observed, &documents, &settings)?;
+    }
+    let asked: Vec<&Subject> =
+        scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
+    if asked.is_empty() {
+        let known: Vec<String> = scene.subjects.iter().map(full_name).collect();
+        match (name, known.as_slice()) {
+            (Some(name), []) => bail!("there is no LLMInferenceService `{name}`, nor any other"),
+            (Some(name), known) => {
+                bail!("there is no LLMInferenceService `{name}`; there is {}", known.join(", "))
+            }
+            (None, _) => bail!("there is no LLMInferenceService in these manifests"),
+        }
+    }
+    let mut answers = Vec::new();
+    let mut unknown = None;
+    for subject in asked {
+        match explain::explain(&scene, &subject.service, args.path.as_deref()) {
+            Ok(answer) => answers.push(answer),
+            // Of several services, not all have every field.
+            Err(error @ ExplainError::Unknown { .. }) => unknown = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(error) = unknown.filter(|_| answers.is_empty()) {
+        return Err(error.into());
+    }
+    print(&answers, args.output)
+}
+
+fn print(answers: &[Explanation], format: Shown) -> anyhow::Result<()> {
+    if format == Shown::Json {
+        let text = match answers {
+            [one] => serde_json::to_string_pretty(one)?,
+            several => serde_json::to_string_pretty(several)?,
+        };
+        printer::line(&text);
+        return Ok(());
+    }
+    for (number, answer) in answers.iter().enumerate() {
+        if number > 0 {
+            printer::line("");
+        }
+        printer::piece(&match answer {
+            Explanation::Layers(layers) => explain::of_layers(layers),
+            Explanation::Fields(fields) => explain::of_fields(fields),
+            Explanation::Children(children) => explain::of_children(children),
+        });
+    }
+    Ok(())
+}
+
+/// What is there, or looks like a manifest, is a file; else it is the name of a service.
+fn is_file(target: &str) -> bool {
+    let path = Path::new(target);
+    let manifest = path.extension().is_some_and(|extension| {
+        ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    });
+    target == "-" || manifest || path.exists()
+}
+
+fn is_named(subject: &Subject, name: Option<&str>, namespace: &str) -> bool {
+    match name {
+        None => subject.given,
+        Some(name) if name.contains('/') => full_name(subject) == name,
+        Some(name) if subject.given => subject.service.metadata.name.as_deref() == Some(name),
+        Some(name) => full_name(subject) == format!("{namespace}/{name}"),
+    }
+}
+
+fn full_name(subject: &Subject) -> String {
+    let metadata = &subject.service.metadata;
+    format!(
+        "{}/{}",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    )
+}

@@ -1,0 +1,75 @@
+//! `longboat render`: the objects that the controller would write.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use longboat_offline::{
+    render,
+    scene::{Scene, Subject},
+};
+use serde_json::Value;
+
+use super::{runtime, world};
+use crate::{
+    cli::{Format, RenderArgs},
+    printer,
+};
+
+/// Runs `render` to its end.
+pub(crate) fn run(args: &RenderArgs) -> ExitCode {
+    match render(args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            printer::error(&error, None);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints what can be printed; false where something is missing.
+fn render(args: &RenderArgs) -> anyhow::Result<bool> {
+    let documents = world::documents(&args.world.files())?;
+    let settings = world::settings(&args.world)?;
+    let scene = if args.live {
+        let namespaces = world::namespaces(&documents, &settings);
+        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
+        world::on_top(observed, &documents, &settings)?
+    } else {
+        Scene::new(&documents, &settings)?
+    };
+    let asked: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
+    anyhow::ensure!(!asked.is_empty(), "there is no LLMInferenceService in these manifests");
+    let mut complete = true;
+    let mut values: Vec<Value> = Vec::new();
+    for subject in asked {
+        let service = &subject.service;
+        let metadata = &service.metadata;
+        let name = format!(
+            "{}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        );
+        let failed = || format!("{name} cannot be rendered");
+        if args.effective {
+            let (value, notes) = render::effective(&scene, service).with_context(failed)?;
+            world::tell(&name, &notes);
+            values.push(value);
+            continue;
+        }
+        let rendered = render::children(&scene, service).with_context(failed)?;
+        world::tell(&name, &rendered.notes);
+        for gone in &rendered.removed {
+            printer::note(&format!("{name}: {gone} would be removed"));
+        }
+        complete &= !rendered.incomplete;
+        values.extend(rendered.objects.into_iter().map(|object| object.value));
+    }
+    match args.output {
+        Format::Yaml => {
+            printer::piece(&render::to_yaml(&values));
+        }
+        Format::Json => printer::line(&render::to_json(&values)),
+    }
+    Ok(complete)
+}

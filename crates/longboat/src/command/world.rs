@@ -1,0 +1,144 @@
+//! The world that `render`, `explain` and `diff` look at: manifests, or a cluster, or manifests on top of a cluster.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use longboat_compose::PresetNames;
+use longboat_controller::{Args as ControllerArgs, view};
+use longboat_manifest::Document;
+use longboat_offline::{
+    render::{Note, Severity},
+    scene::{Observed, Presets, Scene, Settings},
+};
+use owo_colors::OwoColorize;
+
+use crate::{
+    cli::{Api, ClusterArgs, WorldArgs},
+    printer,
+};
+
+/// The manifests that were named, in order.
+pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    if inputs.is_empty() {
+        bail!("no manifest given: name a file, a folder, or `-` for standard input");
+    }
+    Ok(longboat_manifest::read(inputs)?)
+}
+
+/// How manifests are to be understood.
+pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
+    let mut settings = Settings {
+        namespace: args.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        system_namespace: args.system_namespace.clone(),
+        preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
+        presets: presets(args.presets.as_deref())?,
+        ..Settings::default()
+    };
+    if let Some(file) = &args.platform {
+        let found = longboat_manifest::read(std::slice::from_ref(file))?;
+        let is_platform = |document: &Document| {
+            document.kind() == "ConfigMap" && document.name() == longboat_api::names::PLATFORM_CONFIG_MAP
+        };
+        let Some(document) = found.into_iter().find(is_platform) else {
+            bail!("`{}` holds no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
+        };
+        settings.platform = Some(document);
+    }
+    for api in &args.without {
+        match api {
+            Api::Gateway => settings.capabilities.gateway_api = false,
+            Api::Inferencepool => settings.capabilities.inference_pool = false,
+            Api::InferencepoolX => settings.capabilities.inference_pool_x = false,
+        }
+    }
+    Ok(settings)
+}
+
+/// Presets by the value of `--presets`.
+pub(crate) fn presets(given: Option<&Path>) -> anyhow::Result<Presets> {
+    Ok(match given {
+        None => Presets::BuiltIn,
+        Some(path) if path.as_os_str() == "none" => Presets::None,
+        Some(path) => Presets::Given(longboat_manifest::read(&[path.to_owned()])?),
+    })
+}
+
+/// What the controller of a cluster sees in these namespaces.
+pub(crate) async fn observe(
+    cluster: &ClusterArgs,
+    settings: &Settings,
+    namespaces: Vec<String>,
+) -> anyhow::Result<Observed> {
+    let client = client(cluster).await?;
+    let args = ControllerArgs {
+        system_namespace: settings.system_namespace.clone(),
+        preset_prefix: settings.preset_names.prefix.clone(),
+        namespaces,
+        ..ControllerArgs::default()
+    };
+    let seen = view(args, client).await?;
+    for sentence in &seen.hidden {
+        printer::note(&format!("{} {sentence}", "note:".bold()));
+    }
+    Ok(Observed {
+        services: seen.services,
+        configs: seen.configs,
+        snapshot: seen.snapshot,
+        preset_names: seen.preset_names,
+    })
+}
+
+async fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
+    let options = KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
+    let config = match &cluster.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?;
+            Config::from_custom_kubeconfig(file, &options).await?
+        }
+        None if cluster.context.is_some() => Config::from_kubeconfig(&options).await?,
+        None => Config::infer().await.context("no cluster to look at: set KUBECONFIG, or name files")?,
+    };
+    Ok(Client::try_from(config)?)
+}
+
+/// The namespaces of manifests.
+pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<String> {
+    let mut all: Vec<String> = documents
+        .iter()
+        .map(|document| match document.namespace() {
+            "" => settings.namespace.clone(),
+            namespace => namespace.to_owned(),
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Manifests on top of a cluster.
+pub(crate) fn on_top(
+    observed: Observed,
+    documents: &[Document],
+    settings: &Settings,
+) -> anyhow::Result<Scene> {
+    let mut scene = Scene::observed(observed)?;
+    scene.overlay(documents, settings)?;
+    Ok(scene)
+}
+
+/// Says what the user should know about a service.
+pub(crate) fn tell(service: &str, notes: &[Note]) {
+    for note in notes {
+        let word = match note.severity {
+            Severity::Problem => "not rendered:".red().bold().to_string(),
+            Severity::Warning => "warning:".yellow().bold().to_string(),
+            Severity::Assumed => "assuming:".dimmed().to_string(),
+        };
+        printer::note(&format!("{word} {service}: {}", note.message));
+    }
+}

@@ -1,0 +1,152 @@
+//! What is taken for granted where there is no cluster to ask: that things exist which a service refers to.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, ServiceAccount},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use longboat_api::{
+    child_name,
+    foreign::{
+        gateway::{Gateway, GatewaySpec, Listener},
+        httproute::{HTTPRoute, HTTPRouteSpec},
+        reference::ParentReference,
+    },
+    names::suffix,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_plan::Snapshot;
+
+/// Key of the certificates in a bundle.
+const BUNDLE_KEY: &str = "cabundle.crt";
+
+/// Adds what a service refers to and the snapshot lacks. One sentence for each.
+pub(crate) fn what_is_missing(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &mut Snapshot,
+) -> Vec<String> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let mut assumed = Vec::new();
+    accounts(namespace, name, spec, snapshot, &mut assumed);
+    bundle(namespace, snapshot, &mut assumed);
+    if snapshot.capabilities.gateway_api {
+        routes(namespace, spec, snapshot, &mut assumed);
+        gateways(namespace, spec, snapshot, &mut assumed);
+    }
+    assumed
+}
+
+fn metadata(namespace: &str, name: &str) -> ObjectMeta {
+    ObjectMeta { namespace: Some(namespace.to_owned()), name: Some(name.to_owned()), ..ObjectMeta::default() }
+}
+
+fn accounts(
+    namespace: &str,
+    service: &str,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &mut Snapshot,
+    assumed: &mut Vec<String>,
+) {
+    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    let pods = [spec.workload.template.as_ref(), scheduler.and_then(|scheduler| scheduler.template.as_ref())];
+    let managed = child_name(service, suffix::EPP_SERVICE_ACCOUNT);
+    let named = pods.into_iter().flatten().filter_map(|pod| pod.service_account_name.as_deref());
+    for name in named.filter(|name| !name.is_empty() && *name != managed).collect::<BTreeSet<_>>() {
+        if snapshot.service_accounts.get(namespace, name).is_none() {
+            let account = ServiceAccount { metadata: metadata(namespace, name), ..ServiceAccount::default() };
+            snapshot.service_accounts.insert(Arc::new(account));
+            assumed.push(format!("ServiceAccount {namespace}/{name} exists, without credentials"));
+        }
+    }
+}
+
+fn bundle(namespace: &str, snapshot: &mut Snapshot, assumed: &mut Vec<String>) {
+    let name = snapshot.platform.storage.ca_bundle_config_map.clone();
+    let system = snapshot.system_namespace.clone();
+    if name.is_empty() || namespace == system || snapshot.config_maps.get(&system, &name).is_some() {
+        return;
+    }
+    let data = [(BUNDLE_KEY.to_owned(), "<the platform's certificates>".to_owned())];
+    let bundle =
+        ConfigMap { metadata: metadata(&system, &name), data: Some(data.into()), ..ConfigMap::default() };
+    snapshot.config_maps.insert(Arc::new(bundle));
+    assumed.push(format!("ConfigMap {system}/{name} exists, with certificates"));
+}
+
+fn routes(
+    namespace: &str,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &mut Snapshot,
+    assumed: &mut Vec<String>,
+) {
+    let route = spec.router.as_ref().and_then(|router| router.route.as_ref());
+    for reference in route.iter().flat_map(|route| route.refs()) {
+        if snapshot.http_routes.get(namespace, &reference.name).is_some() {
+            continue;
+        }
+        let ingress = &snapshot.platform.ingress;
+        let parent = ParentReference {
+            name: ingress.gateway_name.clone(),
+            namespace: Some(ingress.gateway_namespace.clone()),
+            ..ParentReference::default()
+        };
+        let route = HTTPRoute {
+            metadata: metadata(namespace, &reference.name),
+            spec: HTTPRouteSpec { parent_refs: vec![parent], ..HTTPRouteSpec::default() },
+            status: None,
+        };
+        snapshot.http_routes.insert(Arc::new(route));
+        assumed.push(format!("HTTPRoute {namespace}/{} exists", reference.name));
+    }
+}
+
+fn gateways(
+    namespace: &str,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &mut Snapshot,
+    assumed: &mut Vec<String>,
+) {
+    let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut want = |within: Option<&str>, name: &str| {
+        wanted.insert((
+            within.filter(|within| !within.is_empty()).unwrap_or(namespace).to_owned(),
+            name.to_owned(),
+        ));
+    };
+    let Some(router) = &spec.router else { return };
+    for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
+        want(Some(&reference.namespace), &reference.name);
+    }
+    let route = router.route.as_ref();
+    let managed = route.and_then(|route| route.http.as_ref()).and_then(|http| http.spec.as_ref());
+    for parent in managed.iter().flat_map(|spec| &spec.parent_refs) {
+        want(parent.namespace.as_deref(), &parent.name);
+    }
+    for reference in route.iter().flat_map(|route| route.refs()) {
+        let found = snapshot.http_routes.get(namespace, &reference.name);
+        for parent in found.iter().flat_map(|route| &route.spec.parent_refs) {
+            want(parent.namespace.as_deref(), &parent.name);
+        }
+    }
+    for (within, name) in wanted {
+        if snapshot.gateways.get(&within, &name).is_some() {
+            continue;
+        }
+        let listener =
+            Listener { name: "http".into(), port: 80, protocol: "HTTP".into(), ..Listener::default() };
+        let spec = GatewaySpec {
+            gateway_class_name: "assumed".into(),
+            listeners: vec![listener],
+            ..GatewaySpec::default()
+        };
+        assumed.push(format!("Gateway {within}/{name} exists"));
+        snapshot.gateways.insert(Arc::new(Gateway {
+            metadata: metadata(&within, &name),
+            spec,
+            status: None,
+        }));
+    }
+}

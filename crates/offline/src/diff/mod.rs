@@ -1,0 +1,306 @@
+//! `diff`: what applying manifests would change, in the effective spec and in each child, and which pods would roll.
+
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_plan::same_value;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+pub use text::to_text;
+
+use crate::{
+    explain::{self, Setter},
+    objects::{self, Object},
+    paths, render,
+    scene::{PlanningError, Scene},
+};
+
+/// Parts of an object that say nothing about what should be.
+const SERVERS: [&str; 8] = [
+    "status",
+    "metadata.resourceVersion",
+    "metadata.uid",
+    "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.managedFields",
+    "metadata.selfLink",
+    "metadata.finalizers",
+];
+
+/// What would change about one service.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// `namespace/name`.
+    pub service: String,
+    /// Changes of the effective spec.
+    pub effective: Vec<Change>,
+    /// Changes of children.
+    pub children: Vec<ChildChange>,
+    /// Deployments whose pods would be replaced.
+    pub rolls: Vec<Roll>,
+}
+
+/// A changed field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// Its path.
+    pub path: String,
+    /// Its value before; none if it was not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// Its value afterwards; none if it goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+    /// Which layer sets it afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<Setter>,
+}
+
+/// A changed child.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildChange {
+    /// `Kind/name`.
+    pub object: String,
+    /// What happens to it.
+    pub action: Action,
+    /// The fields, where it is changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Change>,
+}
+
+/// What happens to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// It is new.
+    Created,
+    /// It is written again.
+    Changed,
+    /// It goes.
+    Removed,
+}
+
+/// A Deployment whose pods are replaced.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Roll {
+    /// `Kind/name`.
+    pub object: String,
+    /// The fields of its pods that differ.
+    pub because: Vec<Cause>,
+}
+
+/// Why pods are replaced.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cause {
+    /// The field of the Deployment.
+    pub path: String,
+    /// The fields of the effective spec that it comes from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+}
+
+// === impl Difference ===
+
+impl Difference {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.effective.is_empty() && self.children.is_empty()
+    }
+}
+
+/// What would change if the world became `after`: for each service that `after` was given, and those that only `before`
+/// was given. `live`: whether the children of `before` are those that a cluster has, instead of planned ones.
+///
+/// # Errors
+/// When the layers of a service of `after` do not combine.
+pub fn diff(before: &Scene, after: &Scene, live: bool) -> Result<Vec<Difference>, PlanningError> {
+    let mut all = Vec::new();
+    for subject in after.subjects.iter().filter(|subject| subject.given) {
+        let old = find(before, &subject.service);
+        all.push(one(before, old, after, &subject.service, live)?);
+    }
+    if !live {
+        for subject in before.subjects.iter().filter(|subject| subject.given) {
+            if find(after, &subject.service).is_none() {
+                all.push(gone(before, &subject.service)?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn find<'a>(scene: &'a Scene, service: &LLMInferenceService) -> Option<&'a LLMInferenceService> {
+    let same = |other: &&LLMInferenceService| {
+        other.metadata.name == service.metadata.name && other.metadata.namespace == service.metadata.namespace
+    };
+    scene.subjects.iter().map(|subject| &subject.service).find(same)
+}
+
+fn one(
+    before: &Scene,
+    old: Option<&LLMInferenceService>,
+    after: &Scene,
+    new: &LLMInferenceService,
+    live: bool,
+) -> Result<Difference, PlanningError> {
+    let planned = after.plan(new)?;
+    let spec = planned.effective.as_ref().map_or(&new.spec, |effective| &effective.spec);
+    // A service that does not combine today has nothing to compare with.
+    let old_planned = old.and_then(|old| before.plan(old).ok());
+    let old_spec = old_planned.as_ref().and_then(|planned| planned.effective.as_ref()).map(|old| &old.spec);
+    let effective = effective_changes(after, new, old_spec, spec);
+
+    let mut children = Vec::new();
+    let mut rolls = Vec::new();
+    let mut pairs: Vec<(String, Option<Value>, Option<Value>)> = Vec::new();
+    if live {
+        let finished = render::finished(&planned.plan);
+        for (write, object) in
+            objects::writes(&planned.plan.children, &planned.snapshot).into_iter().zip(finished)
+        {
+            let issued = object.value["data"]["tls.crt"] == render::ISSUED;
+            let shown = if issued { object.value } else { write.after };
+            pairs.push((name_of(&shown), write.live, Some(shown)));
+        }
+        for reference in &planned.plan.remove {
+            let kind = reference.kind.go_type().rsplit('.').next().unwrap_or_default();
+            pairs.push((format!("{kind}/{}", reference.name), Some(json!({})), None));
+        }
+    } else {
+        let old = old_planned.as_ref().map(|planned| render::finished(&planned.plan)).unwrap_or_default();
+        pairs = paired(old, render::finished(&planned.plan));
+    }
+    for (object, before, now) in pairs {
+        let change = match (before, now) {
+            (None, Some(_)) => ChildChange { object, action: Action::Created, fields: Vec::new() },
+            (Some(_), None) => ChildChange { object, action: Action::Removed, fields: Vec::new() },
+            (Some(before), Some(now)) => {
+                let fields = changes(&before, &now);
+                if fields.is_empty() {
+                    continue;
+                }
+                ChildChange { object, action: Action::Changed, fields }
+            }
+            (None, None) => continue,
+        };
+        rolls.extend(roll(after, new, &change));
+        children.push(change);
+    }
+    Ok(Difference { service: explain::full_name(new), effective, children, rolls })
+}
+
+fn gone(before: &Scene, service: &LLMInferenceService) -> Result<Difference, PlanningError> {
+    let planned = before.plan(service)?;
+    let removed = render::finished(&planned.plan).into_iter().map(|object| ChildChange {
+        object: name_of(&object.value),
+        action: Action::Removed,
+        fields: Vec::new(),
+    });
+    Ok(Difference {
+        service: explain::full_name(service),
+        effective: Vec::new(),
+        children: removed.collect(),
+        rolls: Vec::new(),
+    })
+}
+
+fn name_of(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    // Pools exist in two groups.
+    let suffix = if group == "inference.networking.x-k8s.io" { ".inference.networking.x-k8s.io" } else { "" };
+    format!("{}{suffix}/{}", text("/kind"), text("/metadata/name"))
+}
+
+/// Objects of both sides by their names, in the order of the new ones.
+fn paired(old: Vec<Object>, new: Vec<Object>) -> Vec<(String, Option<Value>, Option<Value>)> {
+    let mut old: BTreeMap<String, Value> =
+        old.into_iter().map(|object| (name_of(&object.value), object.value)).collect();
+    let mut pairs: Vec<_> = new
+        .into_iter()
+        .map(|object| {
+            let name = name_of(&object.value);
+            let before = old.remove(&name);
+            (name, before, Some(object.value))
+        })
+        .collect();
+    pairs.extend(old.into_iter().map(|(name, value)| (name, Some(value), None)));
+    pairs
+}
+
+fn effective_changes(
+    after: &Scene,
+    service: &LLMInferenceService,
+    old: Option<&LLMInferenceServiceSpec>,
+    new: &LLMInferenceServiceSpec,
+) -> Vec<Change> {
+    let json = |spec: Option<&LLMInferenceServiceSpec>| json!({ "spec": spec });
+    let mut found = changes(&json(old), &json(Some(new)));
+    for change in found.iter_mut().filter(|change| change.after.is_some()) {
+        let explained = explain::explain(after, service, Some(&change.path));
+        if let Ok(explain::Explanation::Fields(fields)) = explained {
+            change.set_by = fields.fields.into_iter().next().map(|field| field.set_by);
+        }
+    }
+    found
+}
+
+/// The fields in which two objects differ, by path.
+fn changes(before: &Value, after: &Value) -> Vec<Change> {
+    let fields = |object: &Value| -> BTreeMap<String, Value> {
+        let leaves = paths::leaves(object).into_iter();
+        leaves.map(|(place, value)| (place.path, value.clone())).collect()
+    };
+    let (before, after) = (fields(before), fields(after));
+    let all: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    all.into_iter()
+        .filter(|path| !SERVERS.iter().any(|server| path.starts_with(server)))
+        .filter_map(|path| {
+            let (old, new) = (before.get(path), after.get(path));
+            let key = path.rsplit(['.', '[']).next().unwrap_or(path).trim_end_matches(']');
+            let change =
+                || Change { path: path.clone(), before: old.cloned(), after: new.cloned(), set_by: None };
+            (!same_value(key, old, new)).then(change)
+        })
+        .collect()
+}
+
+/// Pods are replaced when their template changes.
+fn roll(after: &Scene, service: &LLMInferenceService, change: &ChildChange) -> Option<Roll> {
+    let name = change.object.strip_prefix("Deployment/")?;
+    let of_pods: Vec<&Change> =
+        change.fields.iter().filter(|field| field.path.starts_with("spec.template.")).collect();
+    if change.action != Action::Changed || of_pods.is_empty() {
+        return None;
+    }
+    let sources = |path: &str| {
+        let explained = explain::explain(after, service, Some(&format!("deployment/{name}.{path}")));
+        let Ok(explain::Explanation::Children(found)) = explained else { return Vec::new() };
+        let mut sources: Vec<String> = Vec::new();
+        for field in found.fields {
+            match field.from {
+                explain::Source::Copied(field) => sources.push(field.path),
+                explain::Source::Computed { from, and, .. } => {
+                    sources.extend(from.into_iter().map(|field| field.path).chain(and));
+                }
+            }
+        }
+        sources
+    };
+    let because = of_pods
+        .into_iter()
+        .map(|field| Cause {
+            path: field.path.clone(),
+            from: if field.after.is_some() { sources(&field.path) } else { Vec::new() },
+        })
+        .collect();
+    Some(Roll { object: change.object.clone(), because })
+}

@@ -1,0 +1,55 @@
+//! Differences for people. Colours are for terminals; whoever prints to something else takes them out.
+
+use std::fmt::Write as _;
+
+use owo_colors::OwoColorize;
+
+use super::{Action, Change, Difference};
+use crate::explain::{setter, short};
+
+/// Differences, service by service; nothing where there are none.
+pub fn to_text(differences: &[Difference]) -> String {
+    let mut text = String::new();
+    for difference in differences.iter().filter(|difference| !difference.is_empty()) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", difference.service.bold());
+        if !difference.effective.is_empty() {
+            let _ = writeln!(text, "  effective spec");
+            difference.effective.iter().for_each(|change| line(&mut text, change));
+        }
+        for child in &difference.children {
+            let action = match child.action {
+                Action::Created => "is created".green().to_string(),
+                Action::Changed => "changes".yellow().to_string(),
+                Action::Removed => "is removed".red().to_string(),
+            };
+            let _ = writeln!(text, "  {} {action}", child.object.bold());
+            child.fields.iter().for_each(|change| line(&mut text, change));
+        }
+        for roll in &difference.rolls {
+            let _ = writeln!(text, "  pods of {} {}", roll.object.bold(), "roll".yellow());
+            for cause in &roll.because {
+                let from = if cause.from.is_empty() {
+                    String::new()
+                } else {
+                    format!("  from {}", cause.from.join(", "))
+                };
+                let _ = writeln!(text, "    because of {}{}", cause.path, from.dimmed());
+            }
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, change: &Change) {
+    let by = change.set_by.as_ref().map(|by| format!("  {}", setter(by))).unwrap_or_default();
+    let (mark, values) = match (&change.before, &change.after) {
+        (Some(before), Some(after)) => {
+            ("~".yellow().to_string(), format!(": {} → {}", short(before), short(after)))
+        }
+        (None, Some(after)) => ("+".green().to_string(), format!(" = {}", short(after))),
+        (Some(before), None) => ("-".red().to_string(), format!(" = {}", short(before))),
+        (None, None) => return,
+    };
+    let _ = writeln!(text, "    {mark} {}{values}{}", change.path, by.dimmed());
+}

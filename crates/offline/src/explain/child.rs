@@ -1,0 +1,195 @@
+//! One field of a child: the field of the effective spec that it is a copy of, or the rule that made it.
+
+use std::collections::BTreeMap;
+
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_compose::Effective;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    field::{Field, View},
+    near, trace,
+};
+use crate::{
+    objects::Object,
+    paths::{self, Place, Step},
+    render,
+    scene::{PlanningError, Scene},
+};
+
+/// A field of a child.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildField {
+    /// `Kind/name`.
+    pub object: String,
+    /// Its path.
+    pub path: String,
+    /// Its value.
+    pub value: Value,
+    /// Where it comes from.
+    pub from: Source,
+}
+
+/// Where a field of a child comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source {
+    /// It is a copy of a field of the effective spec.
+    Copied(Box<Field>),
+    /// The controller made it.
+    Computed {
+        /// By which rule.
+        rule: String,
+        /// From these fields of the effective spec.
+        from: Vec<Field>,
+        /// And from these: the service's metadata, the platform's settings.
+        and: Vec<String>,
+    },
+}
+
+/// The fields at and below a path of the children of a kind; the names near it where there are none.
+pub(super) fn fields(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    effective: &Effective,
+    kind: &str,
+    name: Option<&str>,
+    wanted: &[Step],
+) -> Result<Result<Vec<ChildField>, Vec<String>>, PlanningError> {
+    let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
+    let objects = render::finished(&plan);
+    let is_asked = |object: &&(usize, &Object)| {
+        object.1.value["kind"] == kind && name.is_none_or(|name| object.1.reference.name == name)
+    };
+    let asked: Vec<(usize, &Object)> = objects.iter().enumerate().filter(|o| is_asked(&o)).collect();
+    let mut found: Vec<(usize, Place)> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    for (at, object) in &asked {
+        for (place, _) in paths::leaves(&object.value) {
+            known.push(place.path.clone());
+            if paths::leads_to(wanted, &place.path, &place.pointer) {
+                found.push((*at, place));
+            }
+        }
+    }
+    if found.is_empty() {
+        let text: Vec<String> = wanted
+            .iter()
+            .map(|step| match step {
+                Step::Field(name) => name.clone(),
+                Step::Bracket(text) => format!("[{text}]"),
+            })
+            .collect();
+        return Ok(Err(near(known.iter().map(String::as_str), &text.join(".").replace(".[", "["), "")));
+    }
+    let fields: Vec<(usize, String)> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
+    let traces = trace::of(scene, service, &effective.spec, &objects, &fields);
+    let view = View { scene, service, effective };
+    let provenance = effective.provenance();
+    let by_pointer: BTreeMap<&str, Field> =
+        provenance.iter().map(|(path, leaf)| (leaf.pointer.as_str(), view.field(path, leaf))).collect();
+    let described = found.into_iter().map(|(at, place)| {
+        let object = &objects[at];
+        let value = object.value.pointer(&place.pointer).cloned().unwrap_or_default();
+        let trace = traces.get(&(at, place.pointer.clone())).cloned().unwrap_or_default();
+        let copied = trace.copied.as_deref().and_then(|pointer| by_pointer.get(pointer)).cloned();
+        let from = match copied.or_else(|| beside(&objects, at, &place, &value, &traces, &by_pointer)) {
+            Some(field) => Source::Copied(Box::new(field)),
+            None => Source::Computed {
+                rule: rule(object, &place.path, &value).to_owned(),
+                from: trace
+                    .inputs
+                    .iter()
+                    // What something is called decides much, and explains little.
+                    .filter(|pointer| !pointer.ends_with("/name") || pointer.ends_with("model/name"))
+                    .filter_map(|pointer| by_pointer.get(pointer.as_str()).cloned())
+                    .collect(),
+                and: trace.others,
+            },
+        };
+        ChildField { object: format!("{kind}/{}", object.reference.name), path: place.path, value, from }
+    });
+    Ok(Ok(described.collect()))
+}
+
+/// The field that one without a trace of its own is a copy of, by what is beside it: empty objects cannot be changed, and
+/// some names may not be.
+fn beside(
+    objects: &[Object],
+    at: usize,
+    place: &Place,
+    value: &Value,
+    traces: &BTreeMap<(usize, String), trace::Trace>,
+    by_pointer: &BTreeMap<&str, Field>,
+) -> Option<Field> {
+    let (parent, last) = place.pointer.rsplit_once('/')?;
+    traces.iter().filter(|((other, _), _)| *other == at).find_map(|((_, pointer), trace)| {
+        let copied = trace.copied.as_deref()?;
+        let rest = pointer.strip_prefix(parent)?;
+        let origin = copied.strip_suffix(rest)?;
+        let field = by_pointer.get(format!("{origin}/{last}").as_str())?;
+        (objects[at].value.pointer(&place.pointer) == Some(value) && field.value == *value)
+            .then(|| field.clone())
+    })
+}
+
+/// What the controller makes, by where it is: the beginning of the path, a part of it, and the rule.
+const RULES: [(&str, &str, &str, &str); 22] = [
+    ("", "metadata.ownerReferences", "", "the service owns its children"),
+    ("", "metadata.name", "", "children are named after the service"),
+    ("", "metadata.namespace", "", "children are where the service is"),
+    (
+        "",
+        "metadata.labels",
+        "",
+        "labels by which the controller finds its children, and those that travel from the service",
+    ),
+    ("", "metadata.annotations", "", "annotations that travel from the service, and marks of the controller"),
+    ("", "apiVersion", "", "the kind of the child"),
+    ("", "kind", "", "the kind of the child"),
+    (
+        "Secret",
+        "",
+        "",
+        "a certificate for the names and addresses of the service, issued when there is none that will do",
+    ),
+    ("ConfigMap", "", "", "the copy of the platform's CA bundle"),
+    ("ServiceAccount", "", "", "the scheduler's account, with the pull secrets of the model server's"),
+    ("Role", "", "", "what the scheduler may read"),
+    ("ClusterRoleBinding", "", "", "lets the scheduler check tokens"),
+    ("RoleBinding", "", "", "binds the scheduler's role to its account"),
+    ("Deployment", "spec.selector", "", "the pods of this workload; fixed when the Deployment is created"),
+    (
+        "Deployment",
+        "spec.template.metadata",
+        "",
+        "labels of the workload, and those that travel from the service",
+    ),
+    ("Deployment", "spec.strategy", "", "two pickers at once would each see half of the load"),
+    ("Deployment", "", "storage-initializer", "the container that brings the model"),
+    ("Deployment", "", "OTEL_", "tracing"),
+    ("Deployment", "", "provision-location", "the folder that the model is brought to"),
+    ("Deployment", "", ".args[", "arguments that the controller adds, or rewrites for the picker's version"),
+    (
+        "HTTPRoute",
+        "spec.rules",
+        "",
+        "the route of the effective spec, with routing by model name and the pool's group",
+    ),
+    ("Service", "", "", "the Service in front of the pods, or of the picker"),
+];
+
+fn rule(object: &Object, path: &str, value: &Value) -> &'static str {
+    let kind = object.value["kind"].as_str().unwrap_or_default();
+    let text = value.as_str().unwrap_or_default();
+    RULES
+        .iter()
+        .find(|(of, start, part, _)| {
+            (of.is_empty() || *of == kind)
+                && path.starts_with(start)
+                && (part.is_empty() || path.contains(part) || text.contains(part))
+        })
+        .map_or("the controller adds it", |(.., rule)| *rule)
+}

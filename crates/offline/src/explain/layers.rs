@@ -1,0 +1,112 @@
+//! The layers of a service in order, and what each contributed.
+
+use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
+use longboat_compose::{Effective, Origin, presets};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::field::{Setter, SetterKind, View};
+use crate::scene::Scene;
+
+/// One layer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LayerView {
+    /// Which one.
+    #[serde(flatten)]
+    pub layer: Setter,
+    /// Why it is a layer.
+    pub because: String,
+    /// What it set that is in the effective spec.
+    pub sets: Vec<Setting>,
+    /// What it set that is not: replaced or removed by a higher layer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Setting>,
+}
+
+/// A field and what a layer says about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Setting {
+    /// Its path, from `spec` on.
+    pub path: String,
+    /// The final value, or the one that was lost.
+    pub value: Value,
+    /// Who replaced it, or the rule that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// All layers, lowest first; what admission fills in and what composing computes come last.
+pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<LayerView> {
+    let view = View { scene, service, effective };
+    let provenance = effective.provenance();
+    let mut layers: Vec<LayerView> = Vec::new();
+    for (config, layer) in effective.applied.iter().zip(effective.layers()) {
+        let origin =
+            Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
+        let because = match config.source {
+            ConfigSource::Preset => {
+                let suffix = layer.name().strip_prefix(&scene.preset_names.prefix).unwrap_or(layer.name());
+                // A pinned name may have the prefix of another release.
+                let suffix = suffix.find("config-llm-").map_or(suffix, |at| &suffix[at..]);
+                presets::why(suffix).to_owned()
+            }
+            ConfigSource::UserRef => {
+                let at = service.spec.base_refs.iter().position(|reference| reference.name == config.name);
+                format!("spec.baseRefs[{}]", at.unwrap_or_default())
+            }
+        };
+        layers.push(LayerView {
+            layer: view.setter(&origin, ""),
+            because,
+            sets: Vec::new(),
+            lost: Vec::new(),
+        });
+    }
+    let mut add = |kind: SetterKind, place: Option<String>, because: &str| {
+        let layer = Setter { kind, config: None, place };
+        layers.push(LayerView { layer, because: because.to_owned(), sets: Vec::new(), lost: Vec::new() });
+    };
+    let metadata = &service.metadata;
+    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+    let document =
+        scene.document("LLMInferenceService", namespace.unwrap_or_default(), name.unwrap_or_default());
+    add(SetterKind::Spec, document.map(|document| document.place("spec")), "the service's own spec");
+    add(SetterKind::Default, None, "filled in by admission");
+    add(SetterKind::Computed, None, "follows from the rest");
+
+    let mut put = |setter: &Setter, lost: bool, setting: Setting| {
+        let same =
+            |layer: &&mut LayerView| layer.layer.kind == setter.kind && layer.layer.config == setter.config;
+        if let Some(layer) = layers.iter_mut().find(same) {
+            if lost { layer.lost.push(setting) } else { layer.sets.push(setting) }
+        }
+    };
+    for (path, leaf) in provenance.iter() {
+        let setter = view.setter(&leaf.origin, path);
+        let full = format!("spec.{path}");
+        let by = leaf.rule.map(ToOwned::to_owned);
+        put(&setter, false, Setting { path: full.clone(), value: leaf.value.clone(), by });
+        let mut winner = leaf.origin.to_string();
+        for old in &leaf.replaced {
+            // The same again is no loss.
+            if leaf.given.as_ref() != Some(&old.value) {
+                let by = Some(winner.clone());
+                let setting = Setting { path: full.clone(), value: old.value.clone(), by };
+                put(&view.setter(&old.origin, path), true, setting);
+            }
+            winner = old.origin.to_string();
+        }
+    }
+    for (path, entries) in provenance.gone() {
+        for old in entries {
+            let setting = Setting { path: format!("spec.{path}"), value: old.value.clone(), by: None };
+            put(&view.setter(&old.origin, path), true, setting);
+        }
+    }
+    layers.retain(|layer| {
+        !matches!(layer.layer.kind, SetterKind::Default | SetterKind::Computed) || !layer.sets.is_empty()
+    });
+    layers
+}

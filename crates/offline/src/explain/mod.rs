@@ -1,0 +1,217 @@
+//! `explain`: which layer set what, what it replaced, and what made the rest.
+
+mod child;
+mod field;
+mod layers;
+mod text;
+mod trace;
+
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_compose::Effective;
+use longboat_manifest::nearest;
+use serde::Serialize;
+use thiserror::Error;
+
+pub use child::{ChildField, Source};
+pub use field::{Field, Input, Previous, Setter, SetterKind, Template};
+pub use layers::{LayerView, Setting};
+pub use text::{of_children, of_fields, of_layers};
+pub(crate) use text::{setter, short};
+
+use crate::{
+    paths,
+    scene::{PlanningError, Scene},
+};
+
+/// Kinds of children, as paths begin with them, and as objects name them.
+const KINDS: [(&str, &str); 10] = [
+    ("configmap", "ConfigMap"),
+    ("secret", "Secret"),
+    ("serviceaccount", "ServiceAccount"),
+    ("role", "Role"),
+    ("rolebinding", "RoleBinding"),
+    ("clusterrolebinding", "ClusterRoleBinding"),
+    ("deployment", "Deployment"),
+    ("service", "Service"),
+    ("inferencepool", "InferencePool"),
+    ("httproute", "HTTPRoute"),
+];
+
+/// An answer.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase", untagged)]
+pub enum Explanation {
+    /// The layers in order, and what each contributed.
+    Layers(LayersOf),
+    /// Fields of the effective spec.
+    Fields(FieldsOf),
+    /// Fields of children.
+    Children(ChildrenOf),
+}
+
+/// The layers of a service.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayersOf {
+    /// `namespace/name` of the service.
+    pub service: String,
+    /// Lowest first.
+    pub layers: Vec<LayerView>,
+}
+
+/// Fields of an effective spec.
+#[derive(Clone, Debug, Serialize)]
+pub struct FieldsOf {
+    /// `namespace/name` of the service.
+    pub service: String,
+    /// By path.
+    pub fields: Vec<Field>,
+}
+
+/// Fields of children.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChildrenOf {
+    /// `namespace/name` of the service.
+    pub service: String,
+    /// By object and path.
+    pub fields: Vec<ChildField>,
+}
+
+/// A question without an answer.
+#[derive(Debug, Error)]
+pub enum ExplainError {
+    /// The service has no effective spec.
+    #[error(transparent)]
+    Planning(#[from] PlanningError),
+    /// The path cannot be read.
+    #[error("`{0}` is no path: a bracket is not closed")]
+    Path(String),
+    /// There is no such field.
+    #[error("{service} has no field `{path}`{}", hint(nearest))]
+    Unknown {
+        /// The service.
+        service: String,
+        /// The path as given.
+        path: String,
+        /// Paths that resemble it.
+        nearest: Vec<String>,
+    },
+}
+
+fn hint(nearest: &[String]) -> String {
+    match nearest {
+        [] => String::new(),
+        [one] => format!(" (did you mean `{one}`?)"),
+        several => {
+            let several: Vec<String> = several.iter().map(|path| format!("`{path}`")).collect();
+            format!(" (the nearest: {})", several.join(", "))
+        }
+    }
+}
+
+/// Explains a service, or the fields at and below a path: of the effective spec, or of a child where the path begins with
+/// its kind (`deployment.spec…`, or `deployment/NAME.spec…` where there are several).
+///
+/// # Errors
+/// When the layers do not combine, or there is no such field.
+pub fn explain(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    path: Option<&str>,
+) -> Result<Explanation, ExplainError> {
+    let name = full_name(service);
+    let effective = scene.compose(service).map_err(PlanningError::from)?;
+    let Some(path) = path.filter(|path| !path.is_empty()) else {
+        return Ok(Explanation::Layers(LayersOf {
+            service: name,
+            layers: layers::of(scene, service, &effective),
+        }));
+    };
+    if let Some((kind, object, rest)) = child_path(path) {
+        let wanted = paths::parse(rest).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
+        let fields = child::fields(scene, service, &effective, kind, object, &wanted)?;
+        if let Some(unknown) = fields.as_ref().err() {
+            let nearest = unknown.iter().map(|near| format!("{}.{near}", path_prefix(path))).collect();
+            return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
+        }
+        return Ok(Explanation::Children(ChildrenOf { service: name, fields: fields.unwrap_or_default() }));
+    }
+    let inner = match path.strip_prefix("spec") {
+        Some("") => "",
+        Some(rest) if rest.starts_with(['.', '[']) => rest,
+        _ => path,
+    };
+    let wanted = paths::parse(inner).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
+    let fields = field::fields(scene, service, &effective, &wanted);
+    if fields.is_empty() {
+        let nearest = near(effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
+        return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
+    }
+    Ok(Explanation::Fields(FieldsOf { service: name, fields }))
+}
+
+/// `namespace/name`.
+pub(crate) fn full_name(service: &LLMInferenceService) -> String {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("{}/{}", part(&service.metadata.namespace), part(&service.metadata.name))
+}
+
+/// Kind, name and the path within, of a path that begins with a kind of child.
+fn child_path(path: &str) -> Option<(&'static str, Option<&str>, &str)> {
+    let end = path.find(['.', '[', '/']).unwrap_or(path.len());
+    let head = path[..end].to_lowercase();
+    let (_, kind) = KINDS.iter().find(|(word, _)| *word == head)?;
+    let rest = &path[end..];
+    match rest.strip_prefix('/') {
+        // Names of objects may have dots; the first that begins a member of an object ends the name.
+        Some(named) => {
+            let members = [".spec", ".metadata", ".data", ".rules", ".subjects", ".roleRef", ".type"];
+            let end = members.iter().filter_map(|member| named.find(member)).min().unwrap_or(named.len());
+            Some((kind, Some(&named[..end]), named[end..].trim_start_matches('.')))
+        }
+        None => Some((kind, None, rest.trim_start_matches('.'))),
+    }
+}
+
+fn path_prefix(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
+}
+
+fn effective_paths(effective: &Effective) -> Vec<String> {
+    effective.provenance().iter().map(|(path, _)| path.to_owned()).collect()
+}
+
+/// The paths that resemble one: its longest part that leads somewhere, followed by the nearest name there.
+pub(crate) fn near<'a>(
+    known: impl Iterator<Item = &'a str> + Clone,
+    path: &str,
+    prefix: &str,
+) -> Vec<String> {
+    let path = path.trim_start_matches('.');
+    let wanted: Vec<&str> = path.split('.').collect();
+    for cut in (0..wanted.len()).rev() {
+        let head = wanted[..cut].join(".");
+        let below: Vec<String> = known
+            .clone()
+            .filter_map(|path| {
+                let rest =
+                    if head.is_empty() { path } else { path.strip_prefix(&head)?.strip_prefix('.')? };
+                Some(rest.split('.').next().unwrap_or(rest).to_owned())
+            })
+            .collect();
+        if below.is_empty() {
+            continue;
+        }
+        let whole = |name: &str| {
+            let dot = if head.is_empty() { "" } else { "." };
+            format!("{prefix}{head}{dot}{name}")
+        };
+        if let Some(name) = nearest(below.iter().map(String::as_str), wanted[cut]) {
+            return vec![whole(name)];
+        }
+        let mut names: Vec<String> = below.iter().map(|name| whole(name)).collect();
+        names.dedup();
+        names.truncate(8);
+        return names;
+    }
+    Vec::new()
+}

@@ -1,0 +1,210 @@
+//! Explanations for people. Colours are for terminals; whoever prints to something else takes them out.
+
+use std::fmt::Write as _;
+
+use owo_colors::OwoColorize;
+use serde_json::Value;
+
+use super::{
+    ChildrenOf, FieldsOf, LayersOf,
+    child::Source,
+    field::{Field, Setter, SetterKind},
+    layers::{LayerView, Setting},
+};
+
+/// Longest value that is shown on a line, in characters.
+const LONGEST: usize = 100;
+/// Most fields of one part of a spec that are listed one by one.
+const LISTED: usize = 4;
+
+/// The layers in order.
+pub fn of_layers(explained: &LayersOf) -> String {
+    let mut text = format!("{}: {} layers, lowest first\n", explained.service.bold(), explained.layers.len());
+    for (number, layer) in explained.layers.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\n{} {}", format!("{}.", number + 1).dimmed(), headline(layer));
+        groups(&mut text, &layer.sets, "sets");
+        groups(&mut text, &layer.lost, "lost");
+    }
+    text
+}
+
+fn headline(layer: &LayerView) -> String {
+    format!("{}  {}", setter(&layer.layer).bold(), layer.because.dimmed())
+}
+
+/// Fields by the part of the spec that they are in: a few one by one, many as a number.
+fn groups(text: &mut String, settings: &[Setting], verb: &str) {
+    let mut groups: Vec<(String, Vec<&Setting>)> = Vec::new();
+    for setting in settings {
+        let key = part(&setting.path);
+        match groups.last_mut().filter(|(last, _)| *last == key) {
+            Some((_, members)) => members.push(setting),
+            None => groups.push((key, vec![setting])),
+        }
+    }
+    for (key, members) in groups {
+        if members.len() > LISTED {
+            let _ = writeln!(
+                text,
+                "     {} {} {}",
+                verb.dimmed(),
+                key,
+                format!("({} fields)", members.len()).dimmed()
+            );
+            continue;
+        }
+        for setting in members {
+            let by = setting
+                .by
+                .as_ref()
+                .map(|by| if verb == "lost" { format!("  to {by}") } else { format!("  {by}") });
+            let _ = writeln!(
+                text,
+                "     {} {} = {}{}",
+                verb.dimmed(),
+                setting.path,
+                short(&setting.value),
+                by.unwrap_or_default().dimmed()
+            );
+        }
+    }
+}
+
+/// The first names of a path: what a person would call the part of the spec. A container counts as a part.
+fn part(path: &str) -> String {
+    if let Some(at) = path.find("ontainers[") {
+        let end = path[at..].find(']').map_or(path.len(), |end| at + end + 1);
+        return path[..end].to_owned();
+    }
+    path.split('.').take(4).collect::<Vec<_>>().join(".")
+}
+
+/// Fields with their history.
+pub fn of_fields(explained: &FieldsOf) -> String {
+    let single = explained.fields.len() == 1;
+    let mut text = String::new();
+    for field in &explained.fields {
+        describe(&mut text, field, "", single);
+    }
+    text
+}
+
+/// Fields of children.
+pub fn of_children(explained: &ChildrenOf) -> String {
+    let single = explained.fields.len() == 1;
+    let mut text = String::new();
+    let mut object = "";
+    for field in &explained.fields {
+        if object != field.object {
+            object = &field.object;
+            let _ = writeln!(text, "{}", object.bold());
+        }
+        let _ = writeln!(text, "{} = {}", field.path.bold(), value(&field.value, single));
+        match &field.from {
+            Source::Copied(field) => {
+                let _ = writeln!(text, "  {} {}", "copied from".dimmed(), field.path);
+                history(&mut text, field, "  ", single);
+            }
+            Source::Computed { rule, from, and } => {
+                let _ = writeln!(text, "  {} {rule}", "computed:".dimmed());
+                for input in from.iter().take(if single { usize::MAX } else { LISTED }) {
+                    let _ = writeln!(
+                        text,
+                        "    {} {} = {}  {}",
+                        "from".dimmed(),
+                        input.path,
+                        short(&input.value),
+                        setter(&input.set_by).dimmed()
+                    );
+                }
+                if !and.is_empty() {
+                    let _ = writeln!(text, "    {} {}", "from".dimmed(), and.join(", "));
+                }
+            }
+        }
+    }
+    text
+}
+
+fn describe(text: &mut String, field: &Field, indent: &str, whole: bool) {
+    let _ = writeln!(text, "{indent}{} = {}", field.path.bold(), value(&field.value, whole));
+    history(text, field, indent, whole);
+}
+
+fn history(text: &mut String, field: &Field, indent: &str, whole: bool) {
+    let verb = if field.set_by.kind == SetterKind::Computed { "computed" } else { "set by" };
+    let by = if field.set_by.kind == SetterKind::Computed {
+        String::new()
+    } else {
+        format!(" {}", setter(&field.set_by).green())
+    };
+    let _ = write!(text, "{indent}  {}{by}", verb.dimmed());
+    if let Some(rule) = &field.rule {
+        let _ = write!(text, "{} {rule}", if by.is_empty() { ":" } else { ", then changed:" }.dimmed());
+    }
+    text.push('\n');
+    if let Some(template) = &field.template {
+        let _ = writeln!(
+            text,
+            "{indent}  {} {}",
+            "template".dimmed(),
+            value(&Value::String(template.text.clone()), whole).yellow()
+        );
+        for input in &template.inputs {
+            let shown = input.value.as_ref().map_or_else(|| "not set".to_owned(), short);
+            let path = input.path.as_deref().map(|path| format!("  ({path})"));
+            let _ = writeln!(
+                text,
+                "{indent}    {} = {shown}{}",
+                input.field,
+                path.unwrap_or_else(|| "  (platform)".to_owned()).dimmed()
+            );
+        }
+    }
+    for old in &field.replaced {
+        let _ = writeln!(
+            text,
+            "{indent}  {} {} {}",
+            "replaced".dimmed(),
+            value(&old.value, false),
+            format!("from {}", setter(&old.set_by)).dimmed()
+        );
+    }
+}
+
+/// A layer in words.
+pub(crate) fn setter(setter: &Setter) -> String {
+    let name = match (setter.kind, &setter.config) {
+        (SetterKind::Preset, Some(config)) => format!("preset {config}"),
+        (SetterKind::BaseRef, Some(config)) => format!("base config {config}"),
+        (SetterKind::Default, _) => "a default".to_owned(),
+        (SetterKind::Computed, _) => "composing".to_owned(),
+        _ => "the service".to_owned(),
+    };
+    match &setter.place {
+        Some(place) => format!("{name} ({place})"),
+        None => name,
+    }
+}
+
+fn value(value: &Value, whole: bool) -> String {
+    match value {
+        Value::String(text) if whole && text.contains('\n') => {
+            let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+            format!("|\n{}", lines.join("\n"))
+        }
+        value if whole => value.to_string(),
+        value => short(value),
+    }
+}
+
+/// A value on one line, cut where it is long.
+pub(crate) fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    let head: String = text.chars().take(LONGEST).collect();
+    format!("{head}…")
+}

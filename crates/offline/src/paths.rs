@@ -1,0 +1,191 @@
+//! Paths of fields as users write them: `spec.template.containers[main].args[0]`.
+//!
+//! Elements of a list are named by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// `.name`.
+    Field(String),
+    /// `[…]`.
+    Bracket(String),
+}
+
+/// The steps of a path; none if a bracket is left open.
+pub(crate) fn parse(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = path.trim_start_matches('.');
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let quoted = inner.strip_prefix('"').and_then(|inner| inner.split_once("\"]"));
+            let (text, after) = match quoted {
+                Some(found) => found,
+                None => inner.split_once(']')?,
+            };
+            steps.push(Step::Bracket(text.to_owned()));
+            rest = after.strip_prefix('.').unwrap_or(after);
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            steps.push(Step::Field(rest[..end].to_owned()));
+            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+        }
+    }
+    Some(steps)
+}
+
+/// Whether what a user wrote leads to, or through, the field with this path and JSON pointer.
+pub(crate) fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
+    let Some(steps) = parse(path) else { return false };
+    let positions: Vec<&str> = pointer.split('/').skip(1).collect();
+    wanted.len() <= steps.len()
+        && wanted.iter().zip(&steps).zip(&positions).all(|((wanted, step), at)| same(wanted, step, at))
+}
+
+fn same(wanted: &Step, step: &Step, position: &str) -> bool {
+    match (wanted, step) {
+        (Step::Field(wanted), Step::Field(name) | Step::Bracket(name)) => wanted == name,
+        (Step::Bracket(wanted), Step::Field(name)) => wanted == name,
+        (Step::Bracket(wanted), Step::Bracket(name)) => {
+            wanted == name
+                || wanted == position
+                || name.split_once('=').is_some_and(|(_, value)| wanted == value)
+        }
+    }
+}
+
+/// A step towards a field: its canonical form, the JSON pointer's, and the form in which manifests are searched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// `a.containers[name=main].args[0]`.
+    pub(crate) path: String,
+    /// `/a/containers/0/args/0`.
+    pub(crate) pointer: String,
+}
+
+/// A field and its value.
+pub(crate) type Leaf<'a> = (Place, &'a Value);
+
+/// The scalars and empty objects and lists of an object. Elements with a name are found by it.
+pub(crate) fn leaves(value: &Value) -> Vec<Leaf<'_>> {
+    let mut found = Vec::new();
+    walk(value, Place::default(), &mut found);
+    found
+}
+
+fn walk<'a>(value: &'a Value, place: Place, found: &mut Vec<Leaf<'a>>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, member) in map {
+                let mut inner = place.clone();
+                if key.contains(['.', '[', '/']) {
+                    // Writing to a String cannot fail.
+                    let _ = write!(inner.path, "[{key:?}]");
+                } else {
+                    if !inner.path.is_empty() {
+                        inner.path.push('.');
+                    }
+                    inner.path.push_str(key);
+                }
+                let _ = write!(inner.pointer, "/{}", key.replace('~', "~0").replace('/', "~1"));
+                walk(member, inner, found);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let names: Vec<Option<&str>> = items.iter().map(|item| item.get("name")?.as_str()).collect();
+            let named =
+                names.iter().enumerate().all(|(i, name)| name.is_some() && !names[..i].contains(name));
+            for (i, item) in items.iter().enumerate() {
+                let mut inner = place.clone();
+                let _ = match names[i].filter(|_| named) {
+                    Some(name) => write!(inner.path, "[name={name}]"),
+                    None => write!(inner.path, "[{i}]"),
+                };
+                let _ = write!(inner.pointer, "/{i}");
+                walk(item, inner, found);
+            }
+        }
+        _ => found.push((place, value)),
+    }
+}
+
+/// Where the field with this path is in an object that may have other elements beside it: the path with positions in
+/// place of names. None if the object does not have it.
+pub(crate) fn positions(object: &Value, path: &str) -> Option<String> {
+    let mut found = object;
+    let mut result = String::new();
+    for step in parse(path)? {
+        match step {
+            Step::Field(name) => {
+                found = found.get(&name)?;
+                let _ = write!(result, ".{name}");
+            }
+            Step::Bracket(text) => {
+                if let Value::Object(map) = found {
+                    found = map.get(&text)?;
+                    let _ = write!(result, "[{text}]");
+                    continue;
+                }
+                let items = found.as_array()?;
+                let at = match text.split_once('=') {
+                    Some((key, value)) => items.iter().position(|item| {
+                        item.get(key).is_some_and(|found| {
+                            found.as_str().map_or_else(|| found.to_string() == value, |found| found == value)
+                        })
+                    })?,
+                    None => text.parse().ok()?,
+                };
+                found = items.get(at)?;
+                let _ = write!(result, "[{at}]");
+            }
+        }
+    }
+    Some(result.trim_start_matches('.').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{leads_to, leaves, parse, positions};
+
+    #[test]
+    fn an_element_is_found_by_position_by_name_and_by_key() {
+        let (path, pointer) = ("template.containers[name=main].args[2]", "/template/containers/1/args/2");
+        for wanted in [
+            "template",
+            "template.containers",
+            "template.containers[main]",
+            "template.containers[name=main].args",
+            "template.containers[1].args[2]",
+        ] {
+            assert!(leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
+        }
+        for wanted in [
+            "templates",
+            "template.containers[0]",
+            "template.containers[side]",
+            "template.containers[main].args[2].x",
+        ] {
+            assert!(!leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
+        }
+        assert!(parse("a[b").is_none());
+    }
+
+    #[test]
+    fn keys_with_dots_are_written_in_brackets() {
+        let object = json!({"labels": {"a.b/c": "x"}, "list": [{"name": "n", "v": 1}, {"name": "m"}]});
+        let found = leaves(&object);
+        let paths: Vec<&str> = found.iter().map(|(place, _)| place.path.as_str()).collect();
+        assert_eq!(paths, [r#"labels["a.b/c"]"#, "list[name=n].name", "list[name=n].v", "list[name=m].name"]);
+        for (place, value) in &found {
+            assert_eq!(object.pointer(&place.pointer), Some(*value));
+            assert!(positions(&object, &place.path).is_some(), "{}", place.path);
+        }
+        assert!(leads_to(&parse("labels[a.b/c]").unwrap(), &found[0].0.path, &found[0].0.pointer));
+        assert_eq!(positions(&object, "list[name=m].name").as_deref(), Some("list[1].name"));
+    }
+}

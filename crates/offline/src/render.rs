@@ -1,0 +1,132 @@
+//! `render`: the objects that the controller would write.
+
+use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_plan::{ObjectRef, Plan, yaml};
+use serde_json::{Value, json};
+
+use crate::{
+    objects::{self, Object},
+    scene::{PlanningError, Scene},
+};
+
+/// Stands where the controller would put a certificate or key that it makes when it writes the Secret.
+pub const ISSUED: &str = "<issued when the Secret is written>";
+/// Stands where the controller would put a time.
+pub const LATER: &str = "<time>";
+
+/// What the controller would do for one service.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The children, in the order in which they are written.
+    pub objects: Vec<Object>,
+    /// Live children that would go.
+    pub removed: Vec<ObjectRef>,
+    /// What the user should know: problems first.
+    pub notes: Vec<Note>,
+    /// Whether planning stopped before everything was planned.
+    pub incomplete: bool,
+}
+
+/// Something that the user should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// How much it matters.
+    pub severity: Severity,
+    /// The text.
+    pub message: String,
+}
+
+/// How much a note matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Something is missing from the result.
+    Problem,
+    /// Something is probably not meant.
+    Warning,
+    /// For information.
+    Assumed,
+}
+
+/// The children of a service.
+///
+/// # Errors
+/// When its layers do not combine.
+pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered, PlanningError> {
+    let planned = scene.plan(service)?;
+    let mut notes = Vec::new();
+    let mut note = |severity, message: String| notes.push(Note { severity, message });
+    if let Some(problem) = &planned.plan.problem {
+        note(Severity::Problem, format!("{}: {} ({})", problem.reason, problem.message, problem.condition));
+    }
+    if let Some(effective) = &planned.effective {
+        for warning in effective.warnings.iter().chain(&scene.layer_warnings(service, effective)) {
+            note(Severity::Warning, format!("{}: {}", warning.reason, warning.message));
+        }
+    }
+    for event in &planned.plan.events {
+        note(Severity::Warning, format!("{}: {}", event.reason, event.message));
+    }
+    for sentence in planned.assumed {
+        note(Severity::Assumed, sentence);
+    }
+    Ok(Rendered {
+        objects: finished(&planned.plan),
+        removed: planned.plan.remove,
+        notes,
+        incomplete: planned.plan.problem.is_some(),
+    })
+}
+
+/// The planned objects, with placeholders for what is only known when they are written.
+pub(crate) fn finished(plan: &Plan) -> Vec<Object> {
+    let mut all = objects::of(&plan.children);
+    for request in &plan.certificates {
+        let wanted = |object: &&mut Object| {
+            object.value["kind"] == "Secret" && object.reference.name == request.secret
+        };
+        let Some(object) = all.iter_mut().find(wanted) else { continue };
+        object.value["data"] = json!({ "ca.crt": ISSUED, "tls.crt": ISSUED, "tls.key": ISSUED });
+        if let Some(Value::Object(annotations)) = object.value.pointer_mut("/metadata/annotations") {
+            annotations.values_mut().for_each(|value| *value = json!(LATER));
+        }
+    }
+    all
+}
+
+/// The service with its composed spec in place of its own.
+///
+/// # Errors
+/// When its layers do not combine.
+pub fn effective(scene: &Scene, service: &LLMInferenceService) -> Result<(Value, Vec<Note>), PlanningError> {
+    let effective = scene.compose(service)?;
+    let warnings = effective.warnings.iter().cloned().chain(scene.layer_warnings(service, &effective));
+    let notes = warnings.map(|warning| Note {
+        severity: Severity::Warning,
+        message: format!("{}: {}", warning.reason, warning.message),
+    });
+    let object = json!({
+        "apiVersion": API_VERSION,
+        "kind": "LLMInferenceService",
+        "metadata": { "name": service.metadata.name, "namespace": service.metadata.namespace },
+        "spec": effective.spec,
+    });
+    Ok((object, notes.collect()))
+}
+
+/// Objects as a stream of YAML documents.
+pub fn to_yaml<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
+    let mut text = String::new();
+    for object in objects {
+        text.push_str("---\n");
+        text.push_str(&yaml::to_yaml(object));
+    }
+    text
+}
+
+/// Objects as one JSON document, a `List`.
+pub fn to_json<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
+    let items: Vec<&Value> = objects.into_iter().collect();
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+    // String keys only: this cannot fail.
+    serde_json::to_string_pretty(&list).unwrap_or_default()
+}
