@@ -108,6 +108,8 @@ impl Provenance {
             let Place { path, pointer } = place;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             let latest = entries.pop();
+            // An absent URI is written as "".
+            entries.retain(|entry| path != "model.uri" || entry.value != "");
             entries.reverse();
             let (origin, given) =
                 latest.map_or((Origin::Derived, None), |latest| (latest.origin, Some(latest.value)));

@@ -16,7 +16,7 @@ use longboat_api::{
     names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
-use longboat_compose::{Composer, Layer, Platform, PresetNames, platform::PlatformError};
+use longboat_compose::{Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError};
 use longboat_plan::Capabilities;
 use parking_lot::RwLock;
 
@@ -42,8 +42,16 @@ pub(crate) struct Context {
     platform: RwLock<PlatformState>,
     /// The configs, prepared for merging.
     layers: RwLock<HashMap<Key, Arc<Layer>>>,
+    /// What each service was last composed from: while that stays, there is nothing new to say about it.
+    composed: parking_lot::Mutex<HashMap<Key, Composed>>,
     /// What the last pass over a service failed with, so that the same failure is told once.
     errors: parking_lot::Mutex<HashMap<Key, String>>,
+}
+
+/// What a service was composed from.
+struct Composed {
+    own: serde_json::Value,
+    layers: Vec<Arc<Layer>>,
 }
 
 /// The parsed platform settings, or why there are none.
@@ -93,6 +101,7 @@ impl Context {
                 kubernetes: None,
             }),
             platform: RwLock::new(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP })),
+            composed: parking_lot::Mutex::default(),
             errors: parking_lot::Mutex::default(),
             layers: RwLock::default(),
             args,
@@ -141,6 +150,28 @@ impl Context {
         for service in self.caches.inference_services.all() {
             self.services.add(Key::of(service.as_ref()));
         }
+    }
+
+    /// Remembers from which layers a service was composed. Whether that is news: saying something about layers takes longer
+    /// than merging them, so it is done once.
+    pub(crate) fn is_news(&self, service: &Key, effective: &Effective) -> bool {
+        let now = Composed { own: effective.own().clone(), layers: effective.layers().to_vec() };
+        let mut composed = self.composed.lock();
+        let same = |known: &Composed| {
+            known.own == now.own
+                && known.layers.len() == now.layers.len()
+                && known.layers.iter().zip(&now.layers).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        if composed.get(service).is_some_and(same) {
+            return false;
+        }
+        composed.insert(service.clone(), now);
+        true
+    }
+
+    /// Forgets what a service was composed from.
+    pub(crate) fn forget_layers(&self, service: &Key) {
+        self.composed.lock().remove(service);
     }
 
     /// Remembers what a pass failed with, if it did. Whether that is news.

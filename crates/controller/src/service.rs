@@ -65,6 +65,7 @@ fn subject_of(service: &LLMInferenceService) -> Subject {
 fn forget(context: &Context, key: &Key) {
     context.index.remove(key);
     context.dry_runs.forget(key);
+    context.forget_layers(key);
     context.services.forget(key);
     context.note_error(key, None);
 }
@@ -146,7 +147,7 @@ async fn compose(
         };
     }
     let lookups = Lookups::new(context, snapshot);
-    let effective = {
+    let (effective, advice) = {
         let inputs = Inputs {
             service,
             configs: &lookups,
@@ -155,7 +156,14 @@ async fn compose(
             system_namespace: &snapshot.system_namespace,
             preset_names: &context.preset_names,
         };
-        context.composer.compose(&inputs)
+        let effective = context.composer.compose(&inputs);
+        let advice = match &effective {
+            Ok(effective) if context.is_news(&subject.key, effective) => {
+                context.composer.layer_warnings(&inputs, effective)
+            }
+            _ => Vec::new(),
+        };
+        (effective, advice)
     };
     let seen = lookups.seen();
     let effective = match effective {
@@ -169,7 +177,7 @@ async fn compose(
             };
         }
     };
-    for warning in &effective.warnings {
+    for warning in effective.warnings.iter().chain(&advice) {
         context.events.once(subject, "Warning", warning.reason, warning.message.clone());
     }
     let verdict = context.dry_runs.check(&context.client, &subject.key, &effective.spec).await;

@@ -359,7 +359,8 @@ impl Scene {
             return Ok(());
         }
         if is_ours(document, "LLMInferenceServiceConfig") {
-            let config: LLMInferenceServiceConfig = read(document, namespace, Member::of(document.clone()).object)?;
+            let config: LLMInferenceServiceConfig =
+                read(document, namespace, Member::of(document.clone()).object)?;
             self.remember(document, namespace);
             self.configs.insert(Layer::new(&config)?);
             return Ok(());

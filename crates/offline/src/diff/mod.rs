@@ -50,6 +50,9 @@ pub struct Difference {
 pub struct Change {
     /// Its path.
     pub path: String,
+    /// The same as a JSON pointer, into the object that has the field.
+    #[serde(skip)]
+    pub(crate) pointer: String,
     /// Its value before; none if it was not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
@@ -244,20 +247,18 @@ fn effective_changes(
 ) -> Vec<Change> {
     let json = |spec: Option<&LLMInferenceServiceSpec>| json!({ "spec": spec });
     let mut found = changes(&json(old), &json(Some(new)));
+    let setters = explain::setters(after, service);
     for change in found.iter_mut().filter(|change| change.after.is_some()) {
-        let explained = explain::explain(after, service, Some(&change.path));
-        if let Ok(explain::Explanation::Fields(fields)) = explained {
-            change.set_by = fields.fields.into_iter().next().map(|field| field.set_by);
-        }
+        change.set_by = setters.get(&change.pointer).cloned();
     }
     found
 }
 
 /// The fields in which two objects differ, by path.
 fn changes(before: &Value, after: &Value) -> Vec<Change> {
-    let fields = |object: &Value| -> BTreeMap<String, Value> {
+    let fields = |object: &Value| -> BTreeMap<String, (String, Value)> {
         let leaves = paths::leaves(object).into_iter();
-        leaves.map(|(place, value)| (place.path, value.clone())).collect()
+        leaves.map(|(place, value)| (place.path, (place.pointer, value.clone()))).collect()
     };
     let (before, after) = (fields(before), fields(after));
     let all: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -265,9 +266,16 @@ fn changes(before: &Value, after: &Value) -> Vec<Change> {
         .filter(|path| !SERVERS.iter().any(|server| path.starts_with(server)))
         .filter_map(|path| {
             let (old, new) = (before.get(path), after.get(path));
+            let pointer = new.or(old).map(|(pointer, _)| pointer.clone()).unwrap_or_default();
+            let (old, new) = (old.map(|(_, value)| value), new.map(|(_, value)| value));
             let key = path.rsplit(['.', '[']).next().unwrap_or(path).trim_end_matches(']');
-            let change =
-                || Change { path: path.clone(), before: old.cloned(), after: new.cloned(), set_by: None };
+            let change = || Change {
+                path: path.clone(),
+                pointer,
+                before: old.cloned(),
+                after: new.cloned(),
+                set_by: None,
+            };
             (!same_value(key, old, new)).then(change)
         })
         .collect()

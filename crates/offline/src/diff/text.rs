@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use owo_colors::OwoColorize;
 
 use super::{Action, Change, Difference};
-use crate::explain::{setter, short};
+use crate::explain::{around, setter, short};
 
 /// Differences, service by service; nothing where there are none.
 pub fn to_text(differences: &[Difference]) -> String {
@@ -45,7 +45,8 @@ fn line(text: &mut String, change: &Change) {
     let by = change.set_by.as_ref().map(|by| format!("  {}", setter(by))).unwrap_or_default();
     let (mark, values) = match (&change.before, &change.after) {
         (Some(before), Some(after)) => {
-            ("~".yellow().to_string(), format!(": {} → {}", short(before), short(after)))
+            let (old, new) = around(before, after);
+            ("~".yellow().to_string(), format!(": {old} → {new}"))
         }
         (None, Some(after)) => ("+".green().to_string(), format!(" = {}", short(after))),
         (Some(before), None) => ("-".red().to_string(), format!(" = {}", short(before))),

@@ -90,8 +90,8 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
         put(&setter, false, Setting { path: full.clone(), value: leaf.value.clone(), by });
         let mut winner = leaf.origin.to_string();
         for old in &leaf.replaced {
-            // The same again is no loss.
-            if leaf.given.as_ref() != Some(&old.value) {
+            // The same again is no loss, and neither is an empty text.
+            if leaf.given.as_ref() != Some(&old.value) && old.value != "" {
                 let by = Some(winner.clone());
                 let setting = Setting { path: full.clone(), value: old.value.clone(), by };
                 put(&view.setter(&old.origin, path), true, setting);

@@ -6,6 +6,8 @@ mod layers;
 mod text;
 mod trace;
 
+use std::collections::BTreeMap;
+
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
 use longboat_manifest::nearest;
@@ -15,8 +17,8 @@ use thiserror::Error;
 pub use child::{ChildField, Source};
 pub use field::{Field, Input, Previous, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};
+pub(crate) use text::{around, setter, short};
 pub use text::{of_children, of_fields, of_layers};
-pub(crate) use text::{setter, short};
 
 use crate::{
     paths,
@@ -147,6 +149,15 @@ pub fn explain(
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
     Ok(Explanation::Fields(FieldsOf { service: name, fields }))
+}
+
+/// Who set each field of a service's effective spec, by JSON pointers into `{"spec": …}`; none where it does not compose.
+pub(crate) fn setters(scene: &Scene, service: &LLMInferenceService) -> BTreeMap<String, Setter> {
+    let Ok(effective) = scene.compose(service) else { return BTreeMap::new() };
+    let view = field::View { scene, service, effective: &effective };
+    let provenance = effective.provenance();
+    let each = provenance.iter();
+    each.map(|(path, leaf)| (format!("/spec{}", leaf.pointer), view.setter(&leaf.origin, path))).collect()
 }
 
 /// `namespace/name`.

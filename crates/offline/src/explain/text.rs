@@ -14,6 +14,8 @@ use super::{
 
 /// Longest value that is shown on a line, in characters.
 const LONGEST: usize = 100;
+/// Characters that are shown before the first difference of two long texts.
+const CONTEXT: usize = 20;
 /// Most fields of one part of a spec that are listed one by one.
 const LISTED: usize = 4;
 
@@ -207,4 +209,20 @@ pub(crate) fn short(value: &Value) -> String {
     }
     let head: String = text.chars().take(LONGEST).collect();
     format!("{head}…")
+}
+
+/// Two values on one line each; of long texts, the part where they begin to differ.
+pub(crate) fn around(before: &Value, after: &Value) -> (String, String) {
+    let (Value::String(old), Value::String(new)) = (before, after) else {
+        return (short(before), short(after));
+    };
+    let common = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
+    if common <= CONTEXT || old.len().max(new.len()) <= LONGEST {
+        return (short(before), short(after));
+    }
+    let from = |text: &str| {
+        let tail: String = text.chars().skip(common - CONTEXT).collect();
+        format!("…{}", short(&Value::String(tail)))
+    };
+    (from(old), from(new))
 }

@@ -1,0 +1,292 @@
+//! What the front doors say about small worlds.
+
+use serde_json::{Value, json};
+
+use crate::{
+    diff,
+    explain::{self, Explanation, SetterKind, Source},
+    render::{self, Severity},
+    scene::{NO_UID, Presets, Scene, Settings},
+};
+
+const SERVICE: &str = "\
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: chat}
+spec:
+  model: {uri: 'hf://a/b'}
+  replicas: 2
+  baseRefs: [{name: team}, {name: idle}]
+  template:
+    containers:
+    - name: main
+      args: [--max-model-len, '10']
+  router: {gateway: {}, route: {}, scheduler: {}}
+---
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceServiceConfig
+metadata: {name: team, namespace: kserve}
+spec:
+  replicas: 1
+  template:
+    nodeSelector: {zone: a}
+    containers:
+    - name: main
+      image: registry.local/vllm:1
+      args: [--team]
+---
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceServiceConfig
+metadata: {name: idle}
+spec:
+  replicas: 7
+";
+
+fn scene_of(text: &str) -> Scene {
+    let documents = longboat_manifest::parse("svc.yaml", text).unwrap();
+    Scene::new(&documents, &Settings::default()).unwrap()
+}
+
+fn scene() -> Scene {
+    scene_of(SERVICE)
+}
+
+fn fields(scene: &Scene, path: &str) -> Vec<explain::Field> {
+    match explain::explain(scene, &scene.subjects[0].service, Some(path)).unwrap() {
+        Explanation::Fields(found) => found.fields,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn child_fields(scene: &Scene, path: &str) -> Vec<explain::ChildField> {
+    match explain::explain(scene, &scene.subjects[0].service, Some(path)).unwrap() {
+        Explanation::Children(found) => found.fields,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_service_renders_to_all_of_its_children_the_same_bytes_every_time() {
+    let scene = scene();
+    let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+    let kinds: Vec<&str> =
+        rendered.objects.iter().map(|object| object.value["kind"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "Secret",
+            "ServiceAccount",
+            "Role",
+            "RoleBinding",
+            "ClusterRoleBinding",
+            "Deployment",
+            "Deployment",
+            "Service",
+            "Service",
+            "InferencePool",
+            "InferencePool",
+            "HTTPRoute"
+        ]
+    );
+    assert!(!rendered.incomplete, "{:?}", rendered.notes);
+    let text = |scene: &Scene| {
+        let rendered = render::children(scene, &scene.subjects[0].service).unwrap();
+        render::to_yaml(rendered.objects.iter().map(|object| &object.value))
+    };
+    assert_eq!(text(&scene), text(&self::scene()));
+    let secret = &rendered.objects[0].value;
+    assert_eq!(secret["data"]["tls.key"], render::ISSUED);
+    assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], NO_UID);
+    // What is printed reads back as what was planned.
+    let read: Vec<Value> = serde_saphyr::from_multiple(&text(&scene)).unwrap();
+    let planned: Vec<Value> = rendered.objects.into_iter().map(|object| object.value).collect();
+    assert_eq!(read, planned);
+}
+
+#[test]
+fn what_is_not_implemented_is_said_and_the_rest_rendered() {
+    let scene = scene_of(&SERVICE.replace("  replicas: 2\n", "  prefill: {}\n"));
+    let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+    assert!(rendered.incomplete);
+    let problem = &rendered.notes[0];
+    assert_eq!(problem.severity, Severity::Problem);
+    assert!(problem.message.contains("spec.prefill"), "{}", problem.message);
+}
+
+#[test]
+fn layers_that_do_nothing_or_lose_a_list_are_told() {
+    let scene = scene();
+    let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+    let warnings: Vec<&str> = rendered
+        .notes
+        .iter()
+        .filter(|note| note.severity == Severity::Warning)
+        .map(|note| note.message.as_str())
+        .collect();
+    assert_eq!(warnings.len(), 2, "{warnings:#?}");
+    assert!(warnings[0].contains("LLMInferenceServiceConfig default/idle in spec.baseRefs[1] has no effect"));
+    assert!(
+        warnings[1]
+            .contains("spec.template.containers[name=main].args of LLMInferenceServiceConfig kserve/team")
+            && warnings[1].contains("replaced as a whole by the service"),
+        "{warnings:#?}"
+    );
+}
+
+#[test]
+fn gateways_that_the_manifests_do_not_hold_are_assumed_and_that_is_said() {
+    let scene =
+        scene_of(&SERVICE.replace("gateway: {}", "gateway: {refs: [{name: edge, namespace: infra}]}"));
+    let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+    let assumed: Vec<&str> = rendered
+        .notes
+        .iter()
+        .filter(|note| note.severity == Severity::Assumed)
+        .map(|note| note.message.as_str())
+        .collect();
+    assert_eq!(assumed, ["Gateway infra/edge exists"]);
+    let route = &rendered.objects.last().unwrap().value;
+    assert_eq!(route["spec"]["parentRefs"][0]["name"], "edge");
+}
+
+#[test]
+fn a_field_names_its_layer_its_line_and_what_it_replaced() {
+    let scene = scene();
+    let [replicas] = &fields(&scene, "spec.replicas")[..] else { panic!("one field") };
+    assert_eq!(replicas.value, json!(2));
+    assert_eq!(replicas.set_by.kind, SetterKind::Spec);
+    assert_eq!(replicas.set_by.place.as_deref(), Some("svc.yaml:6:3"));
+    let replaced: Vec<_> =
+        replicas.replaced.iter().map(|old| (old.set_by.config.as_deref().unwrap(), &old.value)).collect();
+    assert_eq!(replaced, [("default/idle", &json!(7)), ("kserve/team", &json!(1))]);
+    assert_eq!(replicas.replaced[1].set_by.place.as_deref(), Some("svc.yaml:18:3"));
+
+    for path in [
+        "spec.template.containers[main].image",
+        "template.containers[0].image",
+        "spec.template.containers[name=main].image",
+    ] {
+        let [image] = &fields(&scene, path)[..] else { panic!("{path}") };
+        assert_eq!(image.set_by.kind, SetterKind::BaseRef);
+        assert_eq!(image.replaced[0].set_by.kind, SetterKind::Preset);
+    }
+    let [name] = &fields(&scene, "spec.model.name")[..] else { panic!("one field") };
+    assert_eq!(name.set_by.kind, SetterKind::Default);
+    let [account] = &fields(&scene, "router.scheduler.template.serviceAccountName")[..] else {
+        panic!("one field")
+    };
+    assert_eq!(account.set_by.kind, SetterKind::Computed);
+    assert!(account.rule.is_some());
+}
+
+#[test]
+fn a_template_shows_its_text_and_what_it_looked_at() {
+    let scene = scene();
+    let found = fields(&scene, "spec.router.route");
+    let templated = found.iter().find(|field| field.template.is_some()).unwrap();
+    let template = templated.template.as_ref().unwrap();
+    assert!(template.text.contains("{{") && !templated.value.as_str().unwrap().contains("{{"));
+    assert!(template.inputs.iter().any(|input| input.value.is_some()), "{template:?}");
+}
+
+#[test]
+fn an_unknown_field_comes_with_its_neighbours() {
+    let scene = scene();
+    let ask = |path: &str| {
+        explain::explain(&scene, &scene.subjects[0].service, Some(path)).unwrap_err().to_string()
+    };
+    assert_eq!(
+        ask("spec.replica"),
+        "default/chat has no field `spec.replica` (did you mean `spec.replicas`?)"
+    );
+    assert!(
+        ask("spec.router.schedular").contains("`spec.router.scheduler`"),
+        "{}",
+        ask("spec.router.schedular")
+    );
+    assert!(ask("deployment.spec.replica").contains("`deployment.spec.replicas`"));
+}
+
+#[test]
+fn a_field_of_a_child_is_a_copy_of_a_field_or_follows_from_some() {
+    let scene = scene();
+    let [replicas] = &child_fields(&scene, "deployment/chat-kserve.spec.replicas")[..] else {
+        panic!("one field")
+    };
+    let Source::Copied(field) = &replicas.from else { panic!("{replicas:?}") };
+    assert_eq!(field.path, "spec.replicas");
+    let args = child_fields(&scene, "deployment/chat-kserve.spec.template.spec.containers[main].args");
+    let Source::Copied(field) = &args[0].from else { panic!("{:?}", args[0]) };
+    assert_eq!(field.path, "spec.template.containers[name=main].args[0]");
+    assert_eq!(field.set_by.place.as_deref(), Some("svc.yaml:11:14"));
+    let init = "deployment/chat-kserve.spec.template.spec.initContainers[storage-initializer]";
+    let uri = child_fields(&scene, &format!("{init}.args[0]"));
+    let Source::Copied(field) = &uri[0].from else { panic!("{:?}", uri[0]) };
+    assert_eq!(field.path, "spec.model.uri");
+    let image = child_fields(&scene, &format!("{init}.image"));
+    let Source::Computed { and, .. } = &image[0].from else { panic!("{:?}", image[0]) };
+    assert_eq!(and, &["the platform's storageInitializer.image"]);
+    let name = child_fields(&scene, "deployment/chat-kserve.metadata.name");
+    let Source::Computed { and, .. } = &name[0].from else { panic!("{:?}", name[0]) };
+    assert_eq!(and[0], "metadata.name");
+}
+
+#[test]
+fn every_layer_tells_what_it_contributed() {
+    let scene = scene();
+    let explained = explain::explain(&scene, &scene.subjects[0].service, None).unwrap();
+    let Explanation::Layers(found) = explained else { panic!("layers") };
+    let names: Vec<_> =
+        found.layers.iter().map(|layer| (layer.layer.kind, layer.layer.config.clone())).collect();
+    let config = |kind, name: &str| (kind, Some(name.to_owned()));
+    assert_eq!(
+        names,
+        [
+            config(SetterKind::Preset, "kserve/kserve-config-llm-scheduler"),
+            config(SetterKind::Preset, "kserve/kserve-config-llm-router-route"),
+            config(SetterKind::Preset, "kserve/kserve-config-llm-template"),
+            config(SetterKind::BaseRef, "kserve/team"),
+            config(SetterKind::BaseRef, "default/idle"),
+            (SetterKind::Spec, None),
+            (SetterKind::Default, None),
+            (SetterKind::Computed, None),
+        ]
+    );
+    assert!(found.layers[4].sets.is_empty());
+    assert_eq!(found.layers[4].lost.len(), 1);
+}
+
+#[test]
+fn the_difference_of_a_world_to_itself_is_nothing() {
+    let differences = diff::diff(&scene(), &scene(), false).unwrap();
+    assert!(differences.iter().all(diff::Difference::is_empty), "{differences:#?}");
+    assert_eq!(diff::to_text(&differences), "");
+}
+
+#[test]
+fn a_changed_argument_rolls_the_pods_and_names_itself() {
+    let after = scene_of(&SERVICE.replace("'10'", "'20'"));
+    let [difference] = &diff::diff(&scene(), &after, false).unwrap()[..] else { panic!("one service") };
+    assert_eq!(difference.effective[0].path, "spec.template.containers[name=main].args[1]");
+    assert_eq!(difference.children.len(), 1, "{difference:#?}");
+    let [roll] = &difference.rolls[..] else { panic!("{difference:#?}") };
+    assert_eq!(roll.object, "Deployment/chat-kserve");
+    assert_eq!(roll.because[0].from, ["spec.template.containers[name=main].args[1]"]);
+}
+
+#[test]
+fn more_replicas_roll_no_pods() {
+    let after = scene_of(&SERVICE.replace("replicas: 2", "replicas: 3"));
+    let [difference] = &diff::diff(&scene(), &after, false).unwrap()[..] else { panic!("one service") };
+    assert_eq!(difference.children[0].fields[0].after, Some(json!(3)));
+    assert_eq!(difference.rolls, []);
+}
+
+#[test]
+fn without_presets_a_service_has_nothing_to_build_on() {
+    let documents = longboat_manifest::parse("svc.yaml", SERVICE).unwrap();
+    let settings = Settings { presets: Presets::None, ..Settings::default() };
+    let scene = Scene::new(&documents, &settings).unwrap();
+    let error = render::children(&scene, &scene.subjects[0].service).unwrap_err().to_string();
+    assert!(error.contains("\"kserve-config-llm-scheduler\" not found"), "{error}");
+}
