@@ -1,6 +1,6 @@
 //! What the user should know about layers although they merge (design.md §1.3): no layer is silently without effect.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use longboat_api::v1alpha2::ConfigSource as Source;
 use serde_json::Value;
@@ -128,10 +128,11 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     // Paths of elements by position are those of lists that do not merge.
     let mut lists: BTreeSet<String> = BTreeSet::new();
     for (path, lost) in provenance.gone() {
-        lists.extend(atomic_list(path).map(|list| list.to_owned()).filter(|_| !lost.is_empty()));
+        lists.extend(atomic_list(path).map(ToOwned::to_owned).filter(|_| !lost.is_empty()));
     }
-    for (path, leaf) in
-        provenance.iter().filter(|(_, leaf)| leaf.replaced.iter().any(|old| differs(old, &leaf.given)))
+    for (path, leaf) in provenance
+        .iter()
+        .filter(|(_, leaf)| leaf.replaced.iter().any(|old| differs(old, leaf.given.as_ref())))
     {
         if leaf.rule.is_none() {
             lists.extend(atomic_list(path).map(ToOwned::to_owned));
@@ -154,8 +155,8 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     }
 }
 
-fn differs(old: &Replaced, given: &Option<Value>) -> bool {
-    given.as_ref() != Some(&old.value)
+fn differs(old: &Replaced, given: Option<&Value>) -> bool {
+    given != Some(&old.value)
 }
 
 /// The list that a path leads through by position, the outermost one.
@@ -174,10 +175,9 @@ fn at<'a>(spec: &'a Value, path: &str) -> Option<&'a Value> {
         if let Some(inner) = rest.strip_prefix('[') {
             let (step, after) = inner.split_once(']')?;
             found = match step.split_once('=') {
-                Some((key, value)) => found.as_array()?.iter().find(|item| {
-                    item.get(key)
-                        .is_some_and(|v| v.as_str().map_or_else(|| v.to_string() == value, |v| v == value))
-                })?,
+                Some((key, value)) => {
+                    found.as_array()?.iter().find(|item| item.get(key).is_some_and(|v| text(v) == value))?
+                }
                 None => match step.parse::<usize>() {
                     Ok(position) => found.get(position)?,
                     Err(_) => found.get(step.trim_matches('"'))?,
@@ -192,4 +192,9 @@ fn at<'a>(spec: &'a Value, path: &str) -> Option<&'a Value> {
         }
     }
     Some(found)
+}
+
+/// A key as paths show it.
+fn text(key: &Value) -> Cow<'_, str> {
+    key.as_str().map_or_else(|| Cow::Owned(key.to_string()), Cow::Borrowed)
 }

@@ -22,5 +22,4 @@ pub use error::OfflineError;
 pub use workspace::{DEFAULT_NAMESPACE, Member, Workspace};
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it did not expect")]
 mod tests;

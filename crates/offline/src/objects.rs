@@ -97,7 +97,7 @@ fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec
                 if let Some(found) = found {
                     after.carry_over(found);
                 }
-                after.fill_in();
+                after.fill_in_defaults();
                 one(&after)
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! Elements of a list are named by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use serde_json::Value;
 
@@ -47,8 +47,8 @@ pub(crate) fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
 
 fn same(wanted: &Step, step: &Step, position: &str) -> bool {
     match (wanted, step) {
-        (Step::Field(wanted), Step::Field(name) | Step::Bracket(name)) => wanted == name,
-        (Step::Bracket(wanted), Step::Field(name)) => wanted == name,
+        (Step::Field(wanted) | Step::Bracket(wanted), Step::Field(name))
+        | (Step::Field(wanted), Step::Bracket(name)) => wanted == name,
         (Step::Bracket(wanted), Step::Bracket(name)) => {
             wanted == name
                 || wanted == position
@@ -96,11 +96,11 @@ fn walk<'a>(value: &'a Value, place: Place, found: &mut Vec<Leaf<'a>>) {
         }
         Value::Array(items) if !items.is_empty() => {
             let names: Vec<Option<&str>> = items.iter().map(|item| item.get("name")?.as_str()).collect();
-            let named =
+            let unique =
                 names.iter().enumerate().all(|(i, name)| name.is_some() && !names[..i].contains(name));
             for (i, item) in items.iter().enumerate() {
                 let mut inner = place.clone();
-                let _ = match names[i].filter(|_| named) {
+                let _ = match names[i].filter(|_| unique) {
                     Some(name) => write!(inner.path, "[name={name}]"),
                     None => write!(inner.path, "[{i}]"),
                 };
@@ -132,9 +132,10 @@ pub(crate) fn positions(object: &Value, path: &str) -> Option<String> {
                 let items = found.as_array()?;
                 let at = match text.split_once('=') {
                     Some((key, value)) => items.iter().position(|item| {
-                        item.get(key).is_some_and(|found| {
-                            found.as_str().map_or_else(|| found.to_string() == value, |found| found == value)
-                        })
+                        let found = item.get(key);
+                        let text = found.and_then(Value::as_str).map(Cow::Borrowed);
+                        text.or_else(|| found.map(|found| Cow::Owned(found.to_string()))).as_deref()
+                            == Some(value)
                     })?,
                     None => text.parse().ok()?,
                 };

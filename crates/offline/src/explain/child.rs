@@ -82,7 +82,7 @@ pub(super) fn fields(
                 Step::Bracket(text) => format!("[{text}]"),
             })
             .collect();
-        return Ok(Err(near(known.iter().map(String::as_str), &text.join(".").replace(".[", "["), "")));
+        return Ok(Err(near(&known.iter().map(String::as_str), &text.join(".").replace(".[", "["), "")));
     }
     let fields: Vec<(usize, String)> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
     let traces = trace::of(scene, service, &effective.spec, &objects, &fields);

@@ -145,7 +145,7 @@ pub fn explain(
     let wanted = paths::parse(inner).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
     let fields = field::fields(scene, service, &effective, &wanted);
     if fields.is_empty() {
-        let nearest = near(effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
+        let nearest = near(&effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
     Ok(Explanation::Fields(FieldsOf { service: name, fields }))
@@ -193,7 +193,7 @@ fn effective_paths(effective: &Effective) -> Vec<String> {
 
 /// The paths that resemble one: its longest part that leads somewhere, followed by the nearest name there.
 pub(crate) fn near<'a>(
-    known: impl Iterator<Item = &'a str> + Clone,
+    known: &(impl Iterator<Item = &'a str> + Clone),
     path: &str,
     prefix: &str,
 ) -> Vec<String> {

@@ -37,7 +37,7 @@ impl Compare for Deployment {
             desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
     }
 
-    fn fill_in(&mut self) {
+    fn fill_in_defaults(&mut self) {
         server_defaults::deployment(self.spec.get_or_insert_default());
     }
 }

@@ -34,7 +34,7 @@ pub trait Compare: Sized {
     fn carry_over(&mut self, live: &Self);
 
     /// Fills in what the server is known to fill in when this is written.
-    fn fill_in(&mut self) {}
+    fn fill_in_defaults(&mut self) {}
 }
 
 /// Whether two values of the field `key` mean the same to the API server: nothing, null and empty are one, quantities

@@ -16,7 +16,7 @@ impl Compare for InferencePool {
         carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 
-    fn fill_in(&mut self) {
+    fn fill_in_defaults(&mut self) {
         server_defaults::inference_pool(&mut self.spec);
     }
 }
@@ -32,7 +32,7 @@ impl Compare for inferencepool_x::InferencePool {
         carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 
-    fn fill_in(&mut self) {
+    fn fill_in_defaults(&mut self) {
         server_defaults::inference_pool_x(&mut self.spec);
     }
 }

@@ -25,7 +25,7 @@ impl Compare for HTTPRoute {
         }
     }
 
-    fn fill_in(&mut self) {
+    fn fill_in_defaults(&mut self) {
         server_defaults::http_route(&mut self.spec);
     }
 }

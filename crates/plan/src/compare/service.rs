@@ -29,7 +29,7 @@ impl Compare for Service {
         desired.ip_family_policy.clone_from(&present.ip_family_policy);
     }
 
-    fn fill_in(&mut self) {
+    fn fill_in_defaults(&mut self) {
         server_defaults::service(self.spec.get_or_insert_default());
     }
 }
