@@ -1,6 +1,8 @@
 //! What admission answers.
 
 use longboat_api::{v1alpha2::GROUP, validation::Report};
+use longboat_compose::go;
+use longboat_patch::gofmt::quoted;
 use serde_json::{Value, json};
 
 use crate::Subject;
@@ -59,7 +61,11 @@ impl Denial {
         let mut lines: Vec<String> = Vec::with_capacity(report.errors.len());
         let mut causes: Vec<Value> = Vec::with_capacity(report.errors.len());
         for cause in &report.errors {
-            let message = cause.message();
+            let message = cause.message(|value| match value {
+                Value::String(text) => quoted(text),
+                Value::Object(_) | Value::Array(_) => go::printed(&cause.field, value),
+                scalar => scalar.to_string(),
+            });
             let line = format!("{}: {message}", cause.field);
             if !lines.contains(&line) {
                 lines.push(line);

@@ -2,22 +2,31 @@
 
 use std::borrow::Cow;
 
-use longboat_api::v1alpha2::GROUP;
-use serde_json::{Value, json};
+use longboat_api::conversion::{Version, convert};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::Version;
+use crate::Denial;
+
+/// The typed object.
+///
+/// # Errors
+///
+/// When the object cannot be converted or read.
+pub(crate) fn read<K: DeserializeOwned>(object: &Value, version: Version) -> Result<K, Denial> {
+    crate::read::read(of(object, version)?.as_ref(), version)
+}
 
 /// The object in `v1alpha2`.
-pub(crate) fn of(object: &Value, version: Version) -> Cow<'_, Value> {
-    match version {
-        Version::V1Alpha2 => Cow::Borrowed(object),
-        Version::V1Alpha1 => {
-            let mut object = object.clone();
-            object["apiVersion"] = json!(format!("{GROUP}/v1alpha2"));
-            if let Some(Value::Object(pool)) = object.pointer_mut("/spec/router/scheduler/pool") {
-                pool.remove("spec");
-            }
-            Cow::Owned(object)
-        }
+///
+/// # Errors
+///
+/// When the object cannot be converted.
+pub(crate) fn of(object: &Value, version: Version) -> Result<Cow<'_, Value>, Denial> {
+    if version == Version::V1Alpha2 {
+        return Ok(Cow::Borrowed(object));
     }
+    let mut object = object.clone();
+    convert(&mut object, Version::V1Alpha2).map_err(|error| Denial::bad_request(error.to_string()))?;
+    Ok(Cow::Owned(object))
 }

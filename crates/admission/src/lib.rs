@@ -9,6 +9,7 @@ mod facts;
 mod hub;
 mod local_model;
 mod mutate;
+mod older;
 mod patch;
 mod read;
 mod request;

@@ -1,9 +1,9 @@
 //! Defaults of an object that is created or changed (contract 01 §6).
 
 use longboat_api::{defaulting, v1alpha2::LLMInferenceService};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{Denial, Facts, Request, Subject, hub, local_model, read::read};
+use crate::{Denial, Facts, Request, Subject, hub, local_model};
 
 /// What defaulting comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,7 +14,8 @@ pub struct Mutation {
     pub warnings: Vec<String>,
 }
 
-/// Fills in the defaults of an object that is created or changed. Configs have no defaults.
+/// Fills in the defaults of an object that is created or changed. Configs have no defaults, and what is being deleted needs
+/// none.
 ///
 /// What is filled in has the same place in both versions, so an old object is not converted for it: a round trip would
 /// add what nobody meant.
@@ -24,9 +25,21 @@ pub struct Mutation {
 /// When the object cannot be read.
 pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<Mutation, Denial> {
     let (Subject::Service, Some(object)) = (subject, request.object) else { return Ok(Mutation::default()) };
+    if request.is_of_deleted() {
+        return Ok(Mutation::default());
+    }
     let mut defaulted = object.clone();
-    defaulting::apply(&mut defaulted).map_err(|error| Denial::bad_request(error.to_string()))?;
-    read::<LLMInferenceService>(&hub::of(&defaulted, request.version))?;
+    defaulting::apply(&mut defaulted).map_err(|error| unreadable_uri(&error))?;
+    hub::read::<LLMInferenceService>(&defaulted, request.version)?;
     let warnings = local_model::apply(&mut defaulted, facts);
     Ok(Mutation { object: (defaulted != *object).then_some(defaulted), warnings })
+}
+
+/// The reference's text does not say which field it is about; the details do.
+fn unreadable_uri(error: &defaulting::InvalidField) -> Denial {
+    let mut denial = Denial::bad_request(error.problem().to_string());
+    denial.details = json!({"causes": [
+        {"reason": "FieldValueInvalid", "field": error.field(), "message": error.problem().to_string()},
+    ]});
+    denial
 }

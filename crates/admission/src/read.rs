@@ -1,11 +1,29 @@
 //! From JSON to the types of the API.
 
+use longboat_compose::go::{self, Misfit};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::Denial;
+use crate::{Denial, Version};
 
-/// The typed object, or a refusal that says what cannot be read.
-pub(crate) fn read<K: DeserializeOwned>(object: &Value) -> Result<K, Denial> {
+/// The typed object, or a refusal in the words of the reference's decoder, whose details name the field and what belongs
+/// there.
+pub(crate) fn read<K: DeserializeOwned>(object: &Value, version: Version) -> Result<K, Denial> {
+    // A typed object takes some things that the reference's does not, such as a list for an object.
+    if let Some(misfit) = go::misfit(object) {
+        return Err(refused(misfit, version));
+    }
     K::deserialize(object).map_err(|error| Denial::bad_request(error.to_string()))
+}
+
+fn refused(misfit: Misfit, version: Version) -> Denial {
+    let mut denial = Denial::bad_request(match version {
+        Version::V1Alpha1 => misfit.message.replace("v1alpha2.", "v1alpha1."),
+        Version::V1Alpha2 => misfit.message,
+    });
+    let message = format!("expected {}, found a {}", misfit.expected, misfit.found);
+    denial.details = json!({"causes": [
+        {"reason": "FieldValueTypeInvalid", "field": misfit.field, "message": message},
+    ]});
+    denial
 }

@@ -25,6 +25,17 @@ pub struct Request<'a> {
     pub old: Option<&'a Value>,
 }
 
+// === impl Request ===
+
+impl Request<'_> {
+    /// Whether an object that is being deleted is changed. Everything passes then, so that finalizers can go from what is
+    /// invalid by now, or cannot even be read.
+    pub(crate) fn is_of_deleted(&self) -> bool {
+        let deleted = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
+        self.operation == "UPDATE" && self.object.is_some_and(deleted)
+    }
+}
+
 // === impl Subject ===
 
 impl Subject {

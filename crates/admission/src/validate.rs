@@ -1,11 +1,15 @@
 //! Whether an object may be created, changed or deleted (contract 01 §8, §9).
 
 use longboat_api::{
+    conversion::Version,
+    fields,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
     validation::{self, Report, Rules},
 };
+use longboat_compose::{Platform, sample};
+use serde_json::Value;
 
-use crate::{Answer, Denial, Facts, Request, Subject, Version, hub, read::read};
+use crate::{Answer, Denial, Facts, Request, Subject, hub, older, read::read};
 
 /// Checks an object that is created, changed or deleted.
 pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answer {
@@ -18,42 +22,82 @@ pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answe
 
 fn service(request: &Request<'_>) -> Result<Answer, Denial> {
     let Some(object) = request.object else { return Ok(Answer::default()) };
-    let new: LLMInferenceService = read(&hub::of(object, request.version))?;
-    let rules = rules(request.version);
-    let report = match request.old {
-        Some(old) if request.operation == "UPDATE" => {
-            match read::<LLMInferenceService>(&hub::of(old, request.version)) {
-                Ok(old) => validation::validate_update(&old, &new, rules),
-                // What is stored cannot be read: any readable state is better.
-                Err(_) => validation::validate_create(&new, rules),
-            }
-        }
-        _ => validation::validate_create(&new, rules),
+    if request.is_of_deleted() {
+        return Ok(Answer::default());
+    }
+    let version = request.version;
+    let new: LLMInferenceService = hub::read(object, version)?;
+    let rules = rules(version);
+    let old = stored(request).map(|old| hub::read::<LLMInferenceService>(old, version));
+    let mut report = match old {
+        Some(Ok(old)) => validation::validate_update(&old, &new, rules),
+        // What is stored cannot be read: any readable state is better.
+        Some(Err(_)) | None => validation::validate_create(&new, rules),
     };
+    if version == Version::V1Alpha1 {
+        older::check(object, &mut report);
+        report.warnings.extend(fields::v1alpha1_warnings(object));
+    }
+    report.warnings.extend(fields::warnings(&new));
     Ok(verdict(Subject::Service, new.metadata.name.as_deref(), report))
 }
 
 fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
+    let version = request.version;
     if request.operation == "DELETE" {
         let Some(old) = request.old else { return Ok(Answer::default()) };
-        let config: LLMInferenceServiceConfig = read(&hub::of(old, request.version))?;
-        let (namespace, prefix) = (&facts.system_namespace, &facts.preset_prefix);
-        let prevent = facts.prevent_preset_deletion;
-        let report = validation::validate_config_deletion(&config, namespace, prefix, prevent)
-            .map_err(Denial::forbidden)?;
-        return Ok(Answer { denial: None, warnings: report.warnings });
+        return deletion(old, facts);
     }
     let Some(object) = request.object else { return Ok(Answer::default()) };
-    let new: LLMInferenceServiceConfig = read(&hub::of(object, request.version))?;
-    let old = request
-        .old
-        .filter(|_| request.operation == "UPDATE")
-        .map(|old| read::<LLMInferenceServiceConfig>(&hub::of(old, request.version)));
-    let report = match old {
+    if request.is_of_deleted() {
+        return Ok(Answer::default());
+    }
+    let hub = hub::of(object, version)?;
+    let new: LLMInferenceServiceConfig = read(&hub, version)?;
+    let old = stored(request).map(|old| hub::read::<LLMInferenceServiceConfig>(old, version));
+    let mut report = match old {
         Some(Ok(old)) => validation::validate_config_update(&old, &new, &facts.preset_prefix),
-        _ => validation::validate_config(&new),
+        Some(Err(_)) | None => validation::validate_config(&new),
     };
+    if version == Version::V1Alpha1 {
+        report.warnings.extend(fields::v1alpha1_warnings(object));
+    }
+    report.warnings.extend(fields::config_warnings(&new));
+    if report.is_accepted() {
+        check_templates(&hub, facts, &mut report)?;
+    }
     Ok(verdict(Subject::Config, new.metadata.name.as_deref(), report))
+}
+
+/// Presets of the platform stay. Only the name matters, so a preset that cannot be read may go or stay like any other.
+fn deletion(old: &Value, facts: &Facts) -> Result<Answer, Denial> {
+    let place = |field: &str| old["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, prefix) = (&facts.system_namespace, &facts.preset_prefix);
+    let prevent = facts.prevent_preset_deletion;
+    validation::validate_config_deletion(place("name"), place("namespace"), namespace, prefix, prevent)
+        .map(|report| Answer { denial: None, warnings: report.warnings })
+        .map_err(Denial::forbidden)
+}
+
+/// Renders the templates of a config. Where the platform's settings are missing or broken they are rendered with default
+/// ones: which values settings have hardly ever decides whether a template works, and a config need not wait for them.
+fn check_templates(config: &Value, facts: &Facts, report: &mut Report) -> Result<(), Denial> {
+    let default;
+    let platform = match &facts.platform {
+        Ok(platform) => platform,
+        Err(error) => {
+            report.warnings.push(format!("templates were checked against default settings: {error}"));
+            default = Platform::default();
+            &default
+        }
+    };
+    sample::check(config, platform, &facts.system_namespace)
+        .map_err(|error| Denial::forbidden(error.to_string()))
+}
+
+/// The stored object of an update.
+fn stored<'a>(request: &Request<'a>) -> Option<&'a Value> {
+    request.old.filter(|_| request.operation == "UPDATE")
 }
 
 /// The rules for objects of a version (contract 01 §8.3).

@@ -35,6 +35,8 @@ pub fn apply(service: &mut Value) -> Result<(), InvalidField> {
         ("/spec/prefill/kvCacheOffloading", "cpu", json!("0")),
         ("/spec/model/confidential", "enabled", json!(false)),
         ("/spec/router/scheduler/config/ref", "key", json!("")),
+        // Of v1alpha1.
+        ("/spec/router/scheduler/pool/spec/extensionRef", "failureMode", json!("FailClose")),
     ] {
         if let Some(Value::Object(object)) = service.pointer_mut(pointer) {
             default_field(object, field, zero);
@@ -69,6 +71,18 @@ pub fn apply_typed(service: &mut LLMInferenceService) {
 pub struct InvalidField {
     field: String,
     source: InvalidUri,
+}
+
+impl InvalidField {
+    /// Path of the field.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What is wrong with it, in the reference's words.
+    pub fn problem(&self) -> &InvalidUri {
+        &self.source
+    }
 }
 
 fn default_model(service: &mut Value, name: &str) -> Result<(), InvalidField> {

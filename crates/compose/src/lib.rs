@@ -8,9 +8,11 @@
 //! It is also what every reconcile of every service runs, so layers are prepared once ([`Layer`]), presets that are
 //! merged with each other are remembered ([`Composer`]), and merging borrows from the layers.
 
+pub mod go;
 pub mod outcome;
 pub mod platform;
 pub mod presets;
+pub mod sample;
 
 mod advice;
 mod codec;

@@ -1,6 +1,5 @@
 //! Errors by field, as `details.causes` of a Status carries them (contract 01 §8.1).
 
-use longboat_patch::gofmt::quoted;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -56,16 +55,8 @@ impl CauseKind {
 // === impl Cause ===
 
 impl Cause {
-    /// What is wrong, with the value: strings quoted as Go quotes them, everything else as compact JSON.
-    pub fn message(&self) -> String {
-        self.message_with(|value| match value {
-            Value::String(text) => quoted(text),
-            other => other.to_string(),
-        })
-    }
-
-    /// The same with the value worded by `print`.
-    pub fn message_with(&self, print: impl FnOnce(&Value) -> String) -> String {
+    /// What is wrong, with the value as `print` words it.
+    pub fn message(&self, print: impl FnOnce(&Value) -> String) -> String {
         match self.kind {
             CauseKind::Invalid => format!("Invalid value: {}: {}", print(&self.value), self.detail),
             CauseKind::NotSupported => format!("Unsupported value: {}: {}", print(&self.value), self.detail),

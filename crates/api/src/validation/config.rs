@@ -46,12 +46,12 @@ pub fn validate_config_update(
 
 /// Why a config may not be deleted, if it may not: presets of the platform are kept while `prevent` is on.
 pub fn validate_config_deletion(
-    config: &LLMInferenceServiceConfig,
+    name: &str,
+    namespace: &str,
     system_namespace: &str,
     prefix: &str,
     prevent: bool,
 ) -> Result<Report, String> {
-    let (name, namespace) = place(config);
     let mut report = Report::default();
     if is_well_known(name, prefix) && namespace == system_namespace {
         let text = format!("well-known config {namespace}/{name} cannot be deleted");

@@ -3,8 +3,12 @@
 use super::Report;
 use crate::v1alpha2::LLMInferenceService;
 
+/// Bytes of the longest value of a label.
+const MAX_LEN: usize = 63;
+
 /// Refuses names that no Service can have: a service's name starts the name of its workload Service, which is a
-/// DNS-1035 label. The reference admits them and fails for ever (contract 06 B19).
+/// DNS-1035 label, and is the value of a label of every child. The reference admits them and fails for ever (contract
+/// 06 B19).
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     let name = service.metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() {
@@ -12,6 +16,13 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     }
     let fine = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if name.len() > MAX_LEN {
+        report.invalid(
+            "metadata.name",
+            &name,
+            "must be no more than 63 characters, because every object made for the service has it as a label",
+        );
+    }
     if !fine {
         report.invalid(
             "metadata.name",

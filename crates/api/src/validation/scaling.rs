@@ -128,7 +128,9 @@ pub(super) fn check_consistency(spec: &LLMInferenceServiceSpec, report: &mut Rep
             "spec.prefill.scaling.wva",
             prefill,
             &format!(
-                "decode and prefill must use the same actuator backend; decode uses {} but prefill uses {}",
+                "decode and prefill must use the same actuator backend; decode uses {} but prefill uses {} — mixing \
+                 backends requires two separate metric pipelines and leads to independent, unsynchronised scaling \
+                 decisions",
                 actuator(decode),
                 actuator(prefill)
             ),

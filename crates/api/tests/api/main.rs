@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod condition_laws;
 mod conditions;
 mod conversion;
 mod crds;
-mod denials;
 mod golden;
 mod types;
 mod walk;

@@ -115,10 +115,32 @@ impl Pattern {
     /// definition was checked when it was stored.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.compiled
-            .get_or_init(|| Regex::new(&self.source).ok())
+            .get_or_init(|| Regex::new(&ascii_classes(&self.source)).ok())
             .as_ref()
             .is_none_or(|regex| regex.is_match(text))
     }
+}
+
+/// A Go pattern for this crate's engine: `\d`, `\w` and `\s` and their opposites mean ASCII characters in Go.
+fn ascii_classes(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut chars = source.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('d') => out.push_str("[0-9]"),
+            Some('D') => out.push_str("[^0-9]"),
+            Some('w') => out.push_str("[0-9A-Za-z_]"),
+            Some('W') => out.push_str("[^0-9A-Za-z_]"),
+            Some('s') => out.push_str("[\\t\\n\\f\\r ]"),
+            Some('S') => out.push_str("[^\\t\\n\\f\\r ]"),
+            escaped => out.extend(['\\'].into_iter().chain(escaped)),
+        }
+    }
+    out
 }
 
 // === impl Node ===

@@ -234,7 +234,8 @@ impl Found {
             && count < least
         {
             let detail = format!("should have at least {least} items");
-            self.causes.push(invalid(path, value, &detail));
+            // The reference shows how many there are.
+            self.causes.push(invalid(path, &Value::from(count), &detail));
         }
         if let Some(most) = bounds.max_items
             && count > most

@@ -83,6 +83,9 @@ pub(crate) const SPEC: Ty = Ty::Struct(&own::LLM_INFERENCE_SERVICE_SPEC);
 /// `LLMInferenceServiceConfig`, whose JSON is the text that templates run on.
 pub(crate) const CONFIG: Ty = Ty::Struct(&own::LLM_INFERENCE_SERVICE_CONFIG);
 
+/// `LLMInferenceService`.
+pub(crate) const SERVICE: Ty = Ty::Struct(&own::LLM_INFERENCE_SERVICE);
+
 /// Key of the service in the data of templates.
 pub(crate) const SERVICE_KEY: &str = "service";
 

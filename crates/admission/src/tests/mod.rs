@@ -1,0 +1,130 @@
+//! Admission from outside.
+
+mod local_models;
+mod reviews;
+
+use serde_json::{Value, json};
+
+use longboat_compose::{PresetNames, platform::PlatformError, presets};
+
+use crate::{Answer, Facts, Mutation, Request, Subject, Version, difference, mutate, validate};
+
+fn create(object: &Value) -> Request<'_> {
+    Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(object), old: None }
+}
+
+#[test]
+fn a_service_gets_its_defaults_once() {
+    let object =
+        json!({"metadata": {"name": "llm", "namespace": "ns"}, "spec": {"model": {"uri": "hf://a/b"}}});
+    let facts = Facts::default();
+    let defaulted = mutate(Subject::Service, &create(&object), &facts).unwrap().object.unwrap();
+    assert_eq!(defaulted["spec"]["model"]["name"], "llm");
+    let again = Request { operation: "UPDATE", old: Some(&object), ..create(&defaulted) };
+    assert_eq!(mutate(Subject::Service, &again, &facts).unwrap().object, None);
+}
+
+#[test]
+fn an_invalid_service_is_refused_with_all_causes() {
+    let object = json!({
+        "metadata": {"name": "llm", "namespace": "ns"},
+        "spec": {
+            "model": {"uri": "hf://a/b"},
+            "parallelism": {"pipeline": 2, "data": 2, "dataLocal": 1},
+            "router": {"scheduler": {"replicas": 0}},
+        },
+    });
+    let denial = validate(Subject::Service, &create(&object), &Facts::default()).denial.unwrap();
+    assert_eq!((denial.code, denial.reason), (422, "Invalid"));
+    let fields: Vec<_> = denial.details["causes"].as_array().unwrap().iter().map(|c| &c["field"]).collect();
+    assert_eq!(fields, ["spec.parallelism", "spec.router.scheduler.replicas"]);
+}
+
+#[test]
+fn wrong_types_are_a_bad_request() {
+    let object = json!({"metadata": {"name": "llm"}, "spec": {"replicas": "two"}});
+    assert_eq!(mutate(Subject::Service, &create(&object), &Facts::default()).unwrap_err().code, 400);
+}
+
+#[test]
+fn a_preset_of_the_platform_is_kept() {
+    let preset = |namespace: &str| json!({"metadata": {"name": "kserve-config-llm-template", "namespace": namespace}, "spec": {}});
+    let deny = |namespace: &str| {
+        let old = preset(namespace);
+        let request =
+            Request { version: Version::V1Alpha2, operation: "DELETE", object: None, old: Some(&old) };
+        validate(Subject::Config, &request, &Facts::default()).denial.map(|denial| denial.code)
+    };
+    assert_eq!(deny("kserve"), Some(403));
+    assert_eq!(deny("elsewhere"), None);
+}
+
+#[test]
+fn a_defaulted_object_differs_only_by_intent() {
+    let object = json!({
+        "kind": "LLMInferenceService",
+        "metadata": {"name": "llm", "namespace": "ns", "labels": {}},
+        "spec": {
+            "model": {"uri": "HF://a/b c", "name": ""},
+            "replicas": 0, "labels": {}, "unknown": [0, null],
+            "template": {"containers": [{"name": "main", "env": [], "image": ""}]},
+            "worker": {"tolerations": []},
+            "router": {"route": {"group": "blue", "weight": 1}},
+        },
+    });
+    for version in Version::ALL {
+        let mut object = object.clone();
+        object["apiVersion"] = json!(version.api_version());
+        let request = Request { version, ..create(&object) };
+        let defaulted = mutate(Subject::Service, &request, &Facts::default()).unwrap().object.unwrap();
+        let mut patch = difference(&object, &defaulted);
+        patch.sort_by_key(|operation| operation["path"].to_string());
+        assert_eq!(
+            Value::Array(patch),
+            json!([
+                {"op": "add", "path": "/metadata/labels/serving.kserve.io~1routing-group", "value": "blue"},
+                {"op": "replace", "path": "/spec/model/name", "value": "llm"},
+                {"op": "replace", "path": "/spec/model/uri", "value": "hf://a/b%20c"},
+                {"op": "add", "path": "/spec/worker/containers", "value": []},
+            ])
+        );
+    }
+}
+
+#[test]
+fn what_is_being_deleted_passes_whatever_it_is() {
+    let object = json!({
+        "metadata": {"name": "1llm", "deletionTimestamp": "2026-11-20T10:00:00Z"},
+        "spec": {"replicas": "two", "baseRefs": [{"name": "a"}], "labels": {"a": "{{"}},
+    });
+    for (subject, version) in Subject::ALL.into_iter().flat_map(|s| Version::ALL.map(|v| (s, v))) {
+        let request = Request { version, operation: "UPDATE", object: Some(&object), old: Some(&object) };
+        assert_eq!(mutate(subject, &request, &Facts::default()).unwrap(), Mutation::default());
+        assert_eq!(validate(subject, &request, &Facts::default()), Answer::default());
+    }
+}
+
+#[test]
+fn without_settings_of_the_platform_services_pass_and_templates_are_checked_anyway() {
+    let platform = Err(PlatformError::Missing { name: "inferenceservice-config" });
+    let facts = Facts { platform, ..Facts::default() };
+    let service = json!({"metadata": {"name": "llm"}, "spec": {"model": {"uri": ""}}});
+    assert!(mutate(Subject::Service, &create(&service), &facts).is_ok());
+    assert_eq!(validate(Subject::Service, &create(&service), &facts).denial, None);
+
+    let config = |text: &str| json!({"metadata": {"name": "a"}, "spec": {"labels": {"a": text}}});
+    let answer = validate(Subject::Config, &create(&config("{{ .Spec.Model.Name }}")), &facts);
+    assert_eq!(answer.denial, None);
+    assert!(answer.warnings[0].contains("\"inferenceservice-config\" not found"), "{:?}", answer.warnings);
+    let answer = validate(Subject::Config, &create(&config("{{ .Spec.Nothing }}")), &facts);
+    assert_eq!(answer.denial.unwrap().code, 403);
+}
+
+#[test]
+fn every_preset_that_ships_is_accepted() {
+    for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+        let preset = serde_json::to_value(preset).unwrap();
+        let answer = validate(Subject::Config, &create(&preset), &Facts::default());
+        assert_eq!(answer.denial, None, "{}", preset["metadata"]["name"]);
+    }
+}

@@ -1,0 +1,313 @@
+//! What the reference refused, warned about and stored, case by case.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use longboat_admission::{Facts, Subject};
+use longboat_compose::{Platform, go, platform::PlatformError};
+use serde_json::{Value, json};
+
+use crate::{
+    folder::{entries, golden, name, repository, say, yaml},
+    refusal::{Refusal, recorded},
+    server::{Reply, Server},
+};
+
+/// What a case did that the recording does not.
+struct Difference {
+    /// `CASE/STAGE/FILE`.
+    place: String,
+    what: String,
+}
+
+/// The differences that have a reason, by place; the reason is the first cell of a row of COMPATIBILITY.md.
+fn reasons() -> BTreeMap<String, String> {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/differences.txt"))
+            .unwrap();
+    let rows = std::fs::read_to_string(repository().join("COMPATIBILITY.md")).unwrap();
+    let mut reasons = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (place, row) = line.split_once(": ").unwrap_or_else(|| panic!("no row in {line:?}"));
+        assert!(rows.contains(&format!("| {row} |")), "COMPATIBILITY.md has no row {row:?}");
+        reasons.insert(place.to_owned(), row.to_owned());
+    }
+    reasons
+}
+
+/// What admission knows in a case: its `about.txt` may name another ConfigMap.
+fn facts(golden: &Path, about: &str) -> Facts {
+    let variant = about.lines().find_map(|line| line.strip_prefix("variant of the global ConfigMap: "));
+    let file = match variant {
+        None => golden.join("base/configmap.yaml"),
+        Some(variant) => golden.join(format!("base/variants/{}.yaml", variant.trim())),
+    };
+    let platform = if file.exists() {
+        let data: BTreeMap<String, String> = serde_json::from_value(yaml(&file)["data"].clone()).unwrap();
+        Platform::parse(&data, "kserve")
+    } else {
+        Err(PlatformError::Missing { name: "inferenceservice-config" })
+    };
+    Facts { platform, ..Facts::default() }
+}
+
+/// Objects of our kinds in a folder of inputs.
+fn inputs(folder: &Path) -> Vec<Value> {
+    let ours = |object: &Value| Subject::of_kind(object["kind"].as_str().unwrap_or_default()).is_some();
+    entries(folder).iter().map(|file| yaml(file)).filter(ours).collect()
+}
+
+struct Run<'a> {
+    server: &'a Server,
+    namespace: String,
+    differences: Vec<Difference>,
+    compared: usize,
+    /// The object whose name the server made up.
+    generated: Option<Value>,
+}
+
+impl Run<'_> {
+    async fn case(&mut self, case: &Path) {
+        let stages = entries(case).into_iter().filter(|path| name(path).starts_with("expected"));
+        for stage in stages {
+            let place = format!("{}/{}", name(case), name(&stage));
+            let replies = if name(&stage) == "expected" {
+                let mut replies = Vec::new();
+                for object in inputs(&case.join("input")) {
+                    self.server.namespace(self.of(&object)).await;
+                    let reply = self.server.create(self.of(&object), &object).await;
+                    if object["metadata"]["name"].is_null() {
+                        // The controller's finalizer is the first change that knows the name.
+                        let patch =
+                            json!({"metadata": {"finalizers": ["serving.kserve.io/llmisvc-finalizer"]}});
+                        self.server.patch(self.of(&reply.body), &reply.body, &patch).await;
+                        self.generated = Some(reply.body.clone());
+                    }
+                    replies.push((object, reply));
+                }
+                replies
+            } else {
+                self.stage(&stage).await
+            };
+            self.compare_refusals(&place, &stage, &replies);
+            self.compare_warnings(&place, &stage, &replies);
+            self.compare_stored(&place, &stage).await;
+        }
+    }
+
+    fn of<'o>(&'o self, object: &'o Value) -> &'o str {
+        object["metadata"]["namespace"].as_str().unwrap_or(&self.namespace)
+    }
+
+    /// Does what a later stage says, where it is about our kinds.
+    async fn stage(&self, stage: &Path) -> Vec<(Value, Reply)> {
+        let mut replies = Vec::new();
+        for object in inputs(&stage.join("input")) {
+            let exists = self.server.get(self.of(&object), &object).await.code == 200;
+            let reply = if exists {
+                self.server.replace(self.of(&object), &object).await
+            } else {
+                self.server.create(self.of(&object), &object).await
+            };
+            replies.push((object, reply));
+        }
+        let text = std::fs::read_to_string(stage.join("stage.txt")).unwrap_or_default();
+        let (request, patch) = text.trim().split_once(" : ").unwrap_or((text.trim(), ""));
+        let words: Vec<_> = request.split(' ').collect();
+        match words[..] {
+            ["PATCH", kind, name] if Subject::of_kind(kind).is_some() => {
+                let object = reference(kind, name);
+                let patch: Value = serde_json::from_str(patch).unwrap();
+                replies.push((object.clone(), self.server.patch(&self.namespace, &object, &patch).await));
+            }
+            ["DELETE", kind, name] if Subject::of_kind(kind).is_some() => {
+                let object = reference(kind, name);
+                replies.push((object.clone(), self.server.delete(&self.namespace, &object).await));
+            }
+            ["GET", "through", "v1alpha1", ..] => {
+                let mut object = reference("LLMInferenceService", "llm");
+                object["apiVersion"] = json!("serving.kserve.io/v1alpha1");
+                let mut reply = self.server.get(&self.namespace, &object).await;
+                if reply.code == 200 {
+                    object = reply.body;
+                    reply = self.server.replace(&self.namespace, &object).await;
+                }
+                replies.push((object, reply));
+            }
+            _ => {}
+        }
+        replies
+    }
+
+    fn compare_refusals(&mut self, place: &str, stage: &Path, replies: &[(Value, Reply)]) {
+        let mut recorded = recorded(stage);
+        for (object, reply) in replies {
+            let (kind, name) = (&object["kind"], object["metadata"]["name"].as_str().unwrap_or_default());
+            let of_this = recorded.iter().position(|r| *kind == r.kind.as_str() && name == r.name);
+            let wanted = of_this.map(|i| recorded.remove(i));
+            let refused = reply.code >= 300;
+            if !refused && wanted.is_none() {
+                continue;
+            }
+            self.compared += 1;
+            let (file, what) = match wanted {
+                None => ("accepted".to_owned(), Some(format!("refused: {}", reply.body["message"]))),
+                Some(wanted) if !refused => (wanted.file, Some("accepted".to_owned())),
+                Some(wanted) => (wanted.file, Refusal::of(&reply.body).difference(&wanted.refusal)),
+            };
+            self.differ(format!("{place}/{file}"), what);
+        }
+        for missing in recorded {
+            self.differ(format!("{place}/{}", missing.file), Some("was not asked".to_owned()));
+        }
+    }
+
+    /// Every warning of the reference is given. There may be more: no field is silent.
+    fn compare_warnings(&mut self, place: &str, stage: &Path, replies: &[(Value, Reply)]) {
+        let Ok(text) = std::fs::read_to_string(stage.join("warnings.txt")) else { return };
+        self.compared += 1;
+        let given: BTreeSet<_> = replies.iter().flat_map(|(_, reply)| &reply.warnings).collect();
+        let missing: Vec<_> = text.lines().filter(|line| !given.contains(&(*line).to_owned())).collect();
+        let what = (!missing.is_empty()).then(|| format!("{missing:?} is missing among {given:?}"));
+        self.differ(format!("{place}/warnings.txt"), what);
+    }
+
+    /// Compares what is stored: labels, annotations and spec, after the round trip through the reference's types that its
+    /// controller makes of every object (contract 06 B3).
+    async fn compare_stored(&mut self, place: &str, stage: &Path) {
+        for file in entries(stage) {
+            let named = name(&file);
+            if file.extension().is_none_or(|extension| extension != "yaml")
+                || !(named.starts_with("service") || named.starts_with("config-"))
+            {
+                continue;
+            }
+            let wanted = yaml(&file);
+            if Subject::of_kind(wanted["kind"].as_str().unwrap_or_default()).is_none() {
+                continue;
+            }
+            if !wanted["metadata"]["deletionTimestamp"].is_null() || deletes(stage, &wanted) {
+                // A finalizer of the controller holds it, and there is none here.
+                continue;
+            }
+            self.compared += 1;
+            let asked = self.generated.as_ref().unwrap_or(&wanted);
+            let mut reply = self.server.get(self.of(asked), asked).await;
+            if let Some(generated) = &self.generated {
+                let text =
+                    |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                let body = reply.body.to_string().replace(&text(generated), &text(&wanted));
+                reply.body = serde_json::from_str(&body).unwrap();
+            }
+            let what = if reply.code == 200 {
+                stored_difference(&reply.body, &wanted)
+            } else {
+                Some(format!("is not there: {}", reply.body["message"]))
+            };
+            self.differ(format!("{place}/{named}"), what);
+        }
+    }
+
+    fn differ(&mut self, place: String, what: Option<String>) {
+        self.differences.extend(what.map(|what| Difference { place, what }));
+    }
+}
+
+/// Whether a stage deletes an object.
+fn deletes(stage: &Path, object: &Value) -> bool {
+    let text = std::fs::read_to_string(stage.join("stage.txt")).unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    text.trim() == format!("DELETE {} {name}", object["kind"].as_str().unwrap_or_default())
+}
+
+fn reference(kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "serving.kserve.io/v1alpha2", "kind": kind, "metadata": {"name": name}})
+}
+
+/// Paths at which two stored objects differ, with both sides.
+fn stored_difference(ours: &Value, theirs: &Value) -> Option<String> {
+    let reduced = |object: &Value| {
+        let mut object = if object["apiVersion"] == "serving.kserve.io/v1alpha2" {
+            go::round_trip(object).unwrap_or_else(|error| panic!("{error}: {object}"))
+        } else {
+            object.clone()
+        };
+        let part = |key: &str| object["metadata"].get(key).cloned().filter(|map| *map != json!({}));
+        let metadata = json!({"labels": part("labels"), "annotations": part("annotations")});
+        json!({"metadata": metadata, "spec": object["spec"].take()})
+    };
+    let mut found = String::new();
+    walk("", &reduced(ours), &reduced(theirs), &mut found);
+    (!found.is_empty()).then_some(found)
+}
+
+fn walk(path: &str, ours: &Value, theirs: &Value, out: &mut String) {
+    match (ours, theirs) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
+                let side =
+                    |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
+                walk(&format!("{path}.{key}"), &side(a), &side(b), out);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).enumerate().for_each(|(i, (a, b))| walk(&format!("{path}[{i}]"), a, b, out));
+        }
+        _ if ours != theirs => {
+            let _ = write!(out, "\n    {path}: {ours} instead of {theirs}");
+        }
+        _ => {}
+    }
+}
+
+fn cases(golden: &Path) -> Vec<PathBuf> {
+    entries(&golden.join("cases"))
+        .into_iter()
+        .filter(|case| !inputs(&case.join("input")).is_empty() && case.join("expected").is_dir())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_recorded_case_is_admitted_defaulted_and_refused_as_the_reference_does() {
+    let Some(golden) = golden() else { return };
+    let reasons = reasons();
+    let server = Server::start(Facts::default()).await;
+    let mut used = BTreeSet::new();
+    let (mut equal, mut explained, mut different, mut compared) = (0, 0, Vec::new(), 0);
+    for case in cases(&golden) {
+        let about = std::fs::read_to_string(case.join("about.txt")).unwrap_or_default();
+        server.know(facts(&golden, &about));
+        server.namespace(&name(&case)).await;
+        let mut run = Run {
+            server: &server,
+            namespace: name(&case),
+            differences: Vec::new(),
+            compared: 0,
+            generated: None,
+        };
+        run.case(&case).await;
+        compared += run.compared;
+        let unexplained: Vec<_> =
+            run.differences.iter().filter(|d| !reasons.contains_key(&d.place)).collect();
+        used.extend(run.differences.iter().map(|d| d.place.clone()));
+        let verdict = if run.differences.is_empty() {
+            equal += 1;
+            "equal"
+        } else if unexplained.is_empty() {
+            explained += 1;
+            "different with a reason"
+        } else {
+            "different"
+        };
+        say(&format!("{:60} {verdict}", name(&case)));
+        different.extend(unexplained.into_iter().map(|d| format!("{}: {}", d.place, d.what)));
+    }
+    say(&format!("{equal} equal, {explained} different with a reason, {compared} comparisons"));
+    assert!(different.is_empty(), "{} different:\n{}", different.len(), different.join("\n"));
+    let stale: Vec<_> = reasons.keys().filter(|place| !used.contains(*place)).collect();
+    assert!(stale.is_empty(), "differences.txt lists what does not differ: {stale:?}");
+    assert!(compared > 300, "only {compared} comparisons");
+}

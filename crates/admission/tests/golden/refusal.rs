@@ -1,0 +1,98 @@
+//! A refusal as recorded (`denied*.txt`), and as a client gets it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// What a client learns of a refusal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: u16,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    /// Reason, field and message of each, sorted.
+    pub(crate) causes: Vec<[String; 3]>,
+}
+
+/// A recorded refusal, and the request that it answers.
+pub(crate) struct Recorded {
+    pub(crate) file: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) refusal: Refusal,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    pub(crate) fn of(status: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let causes = status["details"]["causes"].as_array().into_iter().flatten();
+        let mut causes: Vec<_> =
+            causes.map(|cause| ["reason", "field", "message"].map(|key| text(&cause[key]))).collect();
+        causes.sort();
+        Self {
+            code: u16::try_from(status["code"].as_u64().unwrap_or_default()).unwrap(),
+            reason: text(&status["reason"]),
+            message: text(&status["message"]),
+            causes,
+        }
+    }
+
+    /// What differs, for people; none where both say the same. The name of the webhook in front of the message and the
+    /// position of a template's error (it counts characters of metadata that no two servers share) do not matter, nor does
+    /// the order of several causes.
+    pub(crate) fn difference(&self, recorded: &Self) -> Option<String> {
+        let mut found = Vec::new();
+        if self.code != recorded.code {
+            found.push(format!("code {} instead of {}", self.code, recorded.code));
+        }
+        if self.reason != recorded.reason {
+            found.push(format!("reason {:?} instead of {:?}", self.reason, recorded.reason));
+        }
+        if self.causes != recorded.causes && !recorded.causes.is_empty() {
+            found.push(format!("causes {:#?} instead of {:#?}", self.causes, recorded.causes));
+        }
+        if recorded.causes.len() < 2 && comparable(&self.message) != comparable(&recorded.message) {
+            found.push(format!("message {:?} instead of {:?}", self.message, recorded.message));
+        }
+        (!found.is_empty()).then(|| found.join("; "))
+    }
+}
+
+/// A message without the name of a webhook and without the column of a template's error.
+fn comparable(message: &str) -> String {
+    let message = message.split_once(" denied the request: ").map_or(message, |(_, message)| message);
+    match message.split_once("config:1:") {
+        Some((before, after)) => {
+            format!("{before}config:{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => message.to_owned(),
+    }
+}
+
+/// The refusals that a stage records.
+pub(crate) fn recorded(stage: &Path) -> Vec<Recorded> {
+    let mut files: Vec<_> = std::fs::read_dir(stage).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let named = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
+    files
+        .into_iter()
+        .filter(|file| named(file).starts_with("denied"))
+        .map(|file| {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let line = |key: &str| {
+                text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().to_owned()
+            };
+            let request = line("request: ");
+            let mut words = request.split(' ').skip(1).map(ToOwned::to_owned);
+            let status: Value = serde_json::from_str(&line("body: ")).unwrap();
+            Recorded {
+                file: named(&file),
+                kind: words.next().unwrap(),
+                name: words.next().unwrap_or_default(),
+                refusal: Refusal::of(&status),
+            }
+        })
+        .collect()
+}

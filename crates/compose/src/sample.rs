@@ -1,0 +1,65 @@
+//! Whether the templates of a config work, on a sample service (contract 01 §9, §15.3).
+
+use serde_json::{Value, json};
+
+use crate::{Platform, codec, error::ComposeError, leaf::ACTION, render, schema};
+
+const NAME: &str = "test-llm-preset";
+const NAMESPACE: &str = "test-llm-preset-test";
+const POOL: &str = "test-llm-preset-inference-pool";
+
+/// Renders a config, as JSON, against the sample service, as the reference does when a config is written.
+///
+/// # Errors
+///
+/// [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] or [`ComposeError::Rendered`], in Go's words.
+pub fn check(config: &Value, platform: &Platform, system_namespace: &str) -> Result<(), ComposeError> {
+    if !has_action(config) {
+        return Ok(());
+    }
+    let config = codec::normalise(schema::CONFIG, config.clone()).map_err(ComposeError::Rendered)?;
+    let globals = platform.template_globals(system_namespace, NAMESPACE, POOL);
+    let data = json!({schema::SERVICE_KEY: service(), schema::GLOBAL_KEY: globals});
+    render::whole(&config, &data).map(drop)
+}
+
+fn has_action(json: &Value) -> bool {
+    match json {
+        Value::String(text) => text.contains(ACTION),
+        Value::Array(items) => items.iter().any(has_action),
+        Value::Object(map) => map.iter().any(|(key, value)| key.contains(ACTION) || has_action(value)),
+        _ => false,
+    }
+}
+
+/// The service that every config must be able to serve: several nodes, prefill, route, gateway and scheduler. It has no
+/// tracing, adapters, offloading or scaling, so templates must guard against their absence.
+fn service() -> Value {
+    let pod = json!({"containers": [{"name": "kserve-container", "resources": {}}]});
+    json!({
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "labels": {
+                "app.kubernetes.io/name": NAME,
+                "app.kubernetes.io/instance": NAME,
+                "app.kubernetes.io/component": "llm",
+            },
+            "annotations": {"serving.kserve.io/model-uri": "llama"},
+        },
+        "spec": {
+            "model": {"uri": "llama", "name": "llama"},
+            "replicas": 2,
+            "parallelism": {"tensor": 1, "data": 4, "dataLocal": 2, "expert": true},
+            "template": pod,
+            "worker": pod,
+            "router": {
+                "route": {"http": {"refs": [{"name": "test-route"}]}},
+                "gateway": {"refs": [{"name": "kserve-ingress-gateway", "namespace": "kserve"}]},
+                "scheduler": {"pool": {"ref": {"name": POOL}}, "template": pod},
+            },
+            "prefill": {"replicas": 1, "parallelism": {"tensor": 1, "pipeline": 1}, "template": pod},
+        },
+        "status": {},
+    })
+}
