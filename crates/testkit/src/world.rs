@@ -64,18 +64,14 @@ impl World {
         world
     }
 
-    /// A world where nothing is installed, but for the platform's namespace.
-    pub async fn empty(admission: Arc<dyn Admission>) -> Self {
+    /// A world where nothing is installed but the platform's namespace, and that calls webhooks only.
+    pub async fn empty() -> Self {
         // Says what happens when a test is looked into with RUST_LOG; only the first world of a process can set it.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
         let server = ApiServer::new(Options::default()).expect("a server in memory has nothing to read");
-        server.add_admission(admission);
-        server.convert_with(GROUP, |object, version| {
-            conversion::convert_to(object, version).map_err(|error| error.to_string())
-        });
         let stop = CancellationToken::new();
         let loops = server.clone();
         let ends = stop.clone();
@@ -85,11 +81,21 @@ impl World {
         world
     }
 
-    /// A world with our own CRDs and the platform's settings only.
+    /// A world with our own CRDs and the platform's settings only; its server admits and converts by itself.
     pub async fn bare(admission: Arc<dyn Admission>) -> Self {
-        let world = Self::empty(admission).await;
+        let world = Self::empty().await;
+        world.server.add_admission(admission);
+        world.server.convert_with(GROUP, |object, version| {
+            conversion::convert_to(object, version).map_err(|error| error.to_string())
+        });
+        world.install_platform().await;
+        world
+    }
+
+    /// Installs our own CRDs and the platform's settings.
+    pub async fn install_platform(&self) {
         for crd in longboat_api::crd::own() {
-            world.install_crd(crd).await;
+            self.install_crd(crd).await;
         }
         let data = BTreeMap::from([
             (
@@ -114,8 +120,7 @@ impl World {
             data: Some(data),
             ..ConfigMap::default()
         };
-        world.apply(serde_json::to_value(settings).expect("a ConfigMap prints")).await;
-        world
+        self.apply(serde_json::to_value(settings).expect("a ConfigMap prints")).await;
     }
 
     /// A client with all rights.

@@ -44,12 +44,14 @@ impl Source {
             platform: self.context.platform().map(|platform| platform.as_ref().clone()),
             local_models: LocalModels::default(),
         };
+        let marks = (hook.subject, hook.action) == (Subject::Service, Action::Mutate);
+        // It may be there all the same: the cache is filled a moment after the server starts.
         let missing = matches!(facts.platform, Err(PlatformError::Missing { .. }));
-        if hook.subject == Subject::Config || missing {
+        if hook.subject == Subject::Config || (marks && missing) {
             facts.platform = self.platform().await?;
         }
         let enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model);
-        if enabled && (hook.subject, hook.action) == (Subject::Service, Action::Mutate) {
+        if enabled && marks {
             facts.local_models.caches = self.model_caches(namespace_of(body)).await?;
         }
         Ok(facts)

@@ -174,13 +174,14 @@ impl Keeper {
         };
         let Some(found) = found else {
             self.authority.advance((self.clock)(), &self.lifetimes)?;
-            let written = self.api.create(&PostParams::default(), &self.secret(None)).await;
+            let written = self.api.create(&PostParams::default(), &self.secret()).await;
             return Ok(self.written(written, "Made a CA for the webhooks."));
         };
         let kept = Authority::read(found.data.as_ref().unwrap_or(&std::collections::BTreeMap::new()));
         let damaged = kept.is_err();
         match kept {
             Ok(kept) => self.authority = kept,
+            // What this process holds is what it served until now, so nobody is locked out.
             Err(error) => {
                 tracing::warn!(
                     namespace = self.namespace, secret = SECRET, %error,
@@ -192,7 +193,8 @@ impl Keeper {
             self.shared = true;
             return Ok(Look::Settled);
         }
-        let secret = self.secret(found.metadata.resource_version);
+        // What others put on it stays.
+        let secret = Secret { data: Some(self.authority.data()), ..found };
         let written = self.api.replace(SECRET, &PostParams::default(), &secret).await;
         Ok(self.written(written, "Renewed the CA of the webhooks."))
     }
@@ -209,14 +211,13 @@ impl Keeper {
         }
     }
 
-    fn secret(&self, resource_version: Option<String>) -> Secret {
+    fn secret(&self) -> Secret {
         let label = ("app.kubernetes.io/part-of".to_owned(), "llminferenceservice".to_owned());
         Secret {
             metadata: ObjectMeta {
                 name: Some(SECRET.to_owned()),
                 namespace: Some(self.namespace.clone()),
                 labels: Some([label].into()),
-                resource_version,
                 ..ObjectMeta::default()
             },
             type_: Some(TYPE.to_owned()),

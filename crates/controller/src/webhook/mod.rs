@@ -150,13 +150,18 @@ impl Webhooks {
         ];
         let mut ips = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let bound = self.settings.webhook_host.filter(|host| !host.is_unspecified());
-        ips.extend(bound.filter(|host| !ips.contains(host)));
+        ips.extend(bound);
         for name in &self.settings.webhook_names {
             match name.parse() {
                 Ok(ip) => ips.push(ip),
                 Err(_) => dns_names.push(name.clone()),
             }
         }
+        // Flags may say again what is there anyway.
+        dns_names.sort();
+        dns_names.dedup();
+        ips.sort();
+        ips.dedup();
         LeafRequest { common_name: host, dns_names, ips, ..LeafRequest::default() }
     }
 }

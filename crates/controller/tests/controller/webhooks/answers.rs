@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
     core::{ObjectMeta, Status},
 };
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Replica, convert_by, stanza, world};
 use crate::setup::service;
@@ -110,6 +110,50 @@ async fn a_config_is_checked_against_the_settings_of_this_moment() {
         ConfigMap { metadata: ObjectMeta { name: kept.metadata.name, ..ObjectMeta::default() }, ..kept };
     settings.create(&PostParams::default(), &kept).await.unwrap();
     world.apply(config("later", right)).await;
+}
+
+#[tokio::test]
+async fn a_model_that_is_cached_on_nodes_marks_its_service() {
+    let world = world().await;
+    let _replica = Replica::called(&world).await;
+    for (kind, plural, scope) in [
+        ("LocalModelCache", "localmodelcaches", "Cluster"),
+        ("LocalModelNamespaceCache", "localmodelnamespacecaches", "Namespaced"),
+    ] {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.serving.kserve.io")},
+            "spec": {
+                "group": "serving.kserve.io", "scope": scope, "names": {"kind": kind, "plural": plural},
+                "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        world.apply(crd).await;
+    }
+    let cache = |kind: &str, metadata: Value| {
+        json!({
+            "apiVersion": "serving.kserve.io/v1alpha1", "kind": kind, "metadata": metadata,
+            "spec": {"sourceModelUri": "hf://facebook/opt-125m", "nodeGroups": ["gpu"]},
+        })
+    };
+    let served = async |object: Value| world.try_apply(object).await.ok();
+    world
+        .eventually("the kind", async || served(cache("LocalModelCache", json!({"name": "shared"}))).await)
+        .await;
+    let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
+    let patch = json!({"data": {"localModel": "{\"enabled\": true}"}});
+    settings.patch("inferenceservice-config", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let label = async |name: &str| {
+        let labels = world.apply(service(name, json!({}))).await.metadata.labels.unwrap_or_default();
+        labels.get("internal.serving.kserve.io/localmodel").cloned()
+    };
+    // The settings come by watch.
+    let marked = world.eventually("the service is marked", async || label("llm").await).await;
+    assert_eq!(marked, "shared");
+    let own = cache("LocalModelNamespaceCache", json!({"name": "own", "namespace": "ns"}));
+    world.eventually("the kind", async || served(own.clone()).await).await;
+    assert_eq!(label("other").await.as_deref(), Some("own"));
 }
 
 #[tokio::test]

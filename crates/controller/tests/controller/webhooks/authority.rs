@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{
-    CONFIGURATION, MUTATE, Replica, bundle, client, convert_by, empty, install, review, secrets, short,
-    stanza, trusted, world,
+    CONFIGURATION, MUTATE, Replica, bundle, client, convert_by, install, review, secrets, short, stanza,
+    trusted, world,
 };
 use crate::setup::{QUIET, service};
 
@@ -87,7 +87,7 @@ async fn a_crd_that_converts_by_us_trusts_us() {
 
 #[tokio::test]
 async fn replicas_share_one_ca_and_each_is_trusted_by_it() {
-    let world = empty().await;
+    let world = World::empty().await;
     let (one, two) = tokio::join!(Replica::start(&world), Replica::start(&world));
     install(&world, &one).await;
     one.ready(&world).await;
@@ -110,7 +110,7 @@ async fn replicas_share_one_ca_and_each_is_trusted_by_it() {
 
 #[tokio::test]
 async fn a_secret_that_was_deleted_is_put_back_and_one_that_was_damaged_is_replaced() {
-    let world = empty().await;
+    let world = World::empty().await;
     let replica = Replica::called(&world).await;
     let before = secrets(&world).get(SECRET).await.unwrap();
     assert_eq!(before.type_.as_deref(), Some("kubernetes.io/tls"));
@@ -199,7 +199,7 @@ async fn without_a_namespace_for_the_secret_it_serves_and_keeps_the_ca_as_soon_a
 
 #[tokio::test]
 async fn what_cert_manager_writes_is_left_alone_and_said() {
-    let world = empty().await;
+    let world = World::empty().await;
     let replica = Replica::start(&world).await;
     replica.ready(&world).await;
     let base = format!("https://{}", replica.webhooks);
@@ -219,7 +219,7 @@ async fn what_cert_manager_writes_is_left_alone_and_said() {
 
 #[tokio::test]
 async fn a_mounted_certificate_is_served_reloaded_and_nobody_is_told_to_trust_it() {
-    let world = empty().await;
+    let world = World::empty().await;
     longboat_tls::install_default_provider();
     let mount = tempfile::tempdir().unwrap();
     // As kubelet mounts a Secret: files are links into a folder that a link names.

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use http::Version;
 use longboat_controller::webhook::{Limits, Settings};
+use longboat_testkit::World;
 use reqwest::{Body, Client, Method, Response};
 use serde_json::{Value, json};
 
-use super::{MUTATE, Replica, VALIDATE, client, empty, install, review, short, trusted};
+use super::{MUTATE, Replica, VALIDATE, client, install, review, short, trusted};
 use crate::setup::service;
 
 /// A replica with small limits, and a client that it trusts.
-async fn reached(settings: Settings) -> (longboat_testkit::World, Replica, Client) {
-    let world = empty().await;
+async fn reached(settings: Settings) -> (World, Replica, Client) {
+    let world = World::empty().await;
     let replica = Replica::with(&world, settings, None).await;
     install(&world, &replica).await;
     replica.ready(&world).await;

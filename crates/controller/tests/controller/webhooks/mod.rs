@@ -4,9 +4,8 @@ mod answers;
 mod authority;
 mod connections;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::{
     api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -15,7 +14,6 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
 use longboat_controller::{
     Listen, Process, ProcessArgs,
     webhook::{Clock, Limits, Settings, Target, configurations},
@@ -25,23 +23,6 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-/// Nobody in the API server's own process: whatever is answered comes over HTTPS.
-struct Nobody;
-
-impl Admission for Nobody {
-    fn handles(&self, _group: &str, _resource: &str) -> bool {
-        false
-    }
-
-    fn mutate(&self, _request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        async { AdmissionAnswer::default() }.boxed()
-    }
-
-    fn validate(&self, _request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        async { AdmissionAnswer::default() }.boxed()
-    }
-}
 
 /// A controller as a process.
 struct Replica {
@@ -113,14 +94,10 @@ impl Replica {
     }
 }
 
-/// A world without even our CRDs: the server starts in it, and a world with them costs seconds.
-async fn empty() -> World {
-    World::empty(Arc::new(Nobody)).await
-}
-
 /// A world that calls no webhook yet.
 async fn world() -> World {
-    let world = World::bare(Arc::new(Nobody)).await;
+    let world = World::empty().await;
+    world.install_platform().await;
     world.namespace("ns").await;
     world
 }
