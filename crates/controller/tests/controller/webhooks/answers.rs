@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-    core::{ObjectMeta, Status},
+    api::{DeleteParams, Patch, PatchParams},
+    core::Status,
 };
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use serde_json::{Value, json};
@@ -83,33 +83,6 @@ async fn an_old_service_is_admitted_converted_and_comes_back_as_it_was() {
     let status = refusal(world.try_apply(old).await.unwrap_err());
     let prefix = "admission webhook \"llminferenceservice.kserve-webhook-server.v1alpha1.validator\" denied the request: ";
     assert!(status.message.starts_with(prefix), "{}", status.message);
-}
-
-#[tokio::test]
-async fn a_config_is_checked_against_the_settings_of_this_moment() {
-    let world = world().await;
-    let _replica = Replica::called(&world).await;
-    let config = |name: &str, header: &str| {
-        json!({
-            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
-            "metadata": {"name": name, "namespace": "ns"},
-            "spec": {"annotations": {"header": header}},
-        })
-    };
-    world.apply(config("right", "{{ .GlobalConfig.ModelBasedRoutingHeaderName }}")).await;
-    let status = refusal(world.try_apply(config("wrong", "{{ .GlobalConfig.Nothing }}")).await.unwrap_err());
-    assert!(status.message.contains("Nothing"), "{}", status.message);
-
-    // Taken away and put back: each time the next config is judged by it.
-    let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
-    let kept = settings.get("inferenceservice-config").await.unwrap();
-    settings.delete("inferenceservice-config", &DeleteParams::default()).await.unwrap();
-    let right = "{{ .GlobalConfig.ModelBasedRoutingHeaderName }}";
-    refusal(world.try_apply(config("later", right)).await.unwrap_err());
-    let kept =
-        ConfigMap { metadata: ObjectMeta { name: kept.metadata.name, ..ObjectMeta::default() }, ..kept };
-    settings.create(&PostParams::default(), &kept).await.unwrap();
-    world.apply(config("later", right)).await;
 }
 
 #[tokio::test]
