@@ -188,6 +188,8 @@ fn fields_that_do_nothing_beside_the_others_are_named() {
     ];
     for (spec, fields) in cases {
         assert_eq!(warned(&spec), fields, "{spec}");
+        // API servers pass on 256 characters, in a header.
+        assert!(warnings(&service(&spec)).iter().all(|text| text.is_ascii() && text.len() < 256), "{spec}");
     }
 }
 
