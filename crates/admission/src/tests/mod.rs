@@ -128,3 +128,98 @@ fn every_preset_that_ships_is_accepted() {
         assert_eq!(answer.denial, None, "{}", preset["metadata"]["name"]);
     }
 }
+
+/// What the schema refuses before the rules see it, where there is a schema.
+#[test]
+fn rules_that_repeat_the_schema_hold_without_it() {
+    let keda = |more: Value| {
+        let mut keda = json!({"triggers": [{"type": "cron", "metadata": {}}]});
+        keda.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        keda
+    };
+    let hpa_name = json!({"advanced": {"horizontalPodAutoscalerConfig": {"name": "x"}}});
+    for (spec, wanted) in [
+        (
+            json!({"replicas": 1, "scaling": {"maxReplicas": 2, "keda": keda(json!({}))}}),
+            vec!["FieldValueInvalid spec.scaling"],
+        ),
+        (
+            json!({"scaling": {"minReplicas": 3, "maxReplicas": 2, "keda": keda(json!({}))}}),
+            vec!["FieldValueInvalid spec.scaling.minReplicas"],
+        ),
+        (
+            json!({"scaling": {"maxReplicas": 2, "wva": {}, "keda": {"triggers": []}}}),
+            vec!["FieldValueInvalid spec.scaling"],
+        ),
+        (json!({"scaling": {"maxReplicas": 2}}), vec!["FieldValueRequired spec.scaling"]),
+        (
+            json!({"scaling": {"maxReplicas": 2, "keda": {"triggers": [], "idleReplicaCount": 1}}}),
+            vec![
+                "FieldValueRequired spec.scaling.keda.triggers",
+                "FieldValueRequired spec.scaling.minReplicas",
+            ],
+        ),
+        (
+            json!({"scaling": {"minReplicas": 1, "maxReplicas": 2, "keda": keda(json!({"idleReplicaCount": 1}))}}),
+            vec!["FieldValueInvalid spec.scaling.keda.idleReplicaCount"],
+        ),
+        (
+            json!({"scaling": {"maxReplicas": 2, "keda": keda(hpa_name.clone())}}),
+            vec!["FieldValueForbidden spec.scaling.keda.advanced.horizontalPodAutoscalerConfig.name"],
+        ),
+        (
+            json!({"prefill": {"scaling": {"maxReplicas": 2, "wva": {"hpa": {}, "keda": {}, "variantCost": "1."}}}}),
+            vec![
+                "FieldValueInvalid spec.prefill.scaling.wva",
+                "FieldValueInvalid spec.prefill.scaling.wva.variantCost",
+            ],
+        ),
+        (
+            json!({"scaling": {"maxReplicas": 2, "wva": {"variantCost": "-1"}}}),
+            vec!["FieldValueRequired spec.scaling.wva", "FieldValueInvalid spec.scaling.wva.variantCost"],
+        ),
+        (
+            json!({"scaling": {"minReplicas": 1, "maxReplicas": 2, "wva": {"keda": {
+                "idleReplicaCount": 2,
+                "advanced": {"scalingModifiers": {"target": "1"}, "horizontalPodAutoscalerConfig": {"name": "x"}},
+            }}}}),
+            vec![
+                "FieldValueForbidden spec.scaling.wva.keda.advanced.scalingModifiers",
+                "FieldValueForbidden spec.scaling.wva.keda.advanced.horizontalPodAutoscalerConfig.name",
+                "FieldValueInvalid spec.scaling.wva.keda.idleReplicaCount",
+            ],
+        ),
+        (
+            json!({"parallelism": {"pipeline": 0, "data": -1, "dataLocal": 0}}),
+            vec![
+                "FieldValueInvalid spec.parallelism.pipeline",
+                "FieldValueInvalid spec.parallelism.data",
+                "FieldValueInvalid spec.parallelism.dataLocal",
+            ],
+        ),
+        (
+            json!({"model": {"uri": "", "lora": {"maxRank": 0, "maxAdapters": 0, "maxCpuAdapters": 0}}}),
+            vec![
+                "FieldValueInvalid spec.model.lora.maxRank",
+                "FieldValueInvalid spec.model.lora.maxAdapters",
+                "FieldValueInvalid spec.model.lora.maxCpuAdapters",
+            ],
+        ),
+    ] {
+        let object = json!({"metadata": {"name": "llm"}, "spec": spec});
+        let denial = validate(Subject::Service, &create(&object), &Facts::default()).denial.unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let causes = denial.details["causes"].as_array().unwrap().iter();
+        let found: Vec<_> = causes.map(|c| format!("{} {}", text(&c["reason"]), text(&c["field"]))).collect();
+        assert_eq!(found, wanted, "{object}");
+    }
+}
+
+#[test]
+fn where_presets_may_go_their_deletion_warns() {
+    let old = json!({"metadata": {"name": "kserve-config-llm-template", "namespace": "kserve"}, "spec": {}});
+    let request = Request { version: Version::V1Alpha2, operation: "DELETE", object: None, old: Some(&old) };
+    let facts = Facts { prevent_preset_deletion: false, ..Facts::default() };
+    let answer = validate(Subject::Config, &request, &facts);
+    assert_eq!((answer.denial, answer.warnings.len()), (None, 1));
+}
