@@ -13,7 +13,8 @@ use crate::{schema, wire};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceStatus {
-    /// Where to send requests: the first of `addresses`. Kept while the service is stopped.
+    /// Where to send requests: an address outside of the cluster if there is one, preferably one with the path of the
+    /// service. Kept while the service is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 
