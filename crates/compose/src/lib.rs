@@ -42,7 +42,7 @@ pub use effective::{ConfigMapName, Effective, Warning};
 pub use error::{ComposeError, Retry};
 pub use inputs::TemplateInput;
 pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};
-pub use lora::{Adapter, AdapterSource};
+pub use lora::{Adapter, AdapterSource, adapters};
 pub use pin::PresetNames;
 pub use platform::Platform;
 pub use provenance::{Leaf, Origin, Provenance, Replaced};

@@ -29,8 +29,11 @@ pub enum AdapterSource {
     Claim,
 }
 
-/// The adapters by name.
-pub(crate) fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeError> {
+/// The adapters of a composed spec, by name.
+///
+/// # Errors
+/// When one's weights cannot be brought to the server.
+pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeError> {
     let Some(lora) = &spec.model.lora else { return Ok(Vec::new()) };
     let enabled = spec.storage_initializer_enabled();
     let mut adapters = lora

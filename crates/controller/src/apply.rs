@@ -1,6 +1,9 @@
 //! Apply: writes the planned children that differ from the live ones.
 
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams, Preconditions},
+};
 use longboat_api::{labels::COMPONENT, reasons::event};
 use longboat_plan::{Applied, Child, Children, ObjectRef, Planned, Problem};
 use serde::Serialize;
@@ -32,40 +35,21 @@ pub(crate) struct Failure {
     pub(crate) transient: bool,
 }
 
-/// Writes what differs, kind by kind; the first failure ends it.
-pub(crate) async fn all(context: &Context, subject: &Subject, planned: Children<Planned>) -> Outcome {
-    // Exhaustive on purpose: a kind that is planned and not applied must not compile.
-    let Children {
-        config_maps,
-        secrets,
-        service_accounts,
-        roles,
-        role_bindings,
-        cluster_role_bindings,
-        deployments,
-        services,
-        inference_pools,
-        inference_pools_x,
-        http_routes,
-        state: _,
-    } = planned;
-    let mut pass = Pass { context, subject, failure: None };
-    let children = Children {
-        config_maps: pass.kind(config_maps).await,
-        secrets: pass.kind(secrets).await,
-        service_accounts: pass.kind(service_accounts).await,
-        roles: pass.kind(roles).await,
-        role_bindings: pass.kind(role_bindings).await,
-        cluster_role_bindings: pass.kind(cluster_role_bindings).await,
-        deployments: Box::pin(pass.kind(deployments)).await,
-        services: pass.kind(services).await,
-        inference_pools: pass.kind(inference_pools).await,
-        inference_pools_x: pass.kind(inference_pools_x).await,
-        http_routes: pass.kind(http_routes).await,
-        state: std::marker::PhantomData,
+macro_rules! in_order {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+        /// Writes what differs, kind by kind; the first failure ends it.
+        pub(crate) async fn all(context: &Context, subject: &Subject, planned: Children<Planned>) -> Outcome {
+            let mut pass = Pass { context, subject, failure: None };
+            let children = Children {
+                $($field: Box::pin(pass.kind(planned.$field)).await,)*
+                state: std::marker::PhantomData,
+            };
+            Outcome { children, failure: pass.failure }
+        }
     };
-    Outcome { children, failure: pass.failure }
 }
+
+longboat_plan::child_kinds!(in_order);
 
 struct Pass<'a> {
     context: &'a Context,
@@ -128,6 +112,15 @@ impl Pass<'_> {
             if !desired.differs(&live) {
                 return Ok(live);
             }
+            if desired.is_fixed(&live) {
+                match self.make_way(&api, reference, &live).await? {
+                    None => return self.create(&api, reference, &desired).await,
+                    Some(present) => {
+                        live = present;
+                        continue;
+                    }
+                }
+            }
             desired.carry_over(&live);
             match api.replace(&reference.name, &PostParams::default(), &desired).await {
                 Ok(updated) => return Ok(self.written(reference, updated, event::UPDATED)),
@@ -139,6 +132,46 @@ impl Pass<'_> {
             message: format!("failed to update {reference}: others keep changing it"),
             transient: true,
         })
+    }
+
+    async fn create<K: Child + Watched + Serialize>(
+        &self,
+        api: &Api<K>,
+        reference: &ObjectRef,
+        desired: &K,
+    ) -> Result<K, Refused> {
+        match api.create(&PostParams::default(), desired).await {
+            Ok(created) => Ok(self.written(reference, created, event::CREATED)),
+            Err(error) => {
+                // The one that makes way is still there for a moment: the watch says when it is gone.
+                let transient = has_code(&error, 409);
+                Err(Refused { transient, ..refused("create", reference, &error) })
+            }
+        }
+    }
+
+    /// Deletes a live object that differs in what never changes. What it controls stays where its successor takes that
+    /// over: then nothing stops serving. The live object, where it is another one by now.
+    async fn make_way<K: Child + Watched>(
+        &self,
+        api: &Api<K>,
+        reference: &ObjectRef,
+        live: &K,
+    ) -> Result<Option<K>, Refused> {
+        let metadata = live.metadata();
+        let preconditions =
+            Preconditions { uid: metadata.uid.clone(), resource_version: metadata.resource_version.clone() };
+        let propagation = if K::INHERITS { DeleteParams::orphan() } else { DeleteParams::background() };
+        match api.delete(&reference.name, &propagation.preconditions(preconditions)).await {
+            Ok(_) => {}
+            Err(error) if has_code(&error, 404) => return Ok(None),
+            Err(error) if has_code(&error, 409) => return self.read(api, reference, &error).await.map(Some),
+            Err(error) => return Err(refused("delete", reference, &error)),
+        }
+        K::cache(&self.context.caches).remove(live);
+        tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child that cannot be changed, to make it anew.");
+        self.context.events.normal(self.subject, event::DELETED, format!("{} {reference}", event::DELETED));
+        Ok(None)
     }
 
     /// The live object, which must be ours.

@@ -12,11 +12,11 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-    inferencepool_x,
+use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass};
+use longboat_plan::{
+    Capabilities,
+    types::{HTTPRoute, InferencePool, InferencePoolX, LeaderWorkerSet, ResourceClaimTemplate, ScaledObject},
 };
-use longboat_plan::Capabilities;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -27,23 +27,75 @@ use crate::{
     watch::{FirstList, Watched, announce, list, watch},
 };
 
-/// A kind that clusters may lack.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Optional {
-    Gateway,
-    GatewayClass,
-    HttpRoute,
-    InferencePool,
-    InferencePoolX,
+/// The group version of device claims.
+const RESOURCE_API: &str = "resource.k8s.io/v1";
+
+/// Kinds that clusters may lack, each with the name of its CRD and what it means for the capabilities.
+macro_rules! optional {
+    ($($kind:ident: $type:ty, $crd:literal $(=> $capability:ident)?;)*) => {
+        /// A kind that clusters may lack.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        enum Optional {
+            $($kind,)*
+        }
+
+        const ALL: &[Optional] = &[$(Optional::$kind,)*];
+
+        impl Optional {
+            fn of_crd(name: &str) -> Option<Self> {
+                match name {
+                    $($crd => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+
+            async fn list(self, context: &Context) -> Result<(), kube::Error> {
+                match self {
+                    $(Self::$kind => list::<$type>(context, None).await,)*
+                }
+            }
+
+            fn set(self, capabilities: &mut Capabilities, served: bool) {
+                match self {
+                    $(Self::$kind => optional!(@set capabilities, served $(, $capability)?),)*
+                }
+            }
+        }
+
+        impl Follower {
+            fn start(&mut self, optional: Optional) {
+                match optional {
+                    $(Optional::$kind => self.start_kind::<$type>(optional),)*
+                }
+            }
+
+            fn empty(&self, optional: Optional) {
+                match optional {
+                    $(Optional::$kind => self.empty_kind::<$type>(),)*
+                }
+            }
+        }
+    };
+    (@set $capabilities:ident, $served:ident, $capability:ident) => {
+        $capabilities.$capability = $served
+    };
+    (@set $capabilities:ident, $served:ident) => {
+        {}
+    };
 }
 
-const ALL: [Optional; 5] = [
-    Optional::Gateway,
-    Optional::GatewayClass,
-    Optional::HttpRoute,
-    Optional::InferencePool,
-    Optional::InferencePoolX,
-];
+optional! {
+    Gateway: Gateway, "gateways.gateway.networking.k8s.io";
+    GatewayClass: GatewayClass, "gatewayclasses.gateway.networking.k8s.io";
+    // Routes are what services need of the Gateway API; they come with Gateways.
+    HttpRoute: HTTPRoute, "httproutes.gateway.networking.k8s.io" => gateway_api;
+    InferencePool: InferencePool, "inferencepools.inference.networking.k8s.io" => inference_pool;
+    LeaderWorkerSet: LeaderWorkerSet, "leaderworkersets.leaderworkerset.x-k8s.io" => leader_worker_set;
+    ScaledObject: ScaledObject, "scaledobjects.keda.sh" => scaled_object;
+    // No CRD: see `follow_builtin`.
+    ResourceClaimTemplate: ResourceClaimTemplate, "resourceclaimtemplates.resource.k8s.io" => resource_claim_template;
+    InferencePoolX: InferencePoolX, "inferencepools.inference.networking.x-k8s.io" => inference_pool_x;
+}
 
 /// Follows the CRDs of optional kinds, and watches each kind while it is there.
 pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: CancellationToken) {
@@ -68,13 +120,14 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             Some(Ok(Event::Init)) => listed.clear(),
             Some(Ok(Event::InitApply(crd))) => listed.extend(Optional::of_crd(&crd.name_any())),
             Some(Ok(Event::InitDone)) => {
-                for optional in ALL {
+                for &optional in ALL.iter().filter(|optional| **optional != Optional::ResourceClaimTemplate) {
                     if listed.contains(&optional) {
                         follower.start(optional);
                     } else {
                         follower.stop(optional);
                     }
                 }
+                follow_builtin(&mut follower).await;
                 follower.startup = None;
             }
             Some(Ok(Event::Apply(crd))) => {
@@ -91,7 +144,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
                 tracing::debug!(%error, "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
                     // Without the right to see CRDs, the kinds themselves have to say whether they are there.
-                    for optional in ALL {
+                    for &optional in ALL {
                         follower.start(optional);
                     }
                     follower.startup = None;
@@ -118,16 +171,6 @@ struct Follower {
 // === impl Follower ===
 
 impl Follower {
-    fn start(&mut self, optional: Optional) {
-        match optional {
-            Optional::Gateway => self.start_kind::<Gateway>(optional),
-            Optional::GatewayClass => self.start_kind::<GatewayClass>(optional),
-            Optional::HttpRoute => self.start_kind::<HTTPRoute>(optional),
-            Optional::InferencePool => self.start_kind::<InferencePool>(optional),
-            Optional::InferencePoolX => self.start_kind::<inferencepool_x::InferencePool>(optional),
-        }
-    }
-
     fn start_kind<K: Watched>(&mut self, optional: Optional) {
         if self.watches.contains_key(&optional) {
             return;
@@ -152,58 +195,35 @@ impl Follower {
     fn stop(&mut self, optional: Optional) {
         let Some(cancel) = self.watches.remove(&optional) else { return };
         cancel.cancel();
-        match optional {
-            Optional::Gateway => self.empty::<Gateway>(),
-            Optional::GatewayClass => self.empty::<GatewayClass>(),
-            Optional::HttpRoute => self.empty::<HTTPRoute>(),
-            Optional::InferencePool => self.empty::<InferencePool>(),
-            Optional::InferencePoolX => self.empty::<inferencepool_x::InferencePool>(),
-        }
+        self.empty(optional);
         self.context.update_capabilities(|all| optional.set(all, false));
     }
 
-    fn empty<K: Watched>(&self) {
+    fn empty_kind<K: Watched>(&self) {
         for change in K::cache(&self.context.caches).replace(None, Vec::new()) {
             announce(&self.context, &change);
         }
     }
 }
 
-// === impl Optional ===
-
-impl Optional {
-    fn of_crd(name: &str) -> Option<Self> {
-        Some(match name {
-            "gateways.gateway.networking.k8s.io" => Self::Gateway,
-            "gatewayclasses.gateway.networking.k8s.io" => Self::GatewayClass,
-            "httproutes.gateway.networking.k8s.io" => Self::HttpRoute,
-            "inferencepools.inference.networking.k8s.io" => Self::InferencePool,
-            "inferencepools.inference.networking.x-k8s.io" => Self::InferencePoolX,
-            _ => return None,
-        })
-    }
-
-    /// Routes are what services need of the Gateway API; they come with Gateways.
-    fn set(self, capabilities: &mut Capabilities, served: bool) {
-        match self {
-            Self::HttpRoute => capabilities.gateway_api = served,
-            Self::InferencePool => capabilities.inference_pool = served,
-            Self::InferencePoolX => capabilities.inference_pool_x = served,
-            Self::Gateway | Self::GatewayClass => {}
+/// Watches kinds of Kubernetes itself that not every version has. They come with another API server, which ends all
+/// watches: so they are asked for again each time the CRDs are listed anew.
+async fn follow_builtin(follower: &mut Follower) {
+    let served = follower.context.client.list_api_group_resources(RESOURCE_API).await;
+    match served {
+        Ok(list) if list.resources.iter().any(|resource| resource.kind == "ResourceClaimTemplate") => {
+            follower.start(Optional::ResourceClaimTemplate);
         }
+        Ok(_) => follower.stop(Optional::ResourceClaimTemplate),
+        Err(error) if has_code(&error, 404) => follower.stop(Optional::ResourceClaimTemplate),
+        Err(error) => tracing::debug!(%error, "Whether the cluster serves {RESOURCE_API} is not known."),
     }
 }
 
 /// Fills the caches of the optional kinds once, and notes which there are.
 pub(crate) async fn list_all(context: &Context) -> Result<(), kube::Error> {
-    for optional in ALL {
-        let listed = match optional {
-            Optional::Gateway => list::<Gateway>(context, None).await,
-            Optional::GatewayClass => list::<GatewayClass>(context, None).await,
-            Optional::HttpRoute => list::<HTTPRoute>(context, None).await,
-            Optional::InferencePool => list::<InferencePool>(context, None).await,
-            Optional::InferencePoolX => list::<inferencepool_x::InferencePool>(context, None).await,
-        };
+    for &optional in ALL {
+        let listed = optional.list(context).await;
         match listed {
             Ok(()) => context.update_capabilities(|all| optional.set(all, true)),
             Err(error) if has_code(&error, 404) => {}

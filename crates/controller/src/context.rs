@@ -4,14 +4,16 @@ use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
     rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+    resource::v1::ResourceClaimTemplate,
 };
 use kube::Client;
 use longboat_api::{
     foreign::{
         gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-        inferencepool_x,
+        inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
     },
     names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
@@ -71,6 +73,10 @@ pub(crate) struct Caches {
     pub(crate) roles: Cache<Role>,
     pub(crate) role_bindings: Cache<RoleBinding>,
     pub(crate) cluster_role_bindings: Cache<ClusterRoleBinding>,
+    pub(crate) resource_claim_templates: Cache<ResourceClaimTemplate>,
+    pub(crate) leader_worker_sets: Cache<LeaderWorkerSet>,
+    pub(crate) horizontal_pod_autoscalers: Cache<HorizontalPodAutoscaler>,
+    pub(crate) scaled_objects: Cache<ScaledObject>,
     pub(crate) http_routes: Cache<HTTPRoute>,
     pub(crate) inference_pools: Cache<InferencePool>,
     pub(crate) inference_pools_x: Cache<inferencepool_x::InferencePool>,
@@ -98,6 +104,9 @@ impl Context {
                 gateway_api: false,
                 inference_pool: false,
                 inference_pool_x: false,
+                resource_claim_template: false,
+                leader_worker_set: false,
+                scaled_object: false,
                 kubernetes: None,
             }),
             platform: RwLock::new(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP })),

@@ -15,6 +15,8 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     InferenceService,
+    /// All services that share their traffic under that name.
+    RoutingGroup,
     Config,
     ConfigMap,
     Secret,
@@ -27,6 +29,10 @@ pub(crate) enum Kind {
     Role,
     RoleBinding,
     ClusterRoleBinding,
+    ResourceClaimTemplate,
+    LeaderWorkerSet,
+    HorizontalPodAutoscaler,
+    ScaledObject,
     HttpRoute,
     InferencePool,
     InferencePoolX,

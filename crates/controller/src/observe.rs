@@ -44,24 +44,21 @@ pub(crate) fn several<'a>(
 fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
     let caches = &context.caches;
     let system = context.args.system_namespace.as_str();
-    snapshot.deployments.extend(caches.deployments.in_namespace(namespace));
-    snapshot.service_accounts.extend(caches.service_accounts.in_namespace(namespace));
-    snapshot.secrets.extend(caches.secrets.in_namespace(namespace));
-    snapshot.pods.extend(caches.pods.in_namespace(namespace));
-    snapshot.roles.extend(caches.roles.in_namespace(namespace));
-    snapshot.role_bindings.extend(caches.role_bindings.in_namespace(namespace));
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+            $(snapshot.$field.extend(caches.$field.in_namespace(namespace));)*
+        };
+    }
+    longboat_plan::child_kinds!(each);
+    snapshot.inference_services.extend(caches.inference_services.in_namespace(namespace));
     snapshot.cluster_role_bindings.extend(caches.cluster_role_bindings.all());
-    snapshot.http_routes.extend(caches.http_routes.in_namespace(namespace));
-    snapshot.inference_pools.extend(caches.inference_pools.in_namespace(namespace));
-    snapshot.inference_pools_x.extend(caches.inference_pools_x.in_namespace(namespace));
+    snapshot.pods.extend(caches.pods.in_namespace(namespace));
     snapshot.gateways.extend(caches.gateways.all());
     snapshot.gateway_classes.extend(caches.gateway_classes.all());
-    for one in BTreeSet::from([namespace, system]) {
-        snapshot.config_maps.extend(caches.config_maps.in_namespace(one));
-    }
+    snapshot.config_maps.extend(caches.config_maps.in_namespace(system));
     let gateways = caches.gateways.all();
     let gateway_namespaces = gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref());
-    for one in gateway_namespaces.chain([namespace]).collect::<BTreeSet<_>>() {
+    for one in gateway_namespaces.collect::<BTreeSet<_>>() {
         snapshot.services.extend(caches.services.in_namespace(one));
     }
 }
@@ -77,7 +74,14 @@ pub(crate) fn dependencies(
     let mut seen = BTreeSet::new();
     storage(service, spec, snapshot, namespace, &mut seen);
     router(spec, snapshot, planned, namespace, &mut seen);
+    seen.extend(group(spec, namespace));
     seen
+}
+
+/// The group whose members share the service's traffic.
+pub(crate) fn group(spec: &LLMInferenceServiceSpec, namespace: &str) -> Option<ObjectKey> {
+    let group = spec.router.as_ref()?.route.as_ref()?.group.as_ref()?;
+    Some(Key::new(namespace, group).of_kind(Kind::RoutingGroup))
 }
 
 /// Accounts of the pods, the secrets that hang on them, and the bundle of certificates.
@@ -92,9 +96,12 @@ fn storage(
         seen.insert(Key::new(namespace, name).of_kind(kind));
     };
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    let prefill = spec.prefill.as_ref();
     let pods = [
         spec.workload.template.as_ref(),
         spec.workload.worker.as_ref(),
+        prefill.and_then(|prefill| prefill.template.as_ref()),
+        prefill.and_then(|prefill| prefill.worker.as_ref()),
         scheduler.and_then(|scheduler| scheduler.template.as_ref()),
     ];
     let named = pods.into_iter().flatten().filter_map(|pod| pod.service_account_name.as_deref());

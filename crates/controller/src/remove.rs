@@ -1,16 +1,8 @@
 //! Removes children that are no longer planned.
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Secret, Service, ServiceAccount},
-    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
-};
 use kube::api::{DeleteParams, Preconditions};
-use longboat_api::{
-    foreign::{httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x},
-    reasons::event,
-};
-use longboat_plan::{ChildKind, ObjectRef};
+use longboat_api::reasons::event;
+use longboat_plan::{ChildKind, ObjectRef, types};
 
 use crate::{
     context::Context,
@@ -22,19 +14,14 @@ use crate::{
 
 /// Deletes one child, if it is still the one that was looked at.
 pub(crate) async fn one(context: &Context, subject: &Subject, object: &ObjectRef) -> Result<(), PassError> {
-    match object.kind {
-        ChildKind::ConfigMap => delete::<ConfigMap>(context, subject, object).await,
-        ChildKind::Secret => delete::<Secret>(context, subject, object).await,
-        ChildKind::ServiceAccount => delete::<ServiceAccount>(context, subject, object).await,
-        ChildKind::Role => delete::<Role>(context, subject, object).await,
-        ChildKind::RoleBinding => delete::<RoleBinding>(context, subject, object).await,
-        ChildKind::ClusterRoleBinding => delete::<ClusterRoleBinding>(context, subject, object).await,
-        ChildKind::Deployment => delete::<Deployment>(context, subject, object).await,
-        ChildKind::Service => delete::<Service>(context, subject, object).await,
-        ChildKind::InferencePool => delete::<InferencePool>(context, subject, object).await,
-        ChildKind::InferencePoolX => delete::<inferencepool_x::InferencePool>(context, subject, object).await,
-        ChildKind::HTTPRoute => delete::<HTTPRoute>(context, subject, object).await,
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+            match object.kind {
+                $(ChildKind::$kind => delete::<types::$kind>(context, subject, object).await,)*
+            }
+        };
     }
+    longboat_plan::child_kinds!(each)
 }
 
 async fn delete<K: Watched>(

@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
     rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
 };
@@ -107,6 +108,7 @@ fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken
     start::<ServiceAccount>(context, startup, stop, tasks);
     start::<Service>(context, startup, stop, tasks);
     start::<Deployment>(context, startup, stop, tasks);
+    start::<HorizontalPodAutoscaler>(context, startup, stop, tasks);
     start::<Pod>(context, startup, stop, tasks);
     start::<Role>(context, startup, stop, tasks);
     start::<RoleBinding>(context, startup, stop, tasks);

@@ -22,7 +22,7 @@ use crate::{
     error::PassError,
     events::Subject,
     finalizer,
-    key::{Key, ObjectKey},
+    key::{Key, Kind, ObjectKey},
     lookups::Lookups,
     observe, remove, status,
 };
@@ -284,7 +284,12 @@ async fn finalize(
     if finalizer::has(service, names::SERVICE_FINALIZER) {
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key.namespace, platform, Timestamp::now());
-        for object in plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))? {
+        let plan::Finalization { remove, senders } =
+            plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))?;
+        if !senders.is_empty() {
+            return wait_for(context, subject, service, &senders).await;
+        }
+        for object in remove {
             remove::one(context, subject, &object).await?;
         }
         finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
@@ -293,6 +298,23 @@ async fn finalize(
     config::wake_users(context, service, before, &[]);
     forget(context, &subject.key);
     Ok(())
+}
+
+/// Says whose traffic has to stop first. Their routes say when it has.
+async fn wait_for(
+    context: &Context,
+    subject: &Subject,
+    service: &LLMInferenceService,
+    senders: &[String],
+) -> Result<(), PassError> {
+    let namespace = &subject.key.namespace;
+    let route = |sender: &String| Key::new(namespace, plan::names::route(sender)).of_kind(Kind::HttpRoute);
+    let mut seen: BTreeSet<ObjectKey> = senders.iter().map(route).collect();
+    seen.extend(observe::group(&service.spec, namespace));
+    context.index.set(&subject.key, seen);
+    let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
+    let status = plan::leaving(service, &message, Timestamp::now());
+    status::publish(context, subject, service, status).await
 }
 
 fn not_stored(error: &plan::PlanError) -> PassError {

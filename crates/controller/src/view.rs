@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
     rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
 };
@@ -76,13 +77,14 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         wanted::<ServiceAccount>(&context, scope, &mut hidden).await?;
         wanted::<Service>(&context, scope, &mut hidden).await?;
         wanted::<Deployment>(&context, scope, &mut hidden).await?;
+        wanted::<HorizontalPodAutoscaler>(&context, scope, &mut hidden).await?;
         wanted::<Pod>(&context, scope, &mut hidden).await?;
         wanted::<Role>(&context, scope, &mut hidden).await?;
         wanted::<RoleBinding>(&context, scope, &mut hidden).await?;
     }
     wanted::<ClusterRoleBinding>(&context, None, &mut hidden).await?;
     capabilities::list_all(&context).await.map_err(|source| ViewError::Request {
-        what: "Gateways, routes and pools".into(),
+        what: "optional kinds (Gateways, routes, pools, what runs groups of pods and what scales)".into(),
         source: source.into(),
     })?;
     capabilities::version(&context).await;

@@ -1,14 +1,16 @@
 //! Watches: from the API server into the caches, and from there to the services concerned.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use futures::StreamExt;
 use k8s_openapi::{
     Metadata,
     api::{
         apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+        resource::v1::ResourceClaimTemplate,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -24,7 +26,7 @@ use kube::{
 use longboat_api::{
     foreign::{
         gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-        inferencepool_x,
+        inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
     },
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
@@ -37,6 +39,7 @@ use crate::{
     context::{Caches, Context},
     error::has_code,
     key::{Key, Kind, ObjectKey},
+    observe,
 };
 
 /// Annotates Services with the Gateway they belong to.
@@ -151,6 +154,10 @@ watched! {
         fn concerns(&self) -> Vec<Key> {
             vec![Key::of(self)]
         }
+
+        fn aliases(&self) -> Vec<ObjectKey> {
+            observe::group(&self.spec, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
+        }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {
         fn matters(old: &Self, new: &Self) -> bool {
@@ -215,6 +222,18 @@ watched! {
             subjects.filter_map(|s| labelled(&self.metadata, s.namespace.as_deref()?)).collect()
         }
     };
+    ResourceClaimTemplate => ResourceClaimTemplate, resource_claim_templates, namespaced, labelled: false;
+    LeaderWorkerSet => LeaderWorkerSet, leader_worker_sets, namespaced, labelled: true;
+    HorizontalPodAutoscaler => HorizontalPodAutoscaler, horizontal_pod_autoscalers, namespaced, labelled: true {
+        fn matters(old: &Self, new: &Self) -> bool {
+            // Its status changes with every metric that is read; its conditions do not.
+            let says = |object: &Self| object.status.as_ref().and_then(|status| status.conditions.clone());
+            old.spec != new.spec || old.metadata.labels != new.metadata.labels
+                || old.metadata.annotations != new.metadata.annotations
+                || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp || says(old) != says(new)
+        }
+    };
+    ScaledObject => ScaledObject, scaled_objects, namespaced, labelled: true;
     HTTPRoute => HttpRoute, http_routes, namespaced, labelled: false;
     InferencePool => InferencePool, inference_pools, namespaced, labelled: false;
     inferencepool_x::InferencePool => InferencePoolX, inference_pools_x, namespaced, labelled: false;
@@ -356,7 +375,8 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<K>) {
     for service in object.concerns() {
         context.services.add(service);
     }
-    let aliases = object.aliases();
+    // Who leaves a group concerns the group that it leaves.
+    let aliases: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(K::aliases).collect();
     for name in aliases.iter().chain(std::iter::once(&key.clone().of_kind(<K as Watched>::KIND))) {
         for service in context.index.users(name) {
             context.services.add(service);

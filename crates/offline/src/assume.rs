@@ -51,9 +51,12 @@ fn accounts(
     assumed: &mut Vec<String>,
 ) {
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    let pods = [spec.workload.template.as_ref(), scheduler.and_then(|scheduler| scheduler.template.as_ref())];
+    let halves = std::iter::once(&spec.workload).chain(&spec.prefill);
+    let pods = halves
+        .flat_map(|half| [half.template.as_ref(), half.worker.as_ref()])
+        .chain([scheduler.and_then(|scheduler| scheduler.template.as_ref())]);
     let managed = child_name(service, suffix::EPP_SERVICE_ACCOUNT);
-    let named = pods.into_iter().flatten().filter_map(|pod| pod.service_account_name.as_deref());
+    let named = pods.flatten().filter_map(|pod| pod.service_account_name.as_deref());
     for name in named.filter(|name| !name.is_empty() && *name != managed).collect::<BTreeSet<_>>() {
         if snapshot.service_accounts.get(namespace, name).is_none() {
             let account = ServiceAccount { metadata: metadata(namespace, name), ..ServiceAccount::default() };

@@ -15,33 +15,14 @@ pub struct Object {
 
 /// All children of a service.
 pub(crate) fn of<S>(children: &Children<S>) -> Vec<Object> {
-    let Children {
-        config_maps,
-        secrets,
-        service_accounts,
-        roles,
-        role_bindings,
-        cluster_role_bindings,
-        deployments,
-        services,
-        inference_pools,
-        inference_pools_x,
-        http_routes,
-        state: _,
-    } = children;
-    let mut all = Vec::new();
-    add(config_maps, &mut all);
-    add(secrets, &mut all);
-    add(service_accounts, &mut all);
-    add(roles, &mut all);
-    add(role_bindings, &mut all);
-    add(cluster_role_bindings, &mut all);
-    add(deployments, &mut all);
-    add(services, &mut all);
-    add(inference_pools, &mut all);
-    add(inference_pools_x, &mut all);
-    add(http_routes, &mut all);
-    all
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+            let mut all = Vec::new();
+            $(add(&children.$field, &mut all);)*
+            all
+        }};
+    }
+    longboat_plan::child_kinds!(each)
 }
 
 /// What writing a child would change: the live object, if there is one, and the object as it would be afterwards. The two
@@ -55,33 +36,14 @@ pub(crate) struct Write {
 
 /// All children beside the live ones.
 pub(crate) fn writes<S>(children: &Children<S>, snapshot: &Snapshot) -> Vec<Write> {
-    let Children {
-        config_maps,
-        secrets,
-        service_accounts,
-        roles,
-        role_bindings,
-        cluster_role_bindings,
-        deployments,
-        services,
-        inference_pools,
-        inference_pools_x,
-        http_routes,
-        state: _,
-    } = children;
-    let mut all = Vec::new();
-    write(config_maps, snapshot, &mut all);
-    write(secrets, snapshot, &mut all);
-    write(service_accounts, snapshot, &mut all);
-    write(roles, snapshot, &mut all);
-    write(role_bindings, snapshot, &mut all);
-    write(cluster_role_bindings, snapshot, &mut all);
-    write(deployments, snapshot, &mut all);
-    write(services, snapshot, &mut all);
-    write(inference_pools, snapshot, &mut all);
-    write(inference_pools_x, snapshot, &mut all);
-    write(http_routes, snapshot, &mut all);
-    all
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+            let mut all = Vec::new();
+            $(write(&children.$field, snapshot, &mut all);)*
+            all
+        }};
+    }
+    longboat_plan::child_kinds!(each)
 }
 
 fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec<Write>) {
@@ -94,7 +56,8 @@ fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec
             (Some(found), Some(live)) if !object.differs(found) => live.clone(),
             (found, _) => {
                 let mut after = object.clone();
-                if let Some(found) = found {
+                // What makes way for its successor leaves it nothing.
+                if let Some(found) = found.filter(|found| !object.is_fixed(found)) {
                     after.carry_over(found);
                 }
                 after.fill_in_defaults();

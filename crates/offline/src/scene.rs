@@ -68,6 +68,9 @@ impl Default for Settings {
                 gateway_api: true,
                 inference_pool: true,
                 inference_pool_x: true,
+                resource_claim_template: true,
+                leader_worker_set: true,
+                scaled_object: true,
                 kubernetes: None,
             },
         }
@@ -345,6 +348,10 @@ impl Scene {
         spec: &LLMInferenceServiceSpec,
     ) -> Result<(Plan, Snapshot, Vec<String>), PlanError> {
         let mut snapshot = self.snapshot.clone();
+        // Members of a group share their traffic.
+        snapshot
+            .inference_services
+            .extend(self.subjects.iter().map(|subject| Arc::new(subject.service.clone())));
         let assumed =
             if self.assuming { assume::what_is_missing(service, spec, &mut snapshot) } else { Vec::new() };
         let plan = longboat_plan::children(service, spec, &snapshot)?;

@@ -5,6 +5,8 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, SchedulerSpec},
 };
 
+use longboat_compose::Adapter;
+
 use crate::{problem::PlanError, snapshot::Snapshot};
 
 /// The service, its composed spec, and the world, as every module below gets them.
@@ -49,6 +51,16 @@ impl<'a> Context<'a> {
     /// The name clients ask for.
     pub(crate) fn model_name(&self) -> &'a str {
         self.spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(self.name)
+    }
+
+    /// The name under which a model of this service is known to gateways: no other namespace has it.
+    pub(crate) fn published_name(&self, model: &str) -> String {
+        format!("publishers/{}/models/{model}", self.namespace)
+    }
+
+    /// The adapters of the composed spec, by name.
+    pub(crate) fn adapters(&self) -> Result<Vec<Adapter>, String> {
+        longboat_compose::adapters(self.spec).map_err(|error| error.to_string())
     }
 
     pub(crate) fn scheduler(&self) -> Option<&'a SchedulerSpec> {

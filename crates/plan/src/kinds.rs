@@ -1,15 +1,6 @@
-//! The kinds of children, each tied to its field in [`Children`] and in [`Snapshot`]. A new kind is one line here.
+//! The kinds of children. A new kind is one row of the table here, and one file under `compare/`.
 
-use k8s_openapi::{
-    Metadata,
-    api::{
-        apps::v1::Deployment,
-        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
-        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use longboat_api::foreign::{httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x};
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use crate::{
     children::{ChildKind, Children, ObjectRef},
@@ -19,6 +10,62 @@ use crate::{
     prune,
     snapshot::{Objects, Snapshot},
 };
+
+/// The types of children, each under a name of its own.
+pub mod types {
+    pub use k8s_openapi::api::{
+        apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
+        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+        resource::v1::ResourceClaimTemplate,
+    };
+    pub use longboat_api::foreign::{
+        httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x::InferencePool as InferencePoolX,
+        leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
+    };
+}
+
+/// Hands the table of child kinds to a macro: a row per kind, in the order in which children are written. A row is what
+/// its children are for, the field that holds them, the type (of [`types`]), and the type's name in events of the
+/// reference.
+#[macro_export]
+macro_rules! child_kinds {
+    ($then:ident) => {
+        $then! {
+            /// The copy of the platform's CA bundle. Shared by all services of a namespace, so without an owner.
+            config_maps: ConfigMap, "v1.ConfigMap";
+            /// The TLS secret.
+            secrets: Secret, "v1.Secret";
+            /// The accounts of the scheduler, and of workloads that need rights.
+            service_accounts: ServiceAccount, "v1.ServiceAccount";
+            /// What scheduler and routing sidecars may read.
+            roles: Role, "v1.Role";
+            /// Bind those roles.
+            role_bindings: RoleBinding, "v1.RoleBinding";
+            /// Lets the scheduler check tokens. Cluster-scoped, so without an owner: removed by the finalizer.
+            cluster_role_bindings: ClusterRoleBinding, "v1.ClusterRoleBinding";
+            /// What devices each pod of the model server claims.
+            resource_claim_templates: ResourceClaimTemplate, "v1.ResourceClaimTemplate";
+            /// Model servers whose replicas are groups of pods.
+            leader_worker_sets: LeaderWorkerSet, "v1.LeaderWorkerSet";
+            /// Model servers, the scheduler, the tokenizer.
+            deployments: Deployment, "v1.Deployment";
+            /// The workload's Service, the scheduler's, the tokenizer's.
+            services: Service, "v1.Service";
+            /// What scales workloads by metrics of the cluster.
+            horizontal_pod_autoscalers: HorizontalPodAutoscaler, "v2.HorizontalPodAutoscaler";
+            /// What scales workloads by KEDA.
+            scaled_objects: ScaledObject, "v1alpha1.ScaledObject";
+            /// The pool that the scheduler picks from.
+            inference_pools: InferencePool, "v1.InferencePool";
+            /// The same pool in the older group.
+            inference_pools_x: InferencePoolX, "v1alpha2pool.InferencePool";
+            /// The managed route.
+            http_routes: HTTPRoute, "v1.HTTPRoute";
+        }
+    };
+}
 
 /// A kind that children have.
 pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
@@ -46,9 +93,9 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
 }
 
 macro_rules! children {
-    ($($kind:ty => $variant:ident, $field:ident;)*) => {
-        $(impl Child for $kind {
-            const CHILD_KIND: ChildKind = ChildKind::$variant;
+    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+        $(impl Child for types::$kind {
+            const CHILD_KIND: ChildKind = ChildKind::$kind;
 
             fn observed(snapshot: &Snapshot) -> &Objects<Self> {
                 &snapshot.$field
@@ -63,26 +110,15 @@ macro_rules! children {
             }
         })*
 
-        /// Live children that are not planned any more, in the order of the kinds here.
+        /// Live children that are not planned any more, in the order in which they go: what sends traffic before what it
+        /// goes to, so the reverse of the order of the table.
         pub(crate) fn superfluous<S>(context: &Context, planned: &Children<S>, spared: Option<Phase>) -> Vec<ObjectRef> {
             let mut found = Vec::new();
-            $(prune::superfluous_of::<$kind, S>(context, planned, spared, &mut found);)*
+            $(prune::superfluous_of::<types::$kind, S>(context, planned, spared, &mut found);)*
+            found.reverse();
             found
         }
     };
 }
 
-// What sends traffic goes before what it goes to.
-children! {
-    HTTPRoute => HTTPRoute, http_routes;
-    InferencePool => InferencePool, inference_pools;
-    inferencepool_x::InferencePool => InferencePoolX, inference_pools_x;
-    Deployment => Deployment, deployments;
-    Service => Service, services;
-    ServiceAccount => ServiceAccount, service_accounts;
-    ClusterRoleBinding => ClusterRoleBinding, cluster_role_bindings;
-    RoleBinding => RoleBinding, role_bindings;
-    Role => Role, roles;
-    Secret => Secret, secrets;
-    ConfigMap => ConfigMap, config_maps;
-}
+child_kinds!(children);

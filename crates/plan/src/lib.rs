@@ -22,7 +22,6 @@ mod problem;
 mod prune;
 mod router;
 mod scheduler;
-mod scope;
 mod selector;
 mod server_defaults;
 mod snapshot;
@@ -34,12 +33,12 @@ pub mod yaml;
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};
 pub use event::{EventType, PlannedEvent};
-pub use kinds::Child;
-pub use plan::{Plan, children, finalization};
+pub use kinds::{Child, types};
+pub use plan::{Finalization, Plan, children, finalization};
 pub use problem::{Phase, PlanError, Problem};
 pub use scheduler::{TransformError, VersionError};
 pub use snapshot::{Capabilities, Objects, Snapshot};
-pub use status::{Pass, status};
+pub use status::{Pass, leaving, status};
 pub use workload::{CertificateRequest, StorageError};
 
 #[cfg(test)]

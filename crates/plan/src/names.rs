@@ -7,6 +7,41 @@ pub fn workload(service: &str) -> String {
     child_name(service, suffix::MAIN)
 }
 
+/// The Deployment of the prefill server.
+pub fn prefill(service: &str) -> String {
+    child_name(service, suffix::PREFILL)
+}
+
+/// The LeaderWorkerSet of the model server, and its managed account.
+pub fn workload_group(service: &str) -> String {
+    child_name(service, suffix::MULTI_NODE)
+}
+
+/// The LeaderWorkerSet of the prefill server, and its managed account.
+pub fn prefill_group(service: &str) -> String {
+    child_name(service, suffix::MULTI_NODE_PREFILL)
+}
+
+/// The template of the device claims of pods.
+pub fn device_claims(service: &str) -> String {
+    child_name(service, suffix::MANAGED_DRA)
+}
+
+/// The Deployment of the tokenizer, and its Service.
+pub fn tokenizer(service: &str) -> String {
+    child_name(service, suffix::TOKENIZER)
+}
+
+/// The HorizontalPodAutoscaler of the model server, or of the prefill server.
+pub fn autoscaler(service: &str, prefill: bool) -> String {
+    child_name(service, if prefill { "-kserve-prefill-hpa" } else { "-kserve-hpa" })
+}
+
+/// The ScaledObject of the model server, or of the prefill server.
+pub fn scaled_object(service: &str, prefill: bool) -> String {
+    child_name(service, if prefill { "-kserve-prefill-keda" } else { "-kserve-keda" })
+}
+
 /// The Service in front of the pods that serve.
 pub fn workload_service(service: &str) -> String {
     child_name(service, suffix::WORKLOAD_SERVICE)

@@ -53,13 +53,22 @@ pub fn children(
     Ok(Plan { children, certificates, remove, events, problem })
 }
 
-/// What must go before the finalizer of a deleted service can: children without an owner, which nothing else collects.
+/// What must happen before the finalizer of a deleted service can go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finalization {
+    /// Children without an owner, which nothing else collects.
+    pub remove: Vec<ObjectRef>,
+    /// Members of its group that still send it traffic: they write their routes anew, and then it may go.
+    pub senders: Vec<String>,
+}
+
+/// What must happen before the finalizer of a deleted service can go.
 ///
 /// # Errors
 /// When the service was never stored.
-pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Vec<ObjectRef>, PlanError> {
+pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Finalization, PlanError> {
     let context = Context::new(service, &service.spec, snapshot)?;
     let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
     remove.retain(|object| object.namespace.is_empty());
-    Ok(remove)
+    Ok(Finalization { remove, senders: router::group::senders(&context) })
 }

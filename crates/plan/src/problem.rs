@@ -1,5 +1,6 @@
 //! What keeps a service from being planned or applied whole, and the condition that says so.
 
+use longboat_api::labels::component;
 use thiserror::Error;
 
 use crate::children::{ChildKind, ObjectRef};
@@ -58,6 +59,15 @@ impl Problem {
         Self::workload("MainWorkloadReady", "ReconcileSingleNodeWorkloadError", message)
     }
 
+    /// Of a half whose replicas are groups of pods, by its condition.
+    pub(crate) fn multi_node(condition: &'static str, message: impl Into<String>) -> Self {
+        Self::workload(condition, "ReconcileMultiNodeWorkloadError", message)
+    }
+
+    pub(crate) fn scaling(message: impl Into<String>) -> Self {
+        Self::workload("MainWorkloadReady", "ReconcileScalingError", message)
+    }
+
     pub(crate) fn workload_service(message: impl Into<String>) -> Self {
         Self::workload("MainWorkloadReady", "ReconcileWorkloadServiceError", message)
     }
@@ -72,17 +82,19 @@ impl Problem {
         Self::router("HTTPRoutesReady", "HTTPRouteReconcileError", message)
     }
 
-    /// A feature that this release does not have. Better an honest condition than a service without it.
-    pub(crate) fn not_implemented(phase: Phase, condition: &'static str, message: String) -> Self {
-        Self { phase, condition, reason: "NotImplemented", message }
-    }
-
     /// What a failed write or removal of a child means. `component` is the child's `app.kubernetes.io/component` label.
     pub fn of_child(child: &ObjectRef, component: Option<&str>, message: impl std::fmt::Display) -> Self {
         match (component, child.kind) {
             (Some("llminferenceservice-router-scheduler"), _) => Self::scheduler(message),
             (Some("llminferenceservice-router"), _) | (_, ChildKind::HTTPRoute) => Self::route(message),
             (_, ChildKind::Secret | ChildKind::ConfigMap) => Self::certificates(message.to_string()),
+            (Some(component::WORKLOAD_WORKER_PREFILL), ChildKind::LeaderWorkerSet) => {
+                Self::multi_node("PrefillWorkerWorkloadReady", message.to_string())
+            }
+            (_, ChildKind::LeaderWorkerSet) => Self::multi_node("WorkerWorkloadReady", message.to_string()),
+            (_, ChildKind::HorizontalPodAutoscaler | ChildKind::ScaledObject) => {
+                Self::scaling(message.to_string())
+            }
             (_, ChildKind::Service) => Self::workload_service(message.to_string()),
             _ => Self::single_node(message.to_string()),
         }

@@ -31,7 +31,9 @@ pub(crate) fn superfluous_of<K: Child, S>(
             Some(name) => metadata.name.as_ref() == Some(name) && label(NAME) == Some(context.name),
             None => owner::controls(context.uid, metadata),
         };
-        if !ours || label(PART_OF) != Some(PART_OF_VALUE) || metadata.deletion_timestamp.is_some() {
+        // Claim templates have no labels.
+        let part = K::CHILD_KIND == ChildKind::ResourceClaimTemplate || label(PART_OF) == Some(PART_OF_VALUE);
+        if !ours || !part || metadata.deletion_timestamp.is_some() {
             continue;
         }
         let phase = match label(COMPONENT) {

@@ -6,15 +6,20 @@ use k8s_openapi::{
     Metadata,
     api::{
         apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+        resource::v1::ResourceClaimTemplate,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     jiff::Timestamp,
 };
-use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-    inferencepool_x,
+use longboat_api::{
+    foreign::{
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+        inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
+    },
+    v1alpha2::LLMInferenceService,
 };
 use longboat_compose::platform::Platform;
 
@@ -34,6 +39,8 @@ pub struct Snapshot {
     pub system_namespace: String,
     /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
     pub cluster_domain: String,
+    /// Services of the namespace, for those that share their traffic.
+    pub inference_services: Objects<LLMInferenceService>,
     /// The live children of the service, and objects of the names that its children would get.
     pub deployments: Objects<Deployment>,
     /// Services of the namespace, and those in the namespaces of the Gateways, which may be backing them.
@@ -52,6 +59,14 @@ pub struct Snapshot {
     pub role_bindings: Objects<RoleBinding>,
     /// The cluster role binding of the service's scheduler.
     pub cluster_role_bindings: Objects<ClusterRoleBinding>,
+    /// Templates of device claims of the namespace.
+    pub resource_claim_templates: Objects<ResourceClaimTemplate>,
+    /// LeaderWorkerSets of the namespace.
+    pub leader_worker_sets: Objects<LeaderWorkerSet>,
+    /// Autoscalers of the namespace that belong to services.
+    pub horizontal_pod_autoscalers: Objects<HorizontalPodAutoscaler>,
+    /// ScaledObjects of the namespace.
+    pub scaled_objects: Objects<ScaledObject>,
     /// HTTPRoutes of the namespace: the managed one, and those that the service references.
     pub http_routes: Objects<HTTPRoute>,
     /// InferencePools of the namespace.
@@ -73,6 +88,12 @@ pub struct Capabilities {
     pub inference_pool: bool,
     /// `inference.networking.x-k8s.io/v1alpha2`.
     pub inference_pool_x: bool,
+    /// `resource.k8s.io/v1`: ResourceClaimTemplate.
+    pub resource_claim_template: bool,
+    /// `leaderworkerset.x-k8s.io/v1`.
+    pub leader_worker_set: bool,
+    /// `keda.sh/v1alpha1`: ScaledObject.
+    pub scaled_object: bool,
     /// Major and minor of the API server, where known.
     pub kubernetes: Option<(u32, u32)>,
 }
@@ -90,11 +111,15 @@ impl Snapshot {
                 gateway_api: true,
                 inference_pool: true,
                 inference_pool_x: true,
+                resource_claim_template: true,
+                leader_worker_set: true,
+                scaled_object: true,
                 kubernetes: None,
             },
             platform,
             system_namespace: system_namespace.into(),
             cluster_domain: "cluster.local".into(),
+            inference_services: Objects::default(),
             deployments: Objects::default(),
             services: Objects::default(),
             service_accounts: Objects::default(),
@@ -104,6 +129,10 @@ impl Snapshot {
             roles: Objects::default(),
             role_bindings: Objects::default(),
             cluster_role_bindings: Objects::default(),
+            resource_claim_templates: Objects::default(),
+            leader_worker_sets: Objects::default(),
+            horizontal_pod_autoscalers: Objects::default(),
+            scaled_objects: Objects::default(),
             http_routes: Objects::default(),
             inference_pools: Objects::default(),
             inference_pools_x: Objects::default(),

@@ -15,7 +15,7 @@ use kube::{
     api::{DynamicObject, ListParams, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
-use longboat_api::{conversion, v1alpha2::GROUP};
+use longboat_api::{conversion, foreign::httproute::HTTPRoute, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops, Options, admission::Admission};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +41,7 @@ impl World {
     /// A world with every optional API.
     pub async fn new(admission: Arc<dyn Admission>) -> Self {
         let world = Self::bare(admission).await;
-        for crd in longboat_api::crd::foreign() {
+        for crd in longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional()) {
             world.install_crd(crd).await;
         }
         world
@@ -232,6 +232,37 @@ impl World {
             api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
                 .await
                 .expect("a status can be written");
+        }
+    }
+
+    /// Says of every HTTPRoute of a namespace that its Gateways take it as it is.
+    pub async fn accept_routes(&self, namespace: &str) {
+        let api: Api<HTTPRoute> = Api::namespaced(self.client(), namespace);
+        for route in api.list(&ListParams::default()).await.expect("HTTPRoutes can be listed") {
+            let condition = |type_: &str| {
+                json!({
+                    "type": type_, "status": "True", "reason": type_, "message": "",
+                    "observedGeneration": route.metadata.generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+                })
+            };
+            let parents: Vec<Value> = route
+                .spec
+                .parent_refs
+                .iter()
+                .map(|parent| {
+                    json!({
+                        "parentRef": parent, "controllerName": "longboat.dev/test",
+                        "conditions": [condition("Accepted"), condition("ResolvedRefs")],
+                    })
+                })
+                .collect();
+            api.patch_status(
+                &route.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(json!({"status": {"parents": parents}})),
+            )
+            .await
+            .expect("a status can be written");
         }
     }
 }

@@ -18,7 +18,9 @@ use k8s_openapi::{ListableResource, Resource};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use crate::foreign::{gateway, gatewayclass, httproute, inferencepool, inferencepool_x};
+use crate::foreign::{
+    gateway, gatewayclass, httproute, inferencepool, inferencepool_x, leaderworkerset, scaledobject,
+};
 use crate::v1alpha2;
 
 /// One version of a kind.
@@ -71,6 +73,11 @@ pub fn foreign() -> Vec<Value> {
         inference_pool().document(),
         inference_pool_x().document(),
     ]
+}
+
+/// CRDs of foreign kinds that we write where a cluster serves them, and that nothing here runs: for tests.
+pub fn optional() -> Vec<Value> {
+    vec![leader_worker_set().document(), scaled_object().document()]
 }
 
 /// Name of the file that holds a CRD: `<group>_<plural>.yaml`.
@@ -211,6 +218,30 @@ fn inference_pool_x() -> Definition {
         short_names: &["xinfpool"],
         description: "Model server pods, and the picker that chooses among them, in the older form.",
         ..Definition::new::<inferencepool_x::InferencePool>(vec![version])
+    }
+}
+
+fn leader_worker_set() -> Definition {
+    let version =
+        Version::new::<leaderworkerset::LeaderWorkerSetSpec, leaderworkerset::LeaderWorkerSetStatus>("v1");
+    Definition {
+        short_names: &["lws"],
+        description: "Groups of pods that come, serve and go together.",
+        annotations: json!({
+            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/lws",
+        }),
+        ..Definition::new::<leaderworkerset::LeaderWorkerSet>(vec![version])
+    }
+}
+
+fn scaled_object() -> Definition {
+    let mut version =
+        Version::new::<scaledobject::ScaledObjectSpec, scaledobject::ScaledObjectStatus>("v1alpha1");
+    version.spec_required = true;
+    Definition {
+        short_names: &["so"],
+        description: "What scales a workload, and by what.",
+        ..Definition::new::<scaledobject::ScaledObject>(vec![version])
     }
 }
 

@@ -2,12 +2,9 @@
 //!
 //! The tables below have one row for each own leaf of the spec. A row says what the field does, or who refuses it, or
 //! when nothing comes of it; in the last case a function gives the warning that `kubectl apply` prints. A test walks
-//! the CRD and fails on a leaf without a row. What this release does not do yet is in [`later`], from which both the
-//! warnings and the controller's conditions come.
+//! the CRD and fails on a leaf without a row.
 //!
 //! Adding a field is adding its row. A subtree of another API (pods, routes, pools, claims) is one leaf.
-
-pub mod later;
 
 mod model;
 mod older;
@@ -22,7 +19,6 @@ mod workload;
 pub use older::v1alpha1_warnings;
 pub use row::{Effect, Row};
 
-use later::Later;
 use row::Site;
 
 use crate::v1alpha2::{KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, WorkloadSpec};
@@ -60,37 +56,24 @@ const SCALED_OBJECTS: [&str; 2] = ["scaling.wva.keda", "scaling.keda"];
 
 fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
     let spec = &service.spec;
-    let later: Vec<&Later> =
-        later::ALL.iter().filter(|later| later.is_asked(spec, &service.metadata)).collect();
-    let mut found: Vec<String> = later.iter().map(|later| later.message()).collect();
-    let mut ask = |tables: &[&[Row]], site: &Site<'_>, place: &str| {
-        for row in tables.iter().copied().flatten() {
-            let Some(text) = row.warn.and_then(|warn| warn(site)) else { continue };
-            // What is not there yet needs no further word on how it is used.
-            let is_later = |later: &&Later| {
-                let path = format!("{place}.{}", row.path);
-                path.strip_prefix(later.path)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
-            if !later.iter().any(is_later) {
-                found.push(text);
-            }
-        }
+    let mut found: Vec<String> = Vec::new();
+    let mut ask = |tables: &[&[Row]], site: &Site<'_>| {
+        found.extend(tables.iter().copied().flatten().filter_map(|row| row.warn?(site)));
     };
     let name = service.metadata.name.as_deref();
     let site = |base, workload, keda| Site { name, spec, base, workload, keda, whole };
-    ask(&[model::ROWS], &site("spec", &spec.workload, None), "spec");
+    ask(&[model::ROWS], &site("spec", &spec.workload, None));
     for (base, workload) in WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_ref()]) {
         let Some(workload) = workload else { continue };
-        ask(&[workload::ROWS, scaling::ROWS], &site(base, workload, None), base);
+        ask(&[workload::ROWS, scaling::ROWS], &site(base, workload, None));
         for place in SCALED_OBJECTS {
             if let Some(settings) = scaled_object(workload, place) {
                 let keda = Some((place, settings));
-                ask(&[scaling::KEDA_ROWS], &site(base, workload, keda), &format!("{base}.{place}"));
+                ask(&[scaling::KEDA_ROWS], &site(base, workload, keda));
             }
         }
     }
-    ask(&[router::ROWS], &site("spec", &spec.workload, None), "spec");
+    ask(&[router::ROWS], &site("spec", &spec.workload, None));
     found
 }
 

@@ -217,14 +217,6 @@ fn fields_that_templates_read_act() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_said_once_for_all_below_it() {
-    let keda = json!({"cooldownPeriod": 3, "triggers": [{"type": "cron", "metadata": {}}]});
-    let spec = json!({"model": {"uri": "hf://a/b"}, "scaling": {"maxReplicas": 2, "keda": keda}});
-    let text = "spec.scaling is not implemented yet: remove it to run the service without";
-    assert_eq!(warnings(&service(&spec)), [text]);
-}
-
-#[test]
 fn criticality_is_deprecated() {
     let object = json!({"spec": {"model": {
         "uri": "hf://a/b", "criticality": "Critical", "lora": {"adapters": [{"name": "a"}, {"criticality": "Standard"}]},

@@ -9,4 +9,6 @@ pub mod httproute;
 pub mod httproute_filter;
 pub mod inferencepool;
 pub mod inferencepool_x;
+pub mod leaderworkerset;
 pub mod reference;
+pub mod scaledobject;

@@ -4,16 +4,19 @@ use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{Secret, Service, ServiceAccount},
     rbac::v1::{Role, RoleBinding},
+    resource::v1::ResourceClaimTemplate,
 };
 use kube::{Api, api::DeleteParams};
 use longboat_api::{
     conditions::Condition,
-    foreign::{httproute::HTTPRoute, inferencepool::InferencePool},
+    foreign::{httproute::HTTPRoute, inferencepool::InferencePool, leaderworkerset::LeaderWorkerSet},
     v1alpha2::LLMInferenceService,
 };
 use longboat_testkit::{Faults, World};
+use serde_json::{Value, json};
 
 use crate::setup::{QUIET, Running, full, service, world};
 
@@ -31,6 +34,9 @@ async fn picture(world: &World, namespace: &str) -> (BTreeSet<String>, Vec<Strin
     add("ServiceAccount", world.names::<ServiceAccount>(namespace).await);
     add("Role", world.names::<Role>(namespace).await);
     add("RoleBinding", world.names::<RoleBinding>(namespace).await);
+    add("ResourceClaimTemplate", world.names::<ResourceClaimTemplate>(namespace).await);
+    add("LeaderWorkerSet", world.names::<LeaderWorkerSet>(namespace).await);
+    add("HorizontalPodAutoscaler", world.names::<HorizontalPodAutoscaler>(namespace).await);
     add("InferencePool", world.names::<InferencePool>(namespace).await);
     add("HTTPRoute", world.names::<HTTPRoute>(namespace).await);
     let services: Api<LLMInferenceService> = Api::namespaced(world.client(), namespace);
@@ -41,21 +47,59 @@ async fn picture(world: &World, namespace: &str) -> (BTreeSet<String>, Vec<Strin
     (names, status.conditions.iter().map(says).collect())
 }
 
-async fn create(world: &World, namespace: &str) {
+async fn create(world: &World, namespace: &str, topology: &Topology) {
     world.namespace(namespace).await;
-    let mut object = service("llm", full());
+    let mut object = service("llm", topology.spec.clone());
     object["metadata"]["namespace"] = namespace.into();
+    object["metadata"]["annotations"] = topology.annotations.clone();
     world.apply(object).await;
+}
+
+/// What is asked for, and how many children that has at least.
+struct Topology {
+    spec: Value,
+    annotations: Value,
+    children: usize,
 }
 
 #[tokio::test]
 async fn killed_after_any_write_it_converges_to_the_same_children() {
+    survives(Topology { spec: full(), annotations: json!({}), children: 10 }).await;
+}
+
+#[tokio::test]
+async fn killed_after_any_write_prefill_and_decode_converge() {
+    let spec = json!({
+        "prefill": {},
+        "router": {"route": {}, "gateway": {}, "scheduler": {"tokenizer": {}}},
+        "model": {
+            "uri": "hf://facebook/opt-125m",
+            "lora": {"adapters": [{"name": "a", "uri": "hf://x/a"}, {"name": "b", "uri": "pvc://claim/b"}]},
+        },
+    });
+    let annotations = json!({"serving.kserve.io/exp-dra-device-class": "gpu.example.com"});
+    survives(Topology { spec, annotations, children: 17 }).await;
+}
+
+#[tokio::test]
+async fn killed_after_any_write_groups_of_pods_converge() {
+    let parallel = json!({"data": 4, "dataLocal": 2});
+    let spec = json!({
+        "parallelism": parallel, "worker": {"containers": [{"name": "main"}]},
+        "prefill": {"parallelism": parallel, "worker": {"containers": [{"name": "main"}]}},
+        "replicas": null, "scaling": {"maxReplicas": 3, "wva": {"hpa": {}}},
+        "router": {"route": {}, "gateway": {}, "scheduler": {}},
+    });
+    survives(Topology { spec, annotations: json!({}), children: 15 }).await;
+}
+
+async fn survives(topology: Topology) {
     let world = world().await;
     // The writes that a service takes when nothing happens, and what they lead to.
     let running = Running::start(&world);
     world.settle(QUIET).await;
     let before = running.faults.writes();
-    create(&world, "calm").await;
+    create(&world, "calm", &topology).await;
     world.settle(QUIET).await;
     let total = running.faults.writes() - before;
     let wanted = picture(&world, "calm").await;
@@ -63,7 +107,7 @@ async fn killed_after_any_write_it_converges_to_the_same_children() {
     calm.delete("llm", &DeleteParams::default()).await.unwrap();
     world.eventually("it is gone", async || calm.get_opt("llm").await.unwrap().is_none().then_some(())).await;
     running.stop().await;
-    assert!(wanted.0.len() >= 10, "{wanted:?}");
+    assert!(wanted.0.len() >= topology.children, "{wanted:?}");
     assert!(total > 10, "{total} writes");
 
     for n in 1..=total {
@@ -71,7 +115,7 @@ async fn killed_after_any_write_it_converges_to_the_same_children() {
         let faults = Faults::default();
         faults.die_after(n);
         let doomed = Running::with(&world, faults.clone());
-        create(&world, &namespace).await;
+        create(&world, &namespace, &topology).await;
         // How many certificates and statuses are written depends on timing: the last writes may not come.
         let _ = tokio::time::timeout(REACHED, async {
             while !faults.is_dead() {

@@ -264,3 +264,122 @@ async fn the_generated_name_becomes_the_model_name() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn a_deployment_whose_selector_is_in_the_way_makes_way_without_its_pods() {
+    let world = world().await;
+    let running = Running::start(&world);
+    world.apply(service("llm", json!({}))).await;
+    let api = deployments(world.client());
+    let made = world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    running.stop().await;
+    // As the reference makes it: it selects by what its pods do.
+    let mut old = made.clone();
+    old.metadata.resource_version = None;
+    old.metadata.uid = None;
+    old.spec
+        .as_mut()
+        .unwrap()
+        .selector
+        .match_labels
+        .as_mut()
+        .unwrap()
+        .insert("llm-d.ai/role".into(), "both".into());
+    api.delete("llm-kserve", &DeleteParams::background()).await.unwrap();
+    world
+        .eventually("it is gone", async || api.get_opt("llm-kserve").await.unwrap().is_none().then_some(()))
+        .await;
+    let old = api.create(&kube::api::PostParams::default(), &old).await.unwrap();
+    let template = serde_json::to_value(&old.spec.as_ref().unwrap().template).unwrap();
+    world
+        .apply(json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {
+                "name": "llm-kserve-1", "namespace": "ns", "labels": template["metadata"]["labels"],
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "Deployment", "name": "llm-kserve", "uid": old.metadata.uid,
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {
+                "selector": {"matchLabels": template["metadata"]["labels"]},
+                "template": template,
+            },
+        }))
+        .await;
+
+    let _running = Running::start(&world);
+    world.settle(QUIET).await;
+    assert_eq!(
+        api.get("llm-kserve").await.unwrap().metadata.uid,
+        old.metadata.uid,
+        "what can be taken over is"
+    );
+    world.apply(service("llm", json!({"prefill": {}}))).await;
+    let selects = |deployment: &k8s_openapi::api::apps::v1::Deployment| {
+        deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone()).unwrap_or_default()
+    };
+    let new = world
+        .eventually("another Deployment", async || {
+            api.get_opt("llm-kserve").await.unwrap().filter(|new| new.metadata.uid != old.metadata.uid)
+        })
+        .await;
+    assert!(!selects(&new).contains_key("llm-d.ai/role"));
+    world.settle(QUIET).await;
+    let sets: Api<k8s_openapi::api::apps::v1::ReplicaSet> = Api::namespaced(world.client(), "ns");
+    let set = sets.get("llm-kserve-1").await.unwrap();
+    let owners = set.metadata.owner_references.unwrap_or_default();
+    assert!(owners.is_empty(), "its pods are there for the new Deployment to take over: {owners:?}");
+    let labels = set.metadata.labels.unwrap_or_default();
+    assert!(selects(&new).iter().all(|(key, value)| labels.get(key) == Some(value)), "which selects them");
+}
+
+#[tokio::test]
+async fn members_of_a_group_share_their_traffic_come_to_rest_and_hand_over() {
+    let world = world().await;
+    let running = Running::start(&world);
+    let member = |name: &str, weight: i32| {
+        let route = json!({"route": {"group": "g", "weight": weight}, "gateway": {}});
+        let model = json!({"uri": "hf://o/m", "name": "m"});
+        service(name, json!({"router": route, "model": model}))
+    };
+    world.apply(member("blue", 90)).await;
+    world.apply(member("green", 10)).await;
+    let routes: Api<HTTPRoute> = Api::namespaced(world.client(), "ns");
+    let shares = async |name: &str| -> Option<Vec<(String, i32)>> {
+        let route = routes.get_opt(&format!("{name}-kserve-route")).await.unwrap()?;
+        let rule =
+            route.spec.rules.iter().find(|rule| rule.backend_refs.iter().any(|b| b.weight != Some(1)))?;
+        let share = |b: &longboat_api::foreign::httproute::HTTPBackendRef| {
+            (b.backend.name.clone(), b.weight.unwrap())
+        };
+        Some(rule.backend_refs.iter().map(share).collect())
+    };
+    world.eventually("both routes", async || shares("blue").await.zip(shares("green").await)).await;
+    world.make_available("ns").await;
+    let both =
+        vec![("blue-kserve-workload-svc".to_owned(), 90), ("green-kserve-workload-svc".to_owned(), 10)];
+    for name in ["blue", "green"] {
+        world
+            .eventually("both share", async || (shares(name).await.as_ref() == Some(&both)).then_some(()))
+            .await;
+    }
+    // A gateway that takes every version of a route must not set off another.
+    for _ in 0..3 {
+        world.accept_routes("ns").await;
+        world.settle(QUIET).await;
+    }
+    let writes = running.faults.writes();
+    world.accept_routes("ns").await;
+    world.settle(QUIET).await;
+    assert_eq!(running.faults.writes(), writes, "an accepted group is at rest");
+
+    services(world.client()).delete("green", &DeleteParams::default()).await.unwrap();
+    let alone = vec![("blue-kserve-workload-svc".to_owned(), 90)];
+    world
+        .eventually("green is gone", async || {
+            services(world.client()).get_opt("green").await.unwrap().is_none().then_some(())
+        })
+        .await;
+    assert_eq!(shares("blue").await, Some(alone), "nobody sends to a service that is gone");
+}

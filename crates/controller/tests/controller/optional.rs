@@ -5,7 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
 use longboat_api::conditions::Condition;
-use longboat_api::foreign::httproute::HTTPRoute;
+use longboat_api::foreign::{
+    httproute::HTTPRoute, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
+};
 use longboat_testkit::World;
 use serde_json::json;
 
@@ -54,4 +56,52 @@ async fn a_missing_api_degrades_what_needs_it_and_is_noticed_when_it_comes() {
     let crds: Api<CustomResourceDefinition> = Api::all(world.client());
     crds.delete("httproutes.gateway.networking.k8s.io", &DeleteParams::default()).await.unwrap();
     condition(&world, "llm", "RouterReady", |c| c.is_false() && c.message.contains("Gateway API")).await;
+}
+
+#[tokio::test]
+async fn groups_of_pods_wait_for_their_api_and_come_when_it_does() {
+    let world = without_optional_apis().await;
+    let _running = Running::start(&world);
+    let over_two =
+        json!({"parallelism": {"data": 2, "dataLocal": 1}, "worker": {"containers": [{"name": "main"}]}});
+    world.apply(service("llm", over_two)).await;
+    let names_it = |c: &Condition| {
+        c.is_false() && c.message.contains("leaderworkerset.x-k8s.io/v1") && c.message.contains("install")
+    };
+    condition(&world, "llm", "WorkerWorkloadReady", names_it).await;
+    for crd in longboat_api::crd::optional() {
+        world.install_crd(crd).await;
+    }
+    world
+        .eventually("the group", async || {
+            (world.names::<LeaderWorkerSet>("ns").await == ["llm-kserve-mn"]).then_some(())
+        })
+        .await;
+    condition(&world, "llm", "WorkerWorkloadReady", |c| c.is_false() && c.reason == "Progressing").await;
+}
+
+#[tokio::test]
+async fn without_keda_only_scaling_degrades_until_it_is_there() {
+    let world = without_optional_apis().await;
+    let _running = Running::start(&world);
+    let triggers = json!([{"type": "cron", "metadata": {"a": "b"}}]);
+    let scaled = json!({"replicas": null, "scaling": {"maxReplicas": 3, "keda": {"triggers": triggers}}});
+    world.apply(service("llm", scaled)).await;
+    let api = deployments(world.client());
+    world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    world.make_available("ns").await;
+    condition(&world, "llm", "MainWorkloadReady", Condition::is_true).await;
+    let names_it = |c: &Condition| {
+        c.is_false() && c.reason == "ScalingCRDNotFound" && c.message.contains("install KEDA")
+    };
+    condition(&world, "llm", "ScalingReady", names_it).await;
+    for crd in longboat_api::crd::optional() {
+        world.install_crd(crd).await;
+    }
+    world
+        .eventually("what scales", async || {
+            (world.names::<ScaledObject>("ns").await == ["llm-kserve-keda"]).then_some(())
+        })
+        .await;
+    condition(&world, "llm", "ScalingReady", |c| c.is_false() && c.reason == "ScaledObjectProgressing").await;
 }

@@ -127,7 +127,10 @@ pub(crate) async fn install_presets(world: &World) {
 #[expect(clippy::needless_pass_by_value, reason = "callers hand in literals")]
 pub(crate) fn service(name: &str, more: Value) -> Value {
     let mut spec = json!({"model": {"uri": "hf://facebook/opt-125m"}, "replicas": 1});
-    spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    let fields = spec.as_object_mut().unwrap();
+    fields.extend(more.as_object().cloned().unwrap_or_default());
+    // Null takes a field away.
+    fields.retain(|_, value| !value.is_null());
     json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
         "metadata": {"name": name, "namespace": "ns"},

@@ -40,6 +40,14 @@ impl Compare for Deployment {
     fn fill_in_defaults(&mut self) {
         server_defaults::deployment(self.spec.get_or_insert_default());
     }
+
+    /// Only the selector is fixed. Pods of the old Deployment serve on under the new one, whose selector they match.
+    fn is_fixed(&self, live: &Self) -> bool {
+        let selector = |object: &Self| object.spec.as_ref().map(|spec| spec.selector.clone());
+        selector(self) != selector(live)
+    }
+
+    const INHERITS: bool = true;
 }
 
 fn same_pod(desired: Option<&PodSpec>, live: Option<&PodSpec>) -> bool {

@@ -6,9 +6,12 @@
 //! Metadata is compared one way only: labels and annotations that others put on a child are no difference, and survive.
 
 mod account;
+mod autoscaler;
+mod claim;
 mod deployment;
+mod group;
 mod pool;
-mod quantity;
+pub(crate) mod quantity;
 mod rbac;
 mod route;
 mod secret;
@@ -35,6 +38,14 @@ pub trait Compare: Sized {
 
     /// Fills in what the server is known to fill in when this is written.
     fn fill_in_defaults(&mut self) {}
+
+    /// Whether the difference is in what the server fixes at creation: then the live object has to make way.
+    fn is_fixed(&self, _live: &Self) -> bool {
+        false
+    }
+
+    /// Whether what the live object controls stays when it makes way, for this one to take over.
+    const INHERITS: bool = false;
 }
 
 /// Whether two values of the field `key` mean the same to the API server: nothing, null and empty are one, quantities

@@ -4,9 +4,40 @@
 const KEYS: [&str; 7] = ["cpu", "memory", "ephemeral-storage", "storage", "sizeLimit", "divisor", "pods"];
 
 /// Whether two texts under `key` are the same amount.
-pub(super) fn same(a: &str, b: &str, key: &str) -> bool {
+pub(crate) fn same(a: &str, b: &str, key: &str) -> bool {
     let may_be_quantity = KEYS.contains(&key) || key.contains('/') || key.starts_with("hugepages-");
     may_be_quantity && parse(a).is_some_and(|amount| parse(b) == Some(amount))
+}
+
+/// Two amounts as one, in the notation of the first where that prints it exactly.
+pub(crate) fn sum(a: &str, b: &str) -> Option<String> {
+    const UNITS: [(&str, i128); 7] = [
+        ("Ei", 1 << 60),
+        ("Pi", 1 << 50),
+        ("Ti", 1 << 40),
+        ("Gi", 1 << 30),
+        ("Mi", 1 << 20),
+        ("Ki", 1 << 10),
+        ("", 1),
+    ];
+    const DECIMAL: [(&str, i128); 7] = [
+        ("E", 1_000_000_000_000_000_000),
+        ("P", 1_000_000_000_000_000),
+        ("T", 1_000_000_000_000),
+        ("G", 1_000_000_000),
+        ("M", 1_000_000),
+        ("k", 1_000),
+        ("", 1),
+    ];
+    const BILLIONTHS: i128 = 1_000_000_000;
+    let total = parse(a)?.checked_add(parse(b)?)?;
+    let whole = (total + BILLIONTHS - 1).div_euclid(BILLIONTHS);
+    if whole == 0 {
+        return Some("0".to_owned());
+    }
+    let units = if a.ends_with('i') { UNITS } else { DECIMAL };
+    let (unit, size) = units.into_iter().find(|(_, size)| whole % size == 0)?;
+    Some(format!("{}{unit}", whole / size))
 }
 
 /// The amount in billionths.
@@ -50,7 +81,16 @@ fn parse(text: &str) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
-    use super::same;
+    use super::{same, sum};
+
+    #[test]
+    fn amounts_add_up_in_the_notation_of_the_first() {
+        assert_eq!(sum("2Gi", "1Gi").as_deref(), Some("3Gi"));
+        assert_eq!(sum("1Gi", "512Mi").as_deref(), Some("1536Mi"));
+        assert_eq!(sum("1G", "1Ki").as_deref(), Some("1000001024"));
+        assert_eq!(sum("0", "0").as_deref(), Some("0"));
+        assert_eq!(sum("x", "1"), None);
+    }
 
     #[test]
     fn notations_of_one_amount_are_the_same() {

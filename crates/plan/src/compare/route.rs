@@ -1,6 +1,6 @@
 //! HTTPRoutes.
 
-use longboat_api::foreign::httproute::HTTPRoute;
+use longboat_api::{foreign::httproute::HTTPRoute, labels::ROUTING_GROUP};
 
 use super::{Compare, carry_over_metadata, metadata_differs, same};
 use crate::server_defaults;
@@ -15,11 +15,20 @@ impl Compare for HTTPRoute {
         if desired.hostnames.is_empty() {
             present.hostnames.clear();
         }
-        metadata_differs(&self.metadata, &live.metadata) || (desired != present && !same(&desired, &present))
+        let group =
+            |route: &Self| route.metadata.labels.as_ref().and_then(|all| all.get(ROUTING_GROUP).cloned());
+        metadata_differs(&self.metadata, &live.metadata)
+            || group(self) != group(live)
+            || (desired != present && !same(&desired, &present))
     }
 
     fn carry_over(&mut self, live: &Self) {
+        let grouped = self.metadata.labels.as_ref().is_some_and(|all| all.contains_key(ROUTING_GROUP));
         carry_over_metadata(&mut self.metadata, &live.metadata);
+        // This label is ours alone: who left a group must not carry its name.
+        if let Some(labels) = self.metadata.labels.as_mut().filter(|_| !grouped) {
+            labels.remove(ROUTING_GROUP);
+        }
         if self.spec.hostnames.is_empty() {
             self.spec.hostnames.clone_from(&live.spec.hostnames);
         }

@@ -2,21 +2,36 @@
 
 pub(crate) mod acceptance;
 pub(crate) mod gateway;
+pub(crate) mod group;
 mod model_routing;
 mod pool_migration;
 mod references;
 pub(crate) mod route;
 pub(crate) mod url;
 
-use crate::{context::Context, draft::Draft, problem::Problem, scheduler, scope};
+use longboat_api::reasons::event::MEMBER_DIVERGENCE;
+
+use crate::{
+    context::Context,
+    draft::Draft,
+    event::{EventType, PlannedEvent},
+    problem::Problem,
+    scheduler,
+};
 
 /// Plans the router in the order in which it is written; what was planned before a problem stays planned.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     references::check(context)?;
     scheduler::plan(context, draft)?;
-    scope::route(context)?;
-    match route::plan(context) {
+    draft.events.extend(divergence(context));
+    match route::plan(context).map_err(Problem::route)? {
         Some(route) => draft.add(context, route).map_err(Problem::route),
         None => Ok(()),
     }
+}
+
+/// Tells of members that do not serve what this service serves, and so share nothing with it.
+fn divergence(context: &Context) -> Option<PlannedEvent> {
+    let message = group::split(context)?.divergence()?;
+    Some(PlannedEvent { type_: EventType::Warning, reason: MEMBER_DIVERGENCE, message })
 }

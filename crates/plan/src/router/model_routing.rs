@@ -5,17 +5,37 @@ use longboat_compose::platform::ModelRouting;
 
 use crate::context::Context;
 
-/// Takes the matches on the header out of a route where routing by model name is off.
-pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) {
-    if enabled(context) {
-        return;
-    }
+/// Lets the header choose adapters too; where routing by model name is off, takes the matches on the header out.
+///
+/// # Errors
+/// When the adapters cannot be told.
+pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) -> Result<(), String> {
     let header = &context.snapshot.platform.ingress.model_header;
+    if enabled(context) {
+        let adapters = context.adapters()?;
+        for rule in &mut spec.rules {
+            let mut more = Vec::new();
+            for found in &rule.matches {
+                let Some(position) = found.headers.iter().position(|candidate| candidate.name == *header)
+                else {
+                    continue;
+                };
+                for adapter in &adapters {
+                    let mut copy = found.clone();
+                    copy.headers[position].value = context.published_name(&adapter.name);
+                    more.push(copy);
+                }
+            }
+            rule.matches.extend(more);
+        }
+        return Ok(());
+    }
     for rule in &mut spec.rules {
         rule.matches.retain(|found| !found.headers.iter().any(|candidate| candidate.name == *header));
     }
     // A rule without matches matches everything.
     spec.rules.retain(|rule| !rule.matches.is_empty());
+    Ok(())
 }
 
 fn enabled(context: &Context) -> bool {

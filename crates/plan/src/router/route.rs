@@ -3,11 +3,11 @@
 use longboat_api::{
     annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
     foreign::httproute::{HTTPRoute, HTTPRouteSpec},
-    labels::component,
+    labels::{ROUTING_GROUP, component},
     v1alpha2::RouteSpec,
 };
 
-use super::{model_routing, pool_migration};
+use super::{group, model_routing, pool_migration};
 use crate::{context::Context, labels, names, owner};
 
 /// The composed spec of the route that is ours to write: none where the user brings routes, or wants none.
@@ -21,9 +21,10 @@ pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpe
 
 /// The route as it should be: composed spec, routing by model name where that is on, pools in the group that the
 /// gateway understands.
-pub(super) fn plan(context: &Context) -> Option<HTTPRoute> {
-    let mut spec = managed_spec(context)?.clone();
-    model_routing::apply(context, &mut spec);
+pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
+    let Some(spec) = managed_spec(context) else { return Ok(None) };
+    let mut spec = spec.clone();
+    model_routing::apply(context, &mut spec)?;
     let name = names::route(context.name);
     let mut metadata = owner::child(context, name.clone(), labels::of(component::ROUTER, context.name));
     let managed_pool = context.scheduler().is_some_and(|scheduler| scheduler.external_pool().is_none());
@@ -38,7 +39,13 @@ pub(super) fn plan(context: &Context) -> Option<HTTPRoute> {
             metadata.annotations = Some(labels::map(mark));
         }
     }
-    Some(HTTPRoute { metadata, spec, status: None })
+    // Members answer for each other in the newer group: it is the one that their status names.
+    if let Some(split) = group::split(context) {
+        split.apply(context, &mut spec);
+        let label = group::name_of(context.spec).unwrap_or_default().to_owned();
+        metadata.labels.get_or_insert_default().insert(ROUTING_GROUP.into(), label);
+    }
+    Ok(Some(HTTPRoute { metadata, spec, status: None }))
 }
 
 /// The routes in play: those that the user names, as observed, or else the managed one as given.

@@ -4,55 +4,137 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
 use serde_json::{Value, json};
 
-use crate::flags;
-use crate::yaml;
+use crate::{context::Context, flags, yaml};
 
 /// Gives the picker's container its configuration, from the first of these that there is: the service's inline
 /// configuration, a configuration flag of the template, the one that the live picker runs with, the default.
 ///
 /// The live one comes before the default so that an upgrade of the controller does not change how a running service
 /// picks; only an inline configuration, or a stop, does.
-pub(super) fn attach(container: &mut Container, inline: Option<String>, live: Option<&[String]>) {
+pub(super) fn attach(
+    context: &Context,
+    container: &mut Container,
+    inline: Option<String>,
+    live: Option<&[String]>,
+) {
     let args = container.args.get_or_insert_default();
     let pair = match inline {
         Some(text) => ["--config-text".to_owned(), text],
         None if flags::config_pair(args).is_some() => return,
         None => live
             .and_then(flags::config_pair)
-            .unwrap_or_else(|| ["--config-text".to_owned(), yaml::to_yaml(&default())]),
+            .unwrap_or_else(|| ["--config-text".to_owned(), yaml::to_yaml(&default(context))]),
     };
     args.extend(pair);
 }
 
-/// The configuration of a service that does not bring one and does not split prefill from decode.
-fn default() -> Value {
-    let weighted = |plugin: &str, weight: u8| json!({"pluginRef": plugin, "weight": weight});
+/// The scorer that needs exact tokens.
+pub(super) const PRECISE_SCORER: &str = "precise-prefix-cache-scorer";
+const LORA_SCORER: &str = "lora-affinity-scorer";
+
+/// The configuration of a service that does not bring one: with or without prefill apart, with or without adapters.
+fn default(context: &Context) -> Value {
+    let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
+    let (mut plugins, mut profiles) =
+        if context.spec.prefill.is_some() { disaggregated() } else { single_profile() };
+    if adapters {
+        plugins.push(json!({"type": LORA_SCORER}));
+        for (_, references) in &mut profiles {
+            // Behind the filter, which stands first where there is one.
+            let at = references.iter().take_while(|(plugin, _)| plugin.ends_with("-filter")).count();
+            references.insert(at, (LORA_SCORER, Some(4)));
+        }
+    }
+    let profiles: Vec<Value> = profiles
+        .into_iter()
+        .map(|(name, references)| {
+            let references = references.into_iter().map(|(plugin, weight)| match weight {
+                Some(weight) => json!({"pluginRef": plugin, "weight": weight}),
+                None => json!({"pluginRef": plugin}),
+            });
+            json!({"name": name, "plugins": references.collect::<Vec<_>>()})
+        })
+        .collect();
     json!({
         "apiVersion": "llm-d.ai/v1alpha1",
         "kind": "EndpointPickerConfig",
-        "plugins": [
-            {"type": "single-profile-handler"},
-            {"type": "queue-scorer"},
-            {"type": "kv-cache-utilization-scorer"},
-            {"type": "prefix-cache-scorer"},
-            {"type": "no-hit-lru-scorer"},
-            {"type": "max-score-picker"},
-        ],
-        "schedulingProfiles": [{
-            "name": "default",
-            "plugins": [
-                weighted("queue-scorer", 2),
-                weighted("kv-cache-utilization-scorer", 2),
-                weighted("prefix-cache-scorer", 3),
-                weighted("no-hit-lru-scorer", 2),
-                {"pluginRef": "max-score-picker"},
-            ],
-        }],
+        "plugins": plugins,
+        "schedulingProfiles": profiles,
     })
 }
 
+/// The plugins that a profile refers to, with their weights.
+type References = Vec<(&'static str, Option<u8>)>;
+/// Plugins, and profiles by name.
+type Parts = (Vec<Value>, Vec<(&'static str, References)>);
+
+fn single_profile() -> Parts {
+    let plugins = [
+        "single-profile-handler",
+        "queue-scorer",
+        "kv-cache-utilization-scorer",
+        "prefix-cache-scorer",
+        "no-hit-lru-scorer",
+        "max-score-picker",
+    ];
+    let references = vec![
+        ("queue-scorer", Some(2)),
+        ("kv-cache-utilization-scorer", Some(2)),
+        ("prefix-cache-scorer", Some(3)),
+        ("no-hit-lru-scorer", Some(2)),
+        ("max-score-picker", None),
+    ];
+    (plugins.map(|plugin| json!({"type": plugin})).to_vec(), vec![("default", references)])
+}
+
+fn disaggregated() -> Parts {
+    let plain = [
+        "disagg-headers-handler",
+        "prefill-filter",
+        "decode-filter",
+        "queue-scorer",
+        "kv-cache-utilization-scorer",
+        "active-request-scorer",
+        "prefix-cache-scorer",
+        "max-score-picker",
+        "always-disagg-pd-decider",
+    ];
+    let mut plugins = plain.map(|plugin| json!({"type": plugin})).to_vec();
+    plugins.push(json!({
+        "type": "disagg-profile-handler",
+        "parameters": {"deciders": {"prefill": "always-disagg-pd-decider"}},
+    }));
+    let prefill = vec![
+        ("prefill-filter", None),
+        ("prefix-cache-scorer", Some(3)),
+        ("queue-scorer", Some(2)),
+        ("kv-cache-utilization-scorer", Some(2)),
+        ("max-score-picker", None),
+    ];
+    let decode = vec![
+        ("decode-filter", None),
+        ("active-request-scorer", Some(2)),
+        ("prefix-cache-scorer", Some(3)),
+        ("max-score-picker", None),
+    ];
+    (plugins, vec![("prefill", prefill), ("decode", decode)])
+}
+
+/// Whether the configuration, inline or in the arguments of the template, lists a plugin of that type.
+pub(super) fn lists(scheduler: &SchedulerSpec, plugin: &str) -> bool {
+    let in_args = || {
+        let pod = scheduler.template.as_ref()?;
+        let args = pod.containers.iter().find(|container| container.name == "main")?.args.as_deref()?;
+        flags::config_text_position(args).map(|at| args[at].clone())
+    };
+    let Some(text) = inline_text(scheduler).or_else(in_args) else { return false };
+    let Ok(config) = serde_saphyr::from_str::<Value>(&text) else { return false };
+    let listed = config.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    listed.into_iter().any(|found| found.get("type").and_then(Value::as_str) == Some(plugin))
+}
+
 /// The service's inline configuration as the text that the picker gets: what a ConfigMap held, or JSON.
-pub(crate) fn inline_text(scheduler: &SchedulerSpec) -> Option<String> {
+pub(super) fn inline_text(scheduler: &SchedulerSpec) -> Option<String> {
     match scheduler.config.as_ref()?.inline.as_ref()? {
         Value::String(text) => Some(text.clone()),
         value => Some(value.to_string()),

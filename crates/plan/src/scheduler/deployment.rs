@@ -3,14 +3,14 @@
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
-        core::v1::{PodSpec, PodTemplateSpec},
+        core::v1::{PodSpec, PodTemplateSpec, ServiceAccount},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 
-use super::{config, transform, version};
-use crate::{context::Context, flags, labels, names, owner, selector, tracing};
+use super::{config, tokenizer, transform, version};
+use crate::{context::Context, draft::Draft, flags, labels, names, owner, selector, tracing};
 
 const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
@@ -19,7 +19,9 @@ const LEADER_ELECTION: &str = "ha-enable-leader-election";
 pub(super) fn plan(
     context: &Context,
     scheduler: &SchedulerSpec,
-) -> Result<Deployment, transform::TransformError> {
+    account: Option<&ServiceAccount>,
+    draft: &mut Draft,
+) -> Result<(), String> {
     let name = names::scheduler(context.name);
     let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
     let mut pod = scheduler.template.clone().unwrap_or_default();
@@ -31,11 +33,21 @@ pub(super) fn plan(
             }
         }
         let live_args = live.and_then(|spec| main_args(spec.template.spec.as_ref()?));
-        config::attach(main, config::inline_text(scheduler), live_args);
+        config::attach(context, main, config::inline_text(scheduler), live_args);
         tracing::scheduler(context, main);
     }
     let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
-    transform::apply(&mut pod, declared)?;
+    let live_pod = live.and_then(|spec| spec.template.spec.as_ref());
+    draft.events.extend(tokenizer::attach_sidecar(context, &mut pod, account, live_pod)?);
+    if pod.containers.iter().any(|container| container.name == "tokenizer") {
+        transform::use_sidecar(&mut pod);
+    }
+    let url = tokenizer::is_wanted(context).then(|| tokenizer::url(context));
+    transform::apply(&mut pod, declared, url.as_deref()).map_err(|error| {
+        format!(
+            "failed to build expected scheduler deployment: failed to apply scheduler migrations: {error}"
+        )
+    })?;
 
     let own_labels = labels::of(component::SCHEDULER, context.name);
     let mut pod_labels = own_labels.clone();
@@ -46,7 +58,7 @@ pub(super) fn plan(
         ..ObjectMeta::default()
     };
     let selector = selector::plan(own_labels, &pod_labels, live);
-    Ok(Deployment {
+    let deployment = Deployment {
         metadata: owner::child(context, name, pod_labels),
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
@@ -57,7 +69,8 @@ pub(super) fn plan(
             ..DeploymentSpec::default()
         }),
         status: None,
-    })
+    };
+    draft.add(context, deployment)
 }
 
 fn main_args(pod: &PodSpec) -> Option<&[String]> {

@@ -1,39 +1,66 @@
 //! The endpoint picker: its account and rights, its Deployment and Service, the pool it picks from (contract/03 §9).
 
-pub(crate) mod config;
+mod config;
 mod deployment;
 pub(crate) mod pool;
+mod precise_prefix;
 mod rbac;
 pub(crate) mod service;
 mod service_account;
+pub(crate) mod tokenizer;
 mod transform;
 mod version;
 
 pub use transform::TransformError;
 pub use version::VersionError;
 
-use crate::{context::Context, draft::Draft, problem::Problem, scope};
+use longboat_api::{reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec};
+
+use crate::{
+    context::Context,
+    draft::Draft,
+    event::{EventType, PlannedEvent},
+    problem::Problem,
+};
 
 /// Plans the scheduler in the order in which it is written, if the service has one that is ours to run.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     let Some(scheduler) = context.managed_scheduler() else { return Ok(()) };
-    scope::scheduler(context)?;
     let account = service_account::plan(context, scheduler).map_err(|error| {
         Problem::scheduler(format!("failed to create expected scheduler service account: {error}"))
     })?;
     let account_name = account.name().to_owned();
-    if let service_account::Account::Managed(account) = account {
-        draft.add(context, *account).map_err(Problem::scheduler)?;
-    }
+    // Credentials hang on the account that is written now, or on the user's.
+    let holder = match account {
+        service_account::Account::Managed(account) => {
+            draft.add(context, account.as_ref().clone()).map_err(Problem::scheduler)?;
+            Some(*account)
+        }
+        service_account::Account::Existing(name) => {
+            context.snapshot.service_accounts.get(context.namespace, &name).cloned()
+        }
+    };
     draft.add(context, rbac::auth_binding(context, &account_name)).map_err(Problem::scheduler)?;
     draft.add(context, rbac::role(context)).map_err(Problem::scheduler)?;
     draft.add(context, rbac::role_binding(context, &account_name)).map_err(Problem::scheduler)?;
-    let deployment = deployment::plan(context, scheduler).map_err(|error| {
-        Problem::scheduler(format!(
-            "failed to build expected scheduler deployment: failed to apply scheduler migrations: {error}"
-        ))
-    })?;
-    draft.add(context, deployment).map_err(Problem::scheduler)?;
+    draft.events.extend(deprecated_plugin(context, scheduler));
+    tokenizer::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
+    deployment::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
     draft.add(context, service::plan(context, scheduler)).map_err(Problem::scheduler)?;
     pool::plan(context, scheduler, draft).map_err(Problem::scheduler)
+}
+
+/// The scorer that newer pickers do not have is taken apart for them; that will not go on for ever.
+fn deprecated_plugin(context: &Context, scheduler: &SchedulerSpec) -> Option<PlannedEvent> {
+    let scorer = config::PRECISE_SCORER;
+    config::lists(scheduler, scorer).then(|| PlannedEvent {
+        type_: EventType::Warning,
+        reason: DEPRECATED_PLUGIN,
+        message: format!(
+            "LLMInferenceService \"{}\" uses {scorer} in config.inline. Update config.inline to use token-producer, \
+             precise-prefix-cache-producer, and prefix-cache-scorer directly. This implicit migration will be removed in a \
+             future release.",
+            context.name
+        ),
+    })
 }

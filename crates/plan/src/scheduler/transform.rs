@@ -4,7 +4,11 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::version::{Version, VersionError};
+use super::{
+    config::PRECISE_SCORER,
+    precise_prefix,
+    version::{Version, VersionError},
+};
 use crate::{flags, yaml};
 
 /// Why a picker's pod cannot be brought up to its version.
@@ -49,11 +53,13 @@ const SCRAPE_FLAGS: [&str; 4] =
 
 /// Rewrites flags and configuration text of a picker's pod for the version its template declares.
 ///
+/// `tokenizer` is where the service's tokenizer is, if it has one.
+///
 /// Text that is no mapping with a `kind` is left as it is: it is not a configuration we know.
 ///
 /// # Errors
 /// When the version does not parse, or flags have to move into a configuration that is not inline text.
-pub(super) fn apply(pod: &mut PodSpec, version: &str) -> Result<(), TransformError> {
+pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -> Result<(), TransformError> {
     let version = Version::parse(version)?;
     if version < Version::new(0, 7, 0) {
         return Ok(());
@@ -80,6 +86,10 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str) -> Result<(), TransformErr
     }
     if version >= Version::new(0, 9, 0) {
         to_0_9(pod, &mut config);
+        if let Some(url) = tokenizer {
+            precise_prefix::decompose(&mut config);
+            precise_prefix::point_to_tokenizer(&mut config, url);
+        }
     }
     if version >= Version::new(0, 10, 0) {
         move_scrape_flags(pod, &mut config)?;
@@ -97,6 +107,21 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str) -> Result<(), TransformErr
         *place = text;
     }
     Ok(())
+}
+
+/// Where a tokenizer stands in the picker's own pod, tells the picker so.
+pub(super) fn use_sidecar(pod: &mut PodSpec) {
+    let Some((container, arg, mut config)) = find_config(pod) else { return };
+    let precise = plugins(&mut config).any(|plugin| is_type(plugin, PRECISE_SCORER));
+    if !precise {
+        return;
+    }
+    precise_prefix::use_socket(&mut config);
+    let text = yaml::to_yaml(&Value::Object(config));
+    let place = pod.containers.iter_mut().find(|candidate| candidate.name == container);
+    if let Some(place) = place.and_then(|container| container.args.as_mut()?.get_mut(arg)) {
+        *place = text;
+    }
 }
 
 /// The container with configuration text, the text's position, and the parsed text.
@@ -130,7 +155,7 @@ fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), Tr
     })
 }
 
-fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+pub(super) fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
     config
         .get_mut("plugins")
         .and_then(Value::as_array_mut)
@@ -147,7 +172,7 @@ fn has_plugin(config: &Map<String, Value>, names: &[&str]) -> bool {
     })
 }
 
-fn is_type(plugin: &Map<String, Value>, name: &str) -> bool {
+pub(super) fn is_type(plugin: &Map<String, Value>, name: &str) -> bool {
     plugin.get("type").and_then(Value::as_str) == Some(name)
 }
 
@@ -180,7 +205,7 @@ fn rename_plugin(config: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-fn rename_references(config: &mut Map<String, Value>, from: &str, to: &str) {
+pub(super) fn rename_references(config: &mut Map<String, Value>, from: &str, to: &str) {
     let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
     for reference in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()).flatten() {
         if reference.get("pluginRef").and_then(Value::as_str) == Some(from) {
@@ -286,7 +311,7 @@ fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
             }
         }
     }
-    if !has_plugin(config, &["precise-prefix-cache-scorer"]) {
+    if !has_plugin(config, &[PRECISE_SCORER]) {
         pod.containers.retain(|container| container.name != "tokenizer");
     }
     if config.get("apiVersion").and_then(Value::as_str) == Some("inference.networking.x-k8s.io/v1alpha1") {
@@ -347,7 +372,7 @@ mod tests {
 
     fn text_after(args: &[&str], version: &str) -> String {
         let mut pod = pod(args);
-        apply(&mut pod, version).unwrap();
+        apply(&mut pod, version, None).unwrap();
         pod.containers[0].args.clone().unwrap().pop().unwrap()
     }
 
@@ -377,6 +402,9 @@ mod tests {
             "kind: x\nplugins:\n- parameters:\n    scheme: https\n  type: metrics-data-source\n"
         );
         let mut without = pod(&["--model-server-metrics-scheme=https", "--config-file", "/c"]);
-        assert!(matches!(apply(&mut without, "0.10.0"), Err(TransformError::FlagsWithoutConfig { .. })));
+        assert!(matches!(
+            apply(&mut without, "0.10.0", None),
+            Err(TransformError::FlagsWithoutConfig { .. })
+        ));
     }
 }

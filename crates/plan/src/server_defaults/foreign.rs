@@ -1,10 +1,12 @@
-//! Routes and pools: the defaults of their CRDs.
+//! Routes, pools and groups of pods: the defaults of their CRDs.
 
+use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
 use longboat_api::foreign::{
     httproute::{HTTPPathMatch, HTTPRouteMatch, HTTPRouteRule, HTTPRouteSpec},
     httproute_filter::HTTPRouteFilter,
     inferencepool::InferencePoolSpec,
     inferencepool_x,
+    leaderworkerset::{LeaderWorkerSetSpec, RollingUpdateConfiguration},
     reference::BackendObjectReference,
 };
 
@@ -96,4 +98,44 @@ pub(crate) fn inference_pool_x(spec: &mut inferencepool_x::InferencePoolSpec) {
     text(&mut picker.group, "");
     text(&mut picker.kind, "Service");
     text(&mut picker.failure_mode, "FailClose");
+}
+
+/// `leaderworkerset.x-k8s.io/v1` LeaderWorkerSets. Pods get their defaults only when they are made: of theirs, the CRD knows
+/// one.
+pub(crate) fn leader_worker_set(spec: &mut LeaderWorkerSetSpec) {
+    spec.replicas.get_or_insert(1);
+    text(&mut spec.startup_policy, "LeaderCreated");
+    if let Some(update) =
+        spec.rollout_strategy.as_mut().and_then(|rollout| rollout.rolling_update_configuration.as_mut())
+    {
+        rolling_update(update);
+    }
+    let template = &mut spec.leader_worker_template;
+    template.size.get_or_insert(1);
+    text(&mut template.restart_policy, "RecreateGroupOnPodRestart");
+    if let Some(policy) = &mut template.sub_group_policy {
+        text(&mut policy.sub_group_policy_type, "LeaderWorker");
+    }
+    let pods = template.leader_template.iter_mut().chain(std::iter::once(&mut template.worker_template));
+    for pod in pods.filter_map(|template| template.spec.as_mut()) {
+        pod.containers.iter_mut().chain(pod.init_containers.iter_mut().flatten()).for_each(container);
+    }
+}
+
+/// How groups are rolled out.
+pub(crate) fn rolling_update(update: &mut RollingUpdateConfiguration) {
+    update.max_unavailable.get_or_insert(IntOrString::Int(1));
+    update.max_surge.get_or_insert(IntOrString::Int(0));
+}
+
+/// Ports are a list by number and protocol, so that CRDs need the protocol's default; probes of gRPC have one too.
+fn container(container: &mut Container) {
+    for port in container.ports.iter_mut().flatten() {
+        text(&mut port.protocol, "TCP");
+    }
+    let probes =
+        [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe];
+    for grpc in probes.into_iter().flatten().filter_map(|probe| probe.grpc.as_mut()) {
+        grpc.service.get_or_insert_default();
+    }
 }

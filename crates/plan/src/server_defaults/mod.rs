@@ -1,5 +1,6 @@
 //! What the API server fills into the objects that we write.
 
+mod autoscaler;
 mod foreign;
 mod pod;
 
@@ -7,11 +8,13 @@ use k8s_openapi::{
     api::{
         apps::v1::{DeploymentSpec, RollingUpdateDeployment},
         core::v1::ServiceSpec,
+        resource::v1::ResourceClaimTemplateSpec,
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-pub(crate) use foreign::{http_route, inference_pool, inference_pool_x};
+pub(crate) use autoscaler::{autoscaler, scaled_object};
+pub(crate) use foreign::{http_route, inference_pool, inference_pool_x, leader_worker_set, rolling_update};
 
 /// `apps/v1` Deployments, with their pods.
 pub(crate) fn deployment(spec: &mut DeploymentSpec) {
@@ -27,6 +30,17 @@ pub(crate) fn deployment(spec: &mut DeploymentSpec) {
         rolling.max_unavailable.get_or_insert_with(quarter);
     }
     pod::defaults(spec.template.spec.get_or_insert_default());
+}
+
+/// `resource.k8s.io/v1` ResourceClaimTemplates.
+pub(crate) fn resource_claim_template(spec: &mut ResourceClaimTemplateSpec) {
+    let requests = spec.spec.devices.iter_mut().flat_map(|devices| devices.requests.iter_mut().flatten());
+    for request in requests.filter_map(|request| request.exactly.as_mut()) {
+        let mode = request.allocation_mode.get_or_insert_with(|| "ExactCount".into());
+        if mode == "ExactCount" {
+            request.count.get_or_insert(1);
+        }
+    }
 }
 
 /// `v1` Services, but for addresses.

@@ -52,10 +52,16 @@ fn address(context: &Context, entry: &Discovered) -> ServiceAddress {
     }
 }
 
-/// Where the header chooses the model only the full name is unambiguous; elsewhere the server knows both.
-fn models(context: &Context, full_name_only: bool) -> Vec<ModelReference> {
-    let name = context.model_name();
-    let full = format!("publishers/{}/models/{name}", context.namespace);
-    let short = (!full_name_only).then(|| name.to_owned());
-    std::iter::once(full).chain(short).map(|name| ModelReference { name }).collect()
+/// Where the header chooses the model only the full names are unambiguous; elsewhere the server knows the short ones too.
+fn models(context: &Context, full_names_only: bool) -> Vec<ModelReference> {
+    let adapters = context.spec.model.lora.iter().flat_map(|lora| &lora.adapters);
+    let adapters = adapters.filter_map(|adapter| adapter.name.as_deref());
+    let names = std::iter::once(context.model_name()).chain(adapters);
+    names
+        .flat_map(|name| {
+            let short = (!full_names_only).then(|| name.to_owned());
+            std::iter::once(context.published_name(name)).chain(short)
+        })
+        .map(|name| ModelReference { name })
+        .collect()
 }

@@ -2,10 +2,12 @@
 
 mod addresses;
 mod gateways;
+mod group;
 mod image_volume;
 mod pool;
 mod references;
 mod routes;
+mod scaling;
 mod scheduler;
 mod stopped;
 mod workload;
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::{
     conditions::{Conditions, ROUTER, SERVICE, WORKLOADS, groom, types},
-    reasons::condition::NEW_OBSERVED_GENERATION_FAILURE,
+    reasons::condition::{FINALIZATION_PENDING, NEW_OBSERVED_GENERATION_FAILURE},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
 };
 
@@ -96,6 +98,19 @@ fn presets(outcome: &compose::Outcome, status: &mut LLMInferenceServiceStatus, c
     }
 }
 
+/// The status of a service that is to go and cannot yet, because members of its group still send it traffic.
+pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> LLMInferenceServiceStatus {
+    let mut status = service.status.clone().unwrap_or_default();
+    let before = status.conditions.clone();
+    Conditions::new(SERVICE, &mut status.conditions, now).mark_false(
+        types::GROUP_READY,
+        FINALIZATION_PENDING,
+        message,
+    );
+    groom(&mut status.conditions, &before, now);
+    status
+}
+
 /// The service and what was read back of it.
 pub(crate) struct World<'a> {
     pub(crate) context: Context<'a>,
@@ -109,6 +124,7 @@ fn report(
     conditions: &mut Conditions,
 ) {
     workload::report(world, conditions);
+    scaling::report(world, conditions);
     if let Some(problem) = problem.filter(|problem| problem.phase == Phase::Workload) {
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
         WORKLOADS.apply(conditions);
@@ -144,6 +160,7 @@ fn router(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mu
     }
     let gateways = crate::router::gateway::of_routes(&world.context, &routes);
     references::router(world, &routes, status);
+    group::report(world, status, conditions);
     let pool_known = pool::report(world, &gateways, status, conditions);
     if pool_known {
         gateways::report(world, &gateways, conditions);

@@ -11,7 +11,7 @@ use longboat_api::{
 };
 
 use super::World;
-use crate::names;
+use crate::{names, workload::Half};
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
@@ -55,7 +55,7 @@ pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInfer
     });
 }
 
-/// The Deployments and the Service, with how many replicas can serve.
+/// The workloads and the Service, with how many replicas can serve.
 pub(super) fn workloads(world: &World, status: &mut LLMInferenceServiceStatus) {
     let context = &world.context;
     let deployment = |name: String| {
@@ -68,9 +68,23 @@ pub(super) fn workloads(world: &World, status: &mut LLMInferenceServiceStatus) {
             ready_replicas: Some(available),
         })
     };
+    let workload = |half: Half| {
+        if !half.is_group() {
+            return deployment(half.deployment_name(context.name));
+        }
+        let name = half.group_name(context.name);
+        let observed = world.applied.leader_worker_set(&name).and_then(|set| set.status.as_ref());
+        let ready = observed.and_then(|status| status.ready_replicas).unwrap_or_default();
+        Some(ScaledReference {
+            api_group: Some("leaderworkerset.x-k8s.io".into()),
+            kind: "LeaderWorkerSet".into(),
+            name,
+            ready_replicas: Some(ready),
+        })
+    };
     status.workloads = Some(WorkloadsStatus {
-        primary: deployment(names::workload(context.name)),
-        prefill: None,
+        primary: workload(Half::main(context.spec)),
+        prefill: Half::prefill(context.spec).and_then(workload),
         service: Some(TypedReference {
             api_group: None,
             kind: "Service".into(),

@@ -7,28 +7,34 @@ use longboat_api::{
 };
 
 use super::World;
-use crate::names;
+use crate::{names, scheduler::tokenizer};
 
-/// One available picker is enough.
+/// One available picker is enough, and one tokenizer.
 pub(super) fn report(world: &World, conditions: &mut Conditions) {
-    conditions.clear(types::TOKENIZER_READY);
-    if world.context.managed_scheduler().is_none() {
-        conditions.clear(types::SCHEDULER_WORKLOAD_READY);
-        return;
-    }
-    let verdict = match world.applied.deployment(&names::scheduler(world.context.name)) {
-        Some(deployment) => objection(deployment),
-        None => Some((PROGRESSING.into(), "Deployment rollout in progress".into())),
-    };
-    match verdict {
-        None => conditions.mark_true(types::SCHEDULER_WORKLOAD_READY),
-        Some((reason, message)) => conditions.mark_false(types::SCHEDULER_WORKLOAD_READY, &reason, &message),
+    let context = &world.context;
+    let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
+    let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
+    for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
+        let Some(name) = name else {
+            conditions.clear(type_);
+            continue;
+        };
+        let verdict = match world.applied.deployment(&name) {
+            Some(deployment) => objection(deployment),
+            None => Some((PROGRESSING.into(), "Deployment rollout in progress".into())),
+        };
+        match verdict {
+            None => conditions.mark_true(type_),
+            Some((reason, message)) => conditions.mark_false(type_, &reason, &message),
+        }
     }
 }
 
 /// While something else keeps the scheduler from being looked at, only what cannot hold any more goes.
 pub(super) fn forget(world: &World, conditions: &mut Conditions) {
-    conditions.clear(types::TOKENIZER_READY);
+    if !tokenizer::is_wanted(&world.context) {
+        conditions.clear(types::TOKENIZER_READY);
+    }
     if world.context.managed_scheduler().is_none() {
         conditions.clear(types::SCHEDULER_WORKLOAD_READY);
     }

@@ -3,28 +3,48 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
     conditions::{Conditions, types},
+    foreign::leaderworkerset::LeaderWorkerSet,
     reasons::condition::PROGRESSING,
 };
 
 use super::World;
-use crate::names;
+use crate::workload::Half;
 
-/// Reports the one Deployment; what belongs to other topologies is absent.
+/// Reports the Deployments and LeaderWorkerSets; what belongs to other topologies is absent.
 pub(super) fn report(world: &World, conditions: &mut Conditions) {
-    for type_ in [
+    let context = &world.context;
+    let present: Vec<&str> = Half::all(context.spec).map(|half| half.condition()).collect();
+    let all = [
+        types::MAIN_WORKLOAD_READY,
         types::PREFILL_WORKLOAD_READY,
         types::WORKER_WORKLOAD_READY,
         types::PREFILL_WORKER_WORKLOAD_READY,
-        types::SCALING_READY,
-        types::PREFILL_SCALING_READY,
-    ] {
+    ];
+    for type_ in all.into_iter().filter(|type_| !present.contains(type_)) {
         conditions.clear(type_);
     }
-    if let Some(deployment) = world.applied.deployment(&names::workload(world.context.name)) {
-        match objection(deployment) {
-            None => conditions.mark_true(types::MAIN_WORKLOAD_READY),
-            Some((reason, message)) => conditions.mark_false(types::MAIN_WORKLOAD_READY, &reason, &message),
+    for half in Half::all(context.spec) {
+        let verdict = if half.is_group() {
+            world.applied.leader_worker_set(&half.group_name(context.name)).map(group_objection)
+        } else {
+            world.applied.deployment(&half.deployment_name(context.name)).map(objection)
+        };
+        match verdict {
+            // Not written: a problem says why.
+            None => {}
+            Some(None) => conditions.mark_true(half.condition()),
+            Some(Some((reason, message))) => conditions.mark_false(half.condition(), &reason, &message),
         }
+    }
+}
+
+/// Why the LeaderWorkerSet does not serve.
+fn group_objection(set: &LeaderWorkerSet) -> Option<(String, String)> {
+    let conditions = set.status.iter().flat_map(|status| &status.conditions);
+    match conditions.into_iter().find(|condition| condition.type_ == "Available") {
+        None => Some((PROGRESSING.to_owned(), "LWS is progressing".to_owned())),
+        Some(available) if available.status == "True" => None,
+        Some(available) => Some((available.reason.clone(), available.message.clone())),
     }
 }
 

@@ -25,13 +25,38 @@ fn service() -> impl Strategy<Value = Value> {
         Just(json!({"route": {}})),
         Just(json!({"route": {}, "gateway": {}, "scheduler": {}})),
         Just(json!({"scheduler": {"replicas": 2}})),
+        Just(json!({"route": {}, "scheduler": {"tokenizer": {}}})),
         Just(
             json!({"route": {}, "scheduler": {"labels": {"team": "x"}, "config": {"inline": {"kind": "EndpointPickerConfig"}}}})
         ),
     ];
     let extras = (prop::option::of(0..4_i32), any::<bool>(), any::<bool>());
-    (uri, router, extras).prop_map(|(uri, router, (replicas, labels, container))| {
-        let mut spec = json!({"model": {"uri": uri}});
+    let adapters = prop::sample::select(vec![
+        json!([]),
+        json!([{"name": "b/C", "uri": "pvc://claim/b"}]),
+        json!([{"name": "z", "uri": "hf://o/z"}, {"name": "a", "uri": "s3://b/a"}, {"name": "p", "uri": "pvc://c"}]),
+    ]);
+    let more = (adapters, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (uri, router, extras, more).prop_map(|(uri, router, (replicas, labels, container), (adapters, prefill, tiers, groups, prefill_groups, scaled))| {
+        let mut spec = json!({"model": {"uri": uri, "lora": {"adapters": adapters}}});
+        if scaled && replicas.is_none() {
+            spec["scaling"] = json!({"minReplicas": 1, "maxReplicas": 3, "wva": {"variantCost": "10.0", "hpa": {}}});
+        }
+        let group = json!({"containers": [{"name": "main", "ports": [{"containerPort": 8000}]}]});
+        let parallel = json!({"data": 4, "dataLocal": 2});
+        if groups {
+            (spec["worker"], spec["parallelism"]) = (group.clone(), parallel.clone());
+        }
+        if prefill {
+            spec["prefill"] = json!({"replicas": 2});
+            if prefill_groups {
+                (spec["prefill"]["worker"], spec["prefill"]["parallelism"]) = (group, parallel);
+            }
+        }
+        if tiers {
+            let tier = json!({"fileSystem": {"emptyDir": {"size": "1Gi"}}});
+            spec["kvCacheOffloading"] = json!({"cpu": "1Gi", "evictionPolicy": "lru", "secondary": [tier, tier]});
+        }
         if !router.is_null() {
             spec["router"] = router;
         }
@@ -79,9 +104,7 @@ fn children(world: &World) -> Vec<String> {
 
 #[test]
 fn a_settled_service_is_not_written_to_and_stopping_removes_what_resuming_brings_back() {
-    let names = PresetNames::default();
-    let builtin = presets::builtin(&names, SYSTEM_NAMESPACE).unwrap();
-    let configs: ConfigSet = builtin.iter().map(|preset| Layer::new(preset).unwrap()).collect();
+    let configs = presets_as_layers();
     proptest!(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() }, |(service in service(), tls in any::<bool>())| {
         let mut world = world(&configs, tls);
         world.put(service.clone(), NAMESPACE);
@@ -107,4 +130,64 @@ fn a_settled_service_is_not_written_to_and_stopping_removes_what_resuming_brings
         world.settle();
         prop_assert_eq!(children(&world), running);
     });
+}
+
+fn plain() -> Value {
+    json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "metadata": {"name": "llm"},
+        "spec": {"model": {"uri": "hf://org/model"}, "router": {"route": {}, "scheduler": {}}},
+    })
+}
+
+fn with_prefill() -> Value {
+    let mut service = plain();
+    service["spec"]["prefill"] = json!({});
+    service
+}
+
+fn presets_as_layers() -> ConfigSet {
+    let builtin = presets::builtin(&PresetNames::default(), SYSTEM_NAMESPACE).unwrap();
+    builtin.iter().map(|preset| Layer::new(preset).unwrap()).collect()
+}
+
+#[test]
+fn prefill_comes_and_goes_without_any_deployment_being_replaced() {
+    let mut world = world(&presets_as_layers(), false);
+    for service in [plain(), with_prefill(), plain()] {
+        world.put(service, NAMESPACE);
+        world.settle();
+    }
+    let touched: Vec<&String> =
+        world.writes.iter().filter(|write| write.contains("Deployment team/llm-kserve")).collect();
+    assert_eq!(
+        touched,
+        [
+            "Created v1.Deployment team/llm-kserve",
+            "Created v1.Deployment team/llm-kserve-router-scheduler",
+            "Updated v1.Deployment team/llm-kserve",
+            "Created v1.Deployment team/llm-kserve-prefill",
+            "Deleted v1.Deployment team/llm-kserve-prefill",
+            "Updated v1.Deployment team/llm-kserve",
+        ]
+    );
+}
+
+#[test]
+fn a_deployment_that_selects_by_what_its_pods_do_is_replaced_only_when_that_changes() {
+    let mut world = world(&presets_as_layers(), false);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    // As the reference makes it.
+    let mut deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap().clone();
+    let spec = deployment.spec.as_mut().unwrap();
+    spec.selector.match_labels.as_mut().unwrap().insert("llm-d.ai/role".into(), "both".into());
+    world.store(deployment);
+    let before = world.writes.len();
+    world.settle();
+    assert_eq!(world.writes.len(), before, "what can be taken over is");
+    world.put(with_prefill(), NAMESPACE);
+    world.settle();
+    let writes: Vec<&String> =
+        world.writes[before..].iter().filter(|write| write.ends_with("Deployment team/llm-kserve")).collect();
+    assert_eq!(writes, ["Deleted v1.Deployment team/llm-kserve", "Created v1.Deployment team/llm-kserve"]);
 }

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use k8s_openapi::{
-    api::apps::v1::{DeploymentCondition, DeploymentStatus},
+    api::{
+        apps::v1::{DeploymentCondition, DeploymentStatus},
+        autoscaling::v2::{HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus},
+    },
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 use longboat_api::foreign::{
     httproute::{HTTPRouteStatus, RouteParentStatus},
     inferencepool::{InferencePoolStatus, PoolParentReference, PoolParentStatus},
     inferencepool_x::{InferencePoolStatus as OldPoolStatus, ParentGatewayReference, PoolStatus},
+    leaderworkerset::LeaderWorkerSetStatus,
     reference::ParentReference,
+    scaledobject::{ScaledObjectCondition, ScaledObjectStatus},
 };
 use serde_json::Value;
 
@@ -22,6 +27,15 @@ pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
     let wanted = |kind: &str| only.is_none_or(|kinds| kinds.iter().any(|present| present == kind));
     if wanted("Deployment") {
         deployments(world, namespace, &how["deploy"]);
+    }
+    if wanted("HorizontalPodAutoscaler") {
+        autoscalers(world, namespace, &how["hpa"]);
+    }
+    if wanted("ScaledObject") {
+        scaled_objects(world, namespace, &how["so"]);
+    }
+    if wanted("LeaderWorkerSet") {
+        groups(world, namespace, &how["lws"]);
     }
     if wanted("HTTPRoute") {
         routes(world, namespace, &how["route"]);
@@ -66,6 +80,63 @@ fn deployments(world: &mut World, namespace: &str, how: &Value) {
             ..DeploymentStatus::default()
         });
         world.snapshot.deployments.insert(Arc::new(deployment));
+    }
+}
+
+fn autoscalers(world: &mut World, namespace: &str, how: &Value) {
+    let all: Vec<_> = world.snapshot.horizontal_pod_autoscalers.in_namespace(namespace).cloned().collect();
+    for mut object in all {
+        let conditions = [("AbleToScale", "ReadyForNewScale"), ("ScalingActive", "ValidMetricFound")];
+        let conditions = conditions.map(|(type_, reason)| {
+            let [status, reason, message] = words(how, type_, reason);
+            HorizontalPodAutoscalerCondition {
+                type_: type_.into(),
+                status,
+                reason: Some(reason),
+                message: Some(message),
+                last_transition_time: None,
+            }
+        });
+        object.status = Some(HorizontalPodAutoscalerStatus {
+            conditions: Some(conditions.into()),
+            ..HorizontalPodAutoscalerStatus::default()
+        });
+        world.snapshot.horizontal_pod_autoscalers.insert(Arc::new(object));
+    }
+}
+
+fn scaled_objects(world: &mut World, namespace: &str, how: &Value) {
+    let all: Vec<_> = world.snapshot.scaled_objects.in_namespace(namespace).cloned().collect();
+    for mut object in all {
+        let conditions = ["Ready", "Active", "Fallback", "Paused"].map(|type_| {
+            let [mut status, reason, message] = words(how, type_, type_);
+            if type_ != "Ready" && !how[type_].is_array() {
+                status = "False".into();
+            }
+            ScaledObjectCondition { type_: type_.into(), status, reason, message }
+        });
+        object.status = Some(ScaledObjectStatus { conditions: conditions.into() });
+        world.snapshot.scaled_objects.insert(Arc::new(object));
+    }
+}
+
+fn groups(world: &mut World, namespace: &str, how: &Value) {
+    let now = Time(world.snapshot.now);
+    let all: Vec<_> = world.snapshot.leader_worker_sets.in_namespace(namespace).cloned().collect();
+    for mut set in all {
+        let wanted = set.spec.replicas.unwrap_or(1);
+        let ready = how["readyReplicas"].as_i64().map_or(wanted, |count| i32::try_from(count).unwrap());
+        let mut available = condition(how, "Available", None, now.clone());
+        if !how["Available"].is_array() {
+            "AllGroupsReady".clone_into(&mut available.reason);
+        }
+        set.status = Some(LeaderWorkerSetStatus {
+            conditions: vec![available],
+            replicas: Some(wanted),
+            ready_replicas: Some(ready),
+            ..LeaderWorkerSetStatus::default()
+        });
+        world.snapshot.leader_worker_sets.insert(Arc::new(set));
     }
 }
 

@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::composing;
 use crate::{
     Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Pass, Plan, Snapshot,
-    server_defaults,
+    server_defaults, types,
 };
 
 /// The cluster, and what happened in it.
@@ -76,15 +76,11 @@ impl World {
         }
         match (kind.as_str(), group.as_str()) {
             ("LLMInferenceService", _) => {
-                // The one default of our own CRD that these cases turn on.
-                if object["spec"]["kvCacheOffloading"].is_object()
-                    && object["spec"]["kvCacheOffloading"]["evictionPolicy"].is_null()
-                {
-                    object["spec"]["kvCacheOffloading"]["evictionPolicy"] = "lru".into();
-                }
+                default_own_fields(&mut object);
                 self.put_service(parse(object));
             }
             ("LLMInferenceServiceConfig", _) => {
+                default_own_fields(&mut object);
                 let config: LLMInferenceServiceConfig = parse(object);
                 self.configs.insert(Layer::new(&config).unwrap());
             }
@@ -101,6 +97,7 @@ impl World {
             ("HTTPRoute", _) => self.store::<HTTPRoute>(parse(object)),
             ("InferencePool", "inference.networking.k8s.io") => self.store::<InferencePool>(parse(object)),
             ("InferencePool", _) => self.store::<inferencepool_x::InferencePool>(parse(object)),
+            ("LeaderWorkerSet", _) => self.store::<types::LeaderWorkerSet>(parse(object)),
             ("Deployment", _) => self.store::<Deployment>(parse(object)),
             ("Service", _) => self.store::<Service>(parse(object)),
             ("ServiceAccount", _) => self.store::<k8s_openapi::api::core::v1::ServiceAccount>(parse(object)),
@@ -189,6 +186,7 @@ impl World {
     /// One pass over one service, as the controller makes it.
     fn pass(&mut self, key: &(String, String)) -> NotImplemented {
         let mut service = self.services[key].clone();
+        self.snapshot.inference_services = self.services.values().cloned().map(Arc::new).collect();
         let now = self.snapshot.now;
         let pins = composing::pins(&service);
         let composed = composing::compose(self, &service);
@@ -233,27 +231,28 @@ impl World {
     }
 
     fn apply<S>(&mut self, children: &Children<S>) -> Children<Applied> {
-        let mut applied = Children::<Applied>::default();
-        self.apply_kind::<k8s_openapi::api::core::v1::ConfigMap, S>(children, &mut applied);
-        self.apply_kind::<Secret, S>(children, &mut applied);
-        self.apply_kind::<k8s_openapi::api::core::v1::ServiceAccount, S>(children, &mut applied);
-        self.apply_kind::<k8s_openapi::api::rbac::v1::Role, S>(children, &mut applied);
-        self.apply_kind::<RoleBinding, S>(children, &mut applied);
-        self.apply_kind::<ClusterRoleBinding, S>(children, &mut applied);
-        self.apply_kind::<Deployment, S>(children, &mut applied);
-        self.apply_kind::<Service, S>(children, &mut applied);
-        self.apply_kind::<InferencePool, S>(children, &mut applied);
-        self.apply_kind::<inferencepool_x::InferencePool, S>(children, &mut applied);
-        self.apply_kind::<HTTPRoute, S>(children, &mut applied);
-        applied
+        macro_rules! each {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+                let mut applied = Children::<Applied>::default();
+                $(self.apply_kind::<types::$kind, S>(children, &mut applied);)*
+                applied
+            }};
+        }
+        crate::child_kinds!(each)
     }
 
     fn apply_kind<K: Child + Stored, S>(&mut self, children: &Children<S>, applied: &mut Children<Applied>) {
         for desired in K::of(children) {
             let reference = desired.reference();
             let live = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
+            let anew = live.as_ref().is_none_or(|live| desired.is_fixed(live));
             let write = match &live {
                 None => Some(desired.clone()),
+                Some(live) if desired.is_fixed(live) => {
+                    self.writes.push(format!("Deleted {reference}"));
+                    K::observed_mut(&mut self.snapshot).remove(&reference.namespace, &reference.name);
+                    Some(desired.clone())
+                }
                 Some(live) if desired.differs(live) => {
                     let mut desired = desired.clone();
                     desired.carry_over(live);
@@ -262,8 +261,7 @@ impl World {
                 Some(_) => None,
             };
             if let Some(object) = write {
-                self.writes
-                    .push(format!("{} {reference}", if live.is_some() { "Updated" } else { "Created" }));
+                self.writes.push(format!("{} {reference}", if anew { "Created" } else { "Updated" }));
                 self.store(object);
             }
             let stored = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
@@ -275,20 +273,37 @@ impl World {
         self.writes.push(format!("Deleted {object}"));
         let ObjectRef { kind, namespace, name } = object;
         let world = &mut self.snapshot;
-        let found = match kind {
-            ChildKind::ConfigMap => world.config_maps.remove(namespace, name).is_some(),
-            ChildKind::Secret => world.secrets.remove(namespace, name).is_some(),
-            ChildKind::ServiceAccount => world.service_accounts.remove(namespace, name).is_some(),
-            ChildKind::Role => world.roles.remove(namespace, name).is_some(),
-            ChildKind::RoleBinding => world.role_bindings.remove(namespace, name).is_some(),
-            ChildKind::ClusterRoleBinding => world.cluster_role_bindings.remove(namespace, name).is_some(),
-            ChildKind::Deployment => world.deployments.remove(namespace, name).is_some(),
-            ChildKind::Service => world.services.remove(namespace, name).is_some(),
-            ChildKind::InferencePool => world.inference_pools.remove(namespace, name).is_some(),
-            ChildKind::InferencePoolX => world.inference_pools_x.remove(namespace, name).is_some(),
-            ChildKind::HTTPRoute => world.http_routes.remove(namespace, name).is_some(),
-        };
+        macro_rules! each {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+                match kind {
+                    $(ChildKind::$kind => world.$field.remove(namespace, name).is_some(),)*
+                }
+            };
+        }
+        let found = crate::child_kinds!(each);
         assert!(found, "only live objects are removed: {object}");
+    }
+}
+
+/// The defaults of our own CRDs that these cases turn on.
+fn default_own_fields(object: &mut Value) {
+    fn default(value: &mut Value, path: &[&str], key: &str, default: Value) {
+        let mut place = value;
+        for part in path {
+            if place.get(part).is_none_or(|below| !below.is_object()) {
+                return;
+            }
+            place = &mut place[part];
+        }
+        if place[key].is_null() {
+            place[key] = default;
+        }
+    }
+    for half in [&["spec"][..], &["spec", "prefill"]] {
+        let below = |path: &[&'static str]| [half, path].concat();
+        default(object, &below(&["kvCacheOffloading"]), "evictionPolicy", "lru".into());
+        default(object, &below(&["scaling"]), "minReplicas", 1.into());
+        default(object, &below(&["scaling", "wva"]), "variantCost", "10.0".into());
     }
 }
 
@@ -355,6 +370,22 @@ stored! {
             spec.ip_family_policy.get_or_insert_with(|| "SingleStack".into());
         }
     };
+    types::HorizontalPodAutoscaler, horizontal_pod_autoscalers {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::autoscaler(self.spec.get_or_insert_default()); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+    };
+    types::ScaledObject, scaled_objects {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::scaled_object(&mut self.spec); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+    };
+    types::LeaderWorkerSet, leader_worker_sets {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::leader_worker_set(&mut self.spec); }
+        fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
+        fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
+    };
+    types::ResourceClaimTemplate, resource_claim_templates {
+        fn fill_in(&mut self, _serial: u32) { server_defaults::resource_claim_template(&mut self.spec); }
+    };
     InferencePool, inference_pools {
         fn fill_in(&mut self, _serial: u32) { server_defaults::inference_pool(&mut self.spec); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
@@ -388,18 +419,19 @@ impl World {
                 }
             }
         }
-        of::<k8s_openapi::api::core::v1::ConfigMap>(self, namespace, "configmap", found);
-        of::<Secret>(self, namespace, "secret", found);
-        of::<k8s_openapi::api::core::v1::ServiceAccount>(self, namespace, "serviceaccount", found);
-        of::<k8s_openapi::api::rbac::v1::Role>(self, namespace, "role", found);
-        of::<RoleBinding>(self, namespace, "rolebinding", found);
+        macro_rules! each {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+                $(of::<types::$kind>(self, namespace, &file_prefix(stringify!($kind)), found);)*
+            };
+        }
+        crate::child_kinds!(each);
         of::<ClusterRoleBinding>(self, "", "clusterrolebinding", found);
-        of::<Deployment>(self, namespace, "deployment", found);
-        of::<Service>(self, namespace, "service", found);
-        of::<InferencePool>(self, namespace, "inferencepool", found);
-        of::<inferencepool_x::InferencePool>(self, namespace, "inferencepool.x-k8s.io", found);
-        of::<HTTPRoute>(self, namespace, "httproute", found);
     }
+}
+
+/// How recordings call the files of a kind.
+fn file_prefix(kind: &str) -> String {
+    if kind == "InferencePoolX" { "inferencepool.x-k8s.io".to_owned() } else { kind.to_lowercase() }
 }
 
 /// Inputs have neither an owner nor the name of a child without one.

@@ -12,6 +12,11 @@ pub(super) fn propagate_from_service(context: &Context, target: &mut ObjectMeta)
     copy(metadata.annotations.as_ref(), &annotations::PROPAGATED_PREFIXES, &mut target.annotations);
 }
 
+/// Copies annotations of the service whose keys begin in a certain way.
+pub(super) fn propagate_annotations(context: &Context, prefixes: &[&str], target: &mut ObjectMeta) {
+    copy(context.service.metadata.annotations.as_ref(), prefixes, &mut target.annotations);
+}
+
 /// Copies what the workload's spec asks for onto its pods.
 pub(super) fn propagate_from_spec(labels: &Map, annotations: &Map, target: &mut ObjectMeta) {
     if !labels.is_empty() {

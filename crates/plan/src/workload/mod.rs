@@ -1,29 +1,55 @@
-//! The model server: its certificate, its Deployment, its Service.
+//! The model server: its certificate, its Deployments or LeaderWorkerSets, its Service.
 
+mod account;
 mod certificate;
 mod deployment;
+mod devices;
+mod group;
+mod half;
+mod kv_cache;
+mod lora;
 mod metadata;
+mod pod;
+pub(crate) mod scaling;
 mod service;
-mod service_account;
-mod storage;
+pub(crate) mod storage;
 mod tls_secret;
 
+pub(crate) use half::Half;
 pub use storage::StorageError;
 pub use tls_secret::CertificateRequest;
 
-use crate::{context::Context, draft::Draft, problem::Problem, scope};
+use crate::{context::Context, draft::Draft, problem::Problem};
 
 /// Plans the workload in the order in which it is written; what was planned before a problem stays planned.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
-    scope::workload(context)?;
     if let Some(bundle) = storage::ca_bundle_copy(context).map_err(Problem::certificates)? {
         draft.children.config_maps.push(bundle);
     }
     let (secret, request) = tls_secret::plan(context);
     draft.add(context, secret).map_err(Problem::certificates)?;
     draft.certificates.extend(request);
-    let (deployment, events) = deployment::plan(context).map_err(Problem::single_node)?;
-    draft.events.extend(events);
-    draft.add(context, deployment).map_err(Problem::single_node)?;
-    draft.add(context, service::plan(context)).map_err(Problem::workload_service)
+    if let Some(claims) = devices::plan(context).map_err(Problem::single_node)? {
+        draft.add(context, claims).map_err(Problem::single_node)?;
+    }
+    let mut problem = None;
+    for half in Half::all(context.spec) {
+        let planned = if half.is_group() {
+            group::plan(context, &half, draft).map_err(|error| Problem::multi_node(half.condition(), error))
+        } else {
+            deployment::plan(context, &half, draft).map_err(Problem::single_node)
+        };
+        match planned {
+            // Without prefill apart, the other half does it all.
+            Err(error) if half.prefill => problem = Some(error),
+            planned => planned?,
+        }
+    }
+    let service = draft.add(context, service::plan(context)).map_err(Problem::workload_service);
+    problem = problem.or(service.err());
+    for half in Half::all(context.spec) {
+        let planned = scaling::plan(context, &half, draft).map_err(Problem::scaling);
+        problem = problem.or(planned.err());
+    }
+    problem.map_or(Ok(()), Err)
 }

@@ -109,7 +109,9 @@ fn objection(
 
 fn dns_names(context: &Context) -> Vec<String> {
     let mut names = BTreeSet::from(["localhost".to_owned()]);
-    let services = [Some(names::workload_service(context.name)), scheduler::service::dns_name(context)];
+    let tokenizer = scheduler::tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
+    let services =
+        [Some(names::workload_service(context.name)), scheduler::service::dns_name(context), tokenizer];
     for service in services.into_iter().flatten() {
         let short = format!("{service}.{}.svc", context.namespace);
         names.insert(format!("{short}.{}", context.snapshot.cluster_domain));

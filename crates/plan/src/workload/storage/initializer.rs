@@ -9,8 +9,10 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use longboat_compose::{Adapter, AdapterSource};
+
 use super::{
-    Attachment, INITIALIZER, MAIN, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
+    Attachment, INITIALIZER, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
     credentials, initializer,
 };
 use crate::event::{EventType, PlannedEvent};
@@ -24,15 +26,69 @@ const HF_DEFAULTS: [(&str, &str); 3] = [
     ("HF_XET_NUM_CONCURRENT_RANGE_GETS", "8"),
 ];
 
+/// What the download container fetches, and where it puts it.
+pub(super) struct Downloads {
+    /// The model first, then adapters by name.
+    pairs: Vec<(String, String)>,
+    /// Whether the model is among them.
+    model: bool,
+}
+
+// === impl Downloads ===
+
+impl Downloads {
+    pub(super) fn of_adapters(adapters: &[Adapter]) -> Self {
+        let downloaded = adapters.iter().filter(|adapter| adapter.source == AdapterSource::Download);
+        let pairs = downloaded.map(|adapter| (adapter.uri.clone(), adapter.mount_path.clone())).collect();
+        Self { pairs, model: false }
+    }
+
+    pub(super) fn add_model(&mut self, uri: &str) {
+        self.pairs.insert(0, (uri.to_owned(), MODEL_PATH.to_owned()));
+        self.model = true;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    fn only_model(&self) -> bool {
+        self.model && self.pairs.len() == 1
+    }
+
+    fn from_hub(&self) -> bool {
+        self.pairs.iter().any(|(uri, _)| uri.starts_with("hf://"))
+    }
+
+    fn args(&self) -> Vec<String> {
+        self.pairs.iter().flat_map(|(uri, path)| [uri.clone(), path.clone()]).collect()
+    }
+
+    /// The deepest folder that holds all targets; of a single one, itself.
+    fn folder(&self) -> String {
+        let mut paths = self.pairs.iter().map(|(_, path)| path.split('/').collect::<Vec<_>>());
+        let mut common = paths.next().unwrap_or_default();
+        for path in paths {
+            let same = common.iter().zip(&path).take_while(|(a, b)| a == b).count();
+            common.truncate(same);
+        }
+        common.join("/")
+    }
+}
+
 /// Appends the download container, merged with the one the user may have described, and mounts what it fetches.
 pub(super) fn attach(
     pod: &mut PodSpec,
-    uri: &str,
-    scheme: &str,
+    downloads: &Downloads,
     attachment: &Attachment,
 ) -> Result<Vec<PlannedEvent>, StorageError> {
     let mut events = Vec::new();
-    let mut container = managed(uri, attachment);
+    // A model image may have mounted the volume already, above the folder of the adapters: then it is filled from there.
+    let mounted = container_mut(pod, attachment.container)
+        .and_then(|main| main.volume_mounts.as_ref()?.iter().find(|mount| mount.name == VOLUME))
+        .map(|mount| mount.mount_path.clone());
+    let folder = mounted.clone().unwrap_or_else(|| downloads.folder());
+    let mut container = managed(downloads, &folder, attachment);
     if let Some(user) = take_user_container(pod) {
         if user.args.is_some() || user.command.is_some() {
             events.push(PlannedEvent {
@@ -47,31 +103,28 @@ pub(super) fn attach(
     }
     let empty = EmptyDirVolumeSource::default();
     add_volume(pod, Volume { name: VOLUME.into(), empty_dir: Some(empty), ..Volume::default() });
-    if let Some(main) = container_mut(pod, MAIN) {
-        let mount = VolumeMount {
-            name: VOLUME.into(),
-            mount_path: MODEL_PATH.into(),
-            read_only: Some(true),
-            ..VolumeMount::default()
-        };
+    if let Some(main) = container_mut(pod, attachment.container).filter(|_| mounted.is_none()) {
+        let mount_path = if downloads.only_model() { attachment.path.to_owned() } else { folder };
+        let mount =
+            VolumeMount { name: VOLUME.into(), mount_path, read_only: Some(true), ..VolumeMount::default() };
         add_mount(main, mount);
     }
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
-        if scheme == "hf" && wants_hf_defaults(attachment.live) {
+        if downloads.from_hub() && wants_hf_defaults(attachment.live) {
             for (name, value) in HF_DEFAULTS {
                 add_env(&mut container, name, value);
             }
         }
     }
-    if scheme != "hf" {
+    if !(downloads.only_model() && downloads.from_hub()) {
         ca_bundle::add(pod, &mut container, attachment);
     }
     pod.init_containers.get_or_insert_default().push(container);
     Ok(events)
 }
 
-fn managed(uri: &str, attachment: &Attachment) -> Container {
+fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Container {
     let storage = &attachment.platform.storage;
     let image = attachment
         .live
@@ -92,7 +145,7 @@ fn managed(uri: &str, attachment: &Attachment) -> Container {
     Container {
         name: INITIALIZER.into(),
         image: Some(image),
-        args: Some(vec![uri.to_owned(), MODEL_PATH.to_owned()]),
+        args: Some(downloads.args()),
         env: Some(env).filter(|env| !env.is_empty()),
         resources: Some(ResourceRequirements {
             limits: Some(quantities(&storage.cpu_limit, &storage.memory_limit)),
@@ -102,7 +155,7 @@ fn managed(uri: &str, attachment: &Attachment) -> Container {
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(vec![VolumeMount {
             name: VOLUME.into(),
-            mount_path: MODEL_PATH.into(),
+            mount_path: folder.to_owned(),
             ..VolumeMount::default()
         }]),
         ..Container::default()

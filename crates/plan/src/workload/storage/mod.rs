@@ -15,11 +15,12 @@ use longboat_api::{
     labels::LOCAL_MODEL,
     v1alpha2::LLMInferenceService,
 };
-use longboat_compose::platform::Platform;
+use longboat_compose::{Adapter, platform::Platform};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::{event::PlannedEvent, snapshot::Objects};
+use super::lora;
+use crate::{context::Context, event::PlannedEvent, snapshot::Objects};
 
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
 
@@ -81,11 +82,46 @@ pub(crate) struct Attachment<'a> {
     /// The account that pods run with, or `default`; none where that does not exist.
     pub(crate) service_account: Option<&'a ServiceAccount>,
     pub(crate) secrets: &'a Objects<Secret>,
+    /// The container that gets the model, and where.
+    pub(crate) container: &'static str,
+    pub(crate) path: &'static str,
+    /// Adapters to bring beside the model.
+    pub(crate) adapters: &'a [Adapter],
     /// The pod spec that runs now: an upgrade must not restart pods to exchange the initializer's image.
     pub(crate) live: Option<&'a PodSpec>,
 }
 
-/// Mounts the model at `/mnt/models` of the container `main`, by the means that the URI's scheme asks for.
+// === impl Attachment ===
+
+impl<'a> Attachment<'a> {
+    /// The service's model for the container `main` of a model server.
+    pub(crate) fn of_model(
+        context: &Context<'a>,
+        service_account: Option<&'a ServiceAccount>,
+        live: Option<&'a PodSpec>,
+    ) -> Self {
+        let model = &context.spec.model;
+        let confidential = model.confidential.as_ref().filter(|confidential| confidential.enabled);
+        Self {
+            service: context.service,
+            namespace: context.namespace,
+            uri: model.uri.as_str(),
+            enabled: context.spec.storage_initializer_enabled(),
+            confidential: confidential
+                .map(|confidential| confidential.resource_id.as_deref().unwrap_or_default()),
+            platform: &context.snapshot.platform,
+            system_namespace: &context.snapshot.system_namespace,
+            service_account,
+            secrets: &context.snapshot.secrets,
+            container: MAIN,
+            path: MODEL_PATH,
+            adapters: &[],
+            live,
+        }
+    }
+}
+
+/// Mounts the model in its container, by the means that the URI's scheme asks for, and the adapters beside it.
 ///
 /// # Errors
 /// For URIs that cannot be attached, and for credentials that do not exist.
@@ -99,24 +135,28 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<P
     let local = local_model_uri(attachment)?;
     let uri = local.as_deref().unwrap_or(attachment.uri);
     let (scheme, rest) = uri.split_once("://").unwrap_or_default();
+    let mut downloads = initializer::Downloads::of_adapters(attachment.adapters);
     match scheme {
         "pvc" => {
-            remove_user_initializer(pod);
-            pvc::attach(pod, rest);
-            Ok(Vec::new())
+            if downloads.is_empty() {
+                remove_user_initializer(pod);
+            }
+            pvc::attach(pod, rest, attachment);
         }
         "oci" => {
-            remove_user_initializer(pod);
-            oci::attach(pod, rest, attachment.platform)?;
-            Ok(Vec::new())
+            if downloads.is_empty() {
+                remove_user_initializer(pod);
+            }
+            oci::attach(pod, rest, attachment)?;
         }
-        "oci+native" => {
-            oci::attach_native(pod, rest)?;
-            Ok(Vec::new())
-        }
-        "hf" | "s3" | "gs" | "http" | "https" => initializer::attach(pod, uri, scheme, attachment),
-        _ => Err(StorageError::UnsupportedScheme(uri.to_owned())),
+        "oci+native" => oci::attach_native(pod, rest, attachment)?,
+        "hf" | "s3" | "gs" | "http" | "https" => downloads.add_model(uri),
+        _ => return Err(StorageError::UnsupportedScheme(uri.to_owned())),
     }
+    let events =
+        if downloads.is_empty() { Vec::new() } else { initializer::attach(pod, &downloads, attachment)? };
+    lora::mount_claims(pod, attachment.adapters);
+    Ok(events)
 }
 
 /// Where the local model cache holds this model, if the service is labelled to use it.
@@ -158,14 +198,14 @@ pub(crate) fn initializer(pod: &PodSpec) -> Option<&Container> {
     pod.init_containers.iter().flatten().find(|container| container.name == INITIALIZER)
 }
 
-fn add_volume(pod: &mut PodSpec, volume: Volume) {
+pub(crate) fn add_volume(pod: &mut PodSpec, volume: Volume) {
     let volumes = pod.volumes.get_or_insert_default();
     if !volumes.iter().any(|present| present.name == volume.name) {
         volumes.push(volume);
     }
 }
 
-fn add_mount(container: &mut Container, mount: VolumeMount) {
+pub(crate) fn add_mount(container: &mut Container, mount: VolumeMount) {
     let mounts = container.volume_mounts.get_or_insert_default();
     if !mounts.iter().any(|present| present.mount_path == mount.mount_path && present.name == mount.name) {
         mounts.push(mount);

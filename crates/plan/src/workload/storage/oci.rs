@@ -7,35 +7,42 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
-use longboat_compose::platform::{OciMode, Platform};
+use longboat_compose::platform::OciMode;
 
-use super::{MAIN, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
+use super::{Attachment, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
 
 const MODELCAR: &str = "modelcar";
 /// Shared between `main` and the model's container, which puts a link there.
 const SHARED: &str = "kserve-provision-location";
-const SHARED_PATH: &str = "/mnt";
 const IMAGE_VOLUME: &str = "mnt-models";
 
 /// Attaches an image in the mode that the platform chose.
-pub(super) fn attach(pod: &mut PodSpec, image: &str, platform: &Platform) -> Result<(), StorageError> {
-    match platform.storage.oci_mode {
-        Some(OciMode::Native) => attach_native(pod, image),
-        Some(OciMode::Modelcar | OciMode::Fetch) => attach_modelcar(pod, image, platform),
+pub(super) fn attach(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> Result<(), StorageError> {
+    match attachment.platform.storage.oci_mode {
+        Some(OciMode::Native) => attach_native(pod, image, attachment),
+        Some(OciMode::Modelcar | OciMode::Fetch) => attach_modelcar(pod, image, attachment),
         None => Err(StorageError::OciDisabled),
     }
 }
 
 /// An image volume: the kubelet pulls and mounts it.
-pub(super) fn attach_native(pod: &mut PodSpec, image: &str) -> Result<(), StorageError> {
-    let Some(main) = container_mut(pod, MAIN) else { return Err(StorageError::NoMainContainer) };
+pub(super) fn attach_native(
+    pod: &mut PodSpec,
+    image: &str,
+    attachment: &Attachment,
+) -> Result<(), StorageError> {
+    let Some(main) = container_mut(pod, attachment.container) else {
+        return Err(StorageError::NoMainContainer);
+    };
     let mounts = main.volume_mounts.get_or_insert_default();
-    match mounts.iter().find(|mount| mount.mount_path == MODEL_PATH) {
+    match mounts.iter().find(|mount| mount.mount_path == attachment.path) {
         Some(mount) if mount.name == IMAGE_VOLUME => return Ok(()),
-        Some(mount) => return Err(StorageError::PathTaken { volume: mount.name.clone(), path: MODEL_PATH }),
+        Some(mount) => {
+            return Err(StorageError::PathTaken { volume: mount.name.clone(), path: attachment.path });
+        }
         None => mounts.push(VolumeMount {
             name: IMAGE_VOLUME.into(),
-            mount_path: MODEL_PATH.into(),
+            mount_path: attachment.path.into(),
             sub_path: Some("models".into()),
             read_only: Some(true),
             ..VolumeMount::default()
@@ -48,14 +55,16 @@ pub(super) fn attach_native(pod: &mut PodSpec, image: &str) -> Result<(), Storag
 }
 
 /// A container of the model's image beside `main`: with one process namespace, `main` reads the other's root.
-fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Result<(), StorageError> {
+fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> Result<(), StorageError> {
     if pod.containers.iter().any(|container| container.name == MODELCAR) {
         return Ok(());
     }
-    let storage = &platform.storage;
-    let Some(main) = container_mut(pod, MAIN) else { return Err(StorageError::NoMainContainer) };
-    let mount =
-        || VolumeMount { name: SHARED.into(), mount_path: SHARED_PATH.into(), ..VolumeMount::default() };
+    let storage = &attachment.platform.storage;
+    let Some(main) = container_mut(pod, attachment.container) else {
+        return Err(StorageError::NoMainContainer);
+    };
+    let shared = attachment.path.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let mount = || VolumeMount { name: SHARED.into(), mount_path: shared.into(), ..VolumeMount::default() };
     let env = main.env.get_or_insert_default();
     match env.iter_mut().find(|variable| variable.name == "MODEL_INIT_MODE") {
         Some(variable) => variable.value = Some("async".into()),
@@ -92,8 +101,10 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, platform: &Platform) -> Resul
         ..Container::default()
     };
     // `$$$$` survives two rounds of `$$` expansion as the shell's own process id.
-    let mut server =
-        container(MODELCAR, format!("ln -sf /proc/$$$$/root/models {MODEL_PATH} && sleep infinity"));
+    let path = attachment.path;
+    let prepare = if path == MODEL_PATH { String::new() } else { format!("mkdir -p {shared} && ") };
+    let script = format!("{prepare}ln -sf /proc/$$$$/root/models {path} && sleep infinity");
+    let mut server = container(MODELCAR, script);
     server.volume_mounts = Some(vec![mount()]);
     server.security_context = storage
         .modelcar_uid

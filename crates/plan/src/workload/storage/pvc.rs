@@ -2,22 +2,22 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount};
 
-use super::{MAIN, MODEL_PATH, add_volume, container_mut};
+use super::{Attachment, add_volume, container_mut};
 
 const VOLUME: &str = "kserve-pvc-source";
 
 /// Mounts `<claim>[/<path>]` read-only at the model's path. The claim itself is not mounted read-only, since claims
 /// that allow only one writer could not be attached that way everywhere.
-pub(super) fn attach(pod: &mut PodSpec, location: &str) {
+pub(super) fn attach(pod: &mut PodSpec, location: &str, attachment: &Attachment) {
     let (claim, path) = location.split_once('/').unwrap_or((location, ""));
-    let Some(main) = container_mut(pod, MAIN) else { return };
+    let Some(main) = container_mut(pod, attachment.container) else { return };
     let mounts = main.volume_mounts.get_or_insert_default();
     if mounts.iter().any(|mount| mount.name == VOLUME) {
         return;
     }
     mounts.push(VolumeMount {
         name: VOLUME.into(),
-        mount_path: MODEL_PATH.into(),
+        mount_path: attachment.path.into(),
         sub_path: Some(path.to_owned()).filter(|path| !path.is_empty()),
         read_only: Some(true),
         ..VolumeMount::default()

@@ -1,0 +1,70 @@
+//! LeaderWorkerSets.
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use longboat_api::foreign::leaderworkerset::{
+    LeaderWorkerSet, LeaderWorkerSetSpec, RollingUpdateConfiguration,
+};
+
+use super::{Compare, carry_over_metadata, contained, metadata_differs, same};
+use crate::server_defaults;
+
+impl Compare for LeaderWorkerSet {
+    /// As for Deployments: pod specs compare exactly, the metadata of pods one way.
+    fn differs(&self, live: &Self) -> bool {
+        let complete = |object: &Self| {
+            let mut spec = object.spec.clone();
+            server_defaults::leader_worker_set(&mut spec);
+            spec
+        };
+        let (desired, present) = (complete(self), complete(live));
+        let (wanted, found) = (&desired.leader_worker_template, &present.leader_worker_template);
+        metadata_differs(&self.metadata, &live.metadata)
+            || wanted.leader_template.is_some() != found.leader_template.is_some()
+            || wanted.leader_template.iter().zip(&found.leader_template).any(|(a, b)| template_differs(a, b))
+            || template_differs(&wanted.worker_template, &found.worker_template)
+            || wanted.size != found.size
+            || wanted.restart_policy != found.restart_policy
+            || wanted.sub_group_policy != found.sub_group_policy
+            || desired.replicas != present.replicas
+            || desired.startup_policy != present.startup_policy
+            || rollout(&desired) != rollout(&present)
+    }
+
+    /// Its own webhook fills in the network.
+    fn carry_over(&mut self, live: &Self) {
+        carry_over_metadata(&mut self.metadata, &live.metadata);
+        if self.spec.network_config.is_none() {
+            self.spec.network_config.clone_from(&live.spec.network_config);
+        }
+    }
+
+    fn fill_in_defaults(&mut self) {
+        server_defaults::leader_worker_set(&mut self.spec);
+    }
+
+    /// Its webhook lets nobody change, add or remove parts of groups. All groups go at once then: nobody inherits them.
+    fn is_fixed(&self, live: &Self) -> bool {
+        let parts = |object: &Self| {
+            let policy = object.spec.leader_worker_template.sub_group_policy.as_ref();
+            policy.map(|policy| policy.sub_group_size)
+        };
+        parts(self) != parts(live)
+    }
+}
+
+fn template_differs(desired: &PodTemplateSpec, live: &PodTemplateSpec) -> bool {
+    let metadata = |template: &PodTemplateSpec| template.metadata.clone().unwrap_or_default();
+    let (wanted, found) = (metadata(desired), metadata(live));
+    !contained(wanted.labels.as_ref(), found.labels.as_ref())
+        || !contained(wanted.annotations.as_ref(), found.annotations.as_ref())
+        || (desired.spec != live.spec && !same(&desired.spec, &live.spec))
+}
+
+/// How groups are rolled out; its webhook spells out the defaults where nothing is said.
+fn rollout(spec: &LeaderWorkerSetSpec) -> RollingUpdateConfiguration {
+    let said =
+        spec.rollout_strategy.as_ref().and_then(|rollout| rollout.rolling_update_configuration.clone());
+    let mut rollout = said.unwrap_or_default();
+    server_defaults::rolling_update(&mut rollout);
+    rollout
+}

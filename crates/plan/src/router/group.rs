@@ -1,0 +1,225 @@
+//! Services that share the traffic of one model: which members, and in which shares (contract/03 §6).
+//!
+//! Each member splits in its own route, so that any of them can answer for the group. Whether a member gets traffic is
+//! decided by what serves behind it, not by whether its route is acknowledged: a split changes routes, and a member that
+//! left the split because its route had just changed would change all others in turn, for ever (contract/06 B9).
+
+use std::collections::BTreeSet;
+
+use longboat_api::{
+    annotations,
+    conditions::types,
+    foreign::{
+        httproute::{HTTPBackendRef, HTTPRouteSpec},
+        reference::BackendObjectReference,
+    },
+    v1alpha2::{GroupMember, GroupStatus, LLMInferenceService, LLMInferenceServiceSpec, ScaledReference},
+};
+
+use crate::{context::Context, names};
+
+const POOL_GROUP: &str = "inference.networking.k8s.io";
+const POOL: &str = "InferencePool";
+const PORT: i32 = 8000;
+
+/// The part of a group that serves what this service serves.
+pub(crate) struct Split {
+    name: String,
+    /// By name, the service itself among them.
+    members: Vec<GroupMember>,
+    /// The models of members that serve something else, sorted.
+    divergent: Vec<String>,
+}
+
+/// The group that a spec joins.
+pub(crate) fn name_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
+    spec.router.as_ref()?.route.as_ref()?.group.as_deref().filter(|group| !group.is_empty())
+}
+
+/// The split of this service's route, if it shares its traffic.
+pub(crate) fn split(context: &Context) -> Option<Split> {
+    let name = name_of(context.spec)?;
+    let own_models = models_of_spec(context.spec, context.name);
+    let mut members = vec![GroupMember {
+        name: context.name.to_owned(),
+        weight: weight(context.spec),
+        stopped: false,
+        backend_ref: Some(own_backend(context)),
+    }];
+    let mut divergent = BTreeSet::new();
+    for peer in peers(context, name) {
+        let peer_name = peer.metadata.name.clone().unwrap_or_default();
+        let stopped = annotations::is_stopped(peer.metadata.annotations.as_ref());
+        if peer.metadata.deletion_timestamp.is_some() || !(stopped || is_routable(peer)) {
+            continue;
+        }
+        let models = models_of(peer, context.namespace);
+        let same = if stopped { models.contains(context.model_name()) } else { models == own_models };
+        if !same {
+            divergent.insert(models.into_iter().collect::<Vec<_>>().join("+"));
+            continue;
+        }
+        members.push(GroupMember {
+            weight: weight(&peer.spec),
+            stopped,
+            backend_ref: Some(backend_of(peer, &peer_name)),
+            name: peer_name,
+        });
+    }
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    if !divergent.is_empty() {
+        divergent.insert(own_models.into_iter().collect::<Vec<_>>().join("+"));
+    }
+    Some(Split { name: name.to_owned(), members, divergent: divergent.into_iter().collect() })
+}
+
+/// The other members, by name.
+fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = &'a LLMInferenceService> {
+    let all = context.snapshot.inference_services.in_namespace(context.namespace);
+    let (own, group) = (context.name.to_owned(), group.to_owned());
+    all.filter(move |peer| {
+        peer.metadata.name.as_deref() != Some(own.as_str()) && name_of(&peer.spec) == Some(group.as_str())
+    })
+}
+
+fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
+    spec.router.as_ref().and_then(|router| router.route.as_ref()?.weight).unwrap_or_default()
+}
+
+/// Whether something serves behind a member, and gateways take its pool.
+fn is_routable(peer: &LLMInferenceService) -> bool {
+    const BEHIND: [&str; 4] = [
+        types::GATEWAYS_READY,
+        types::INFERENCE_POOL_READY,
+        types::SCHEDULER_WORKLOAD_READY,
+        types::TOKENIZER_READY,
+    ];
+    let Some(status) = &peer.status else { return false };
+    let bad = |type_: &str| status.conditions.iter().any(|found| found.type_ == type_ && found.is_false());
+    if BEHIND.into_iter().any(bad) {
+        return false;
+    }
+    let serves = |workload: &ScaledReference| workload.ready_replicas.is_some_and(|ready| ready > 0);
+    status.workloads.as_ref().is_some_and(|workloads| {
+        workloads.primary.as_ref().is_some_and(serves)
+            && workloads.prefill.as_ref().is_none_or(serves)
+            && workloads.scheduler.as_ref().is_none_or(serves)
+    })
+}
+
+/// The models that a composed or raw spec serves, without the part of the name that all of a namespace share.
+fn models_of_spec(spec: &LLMInferenceServiceSpec, service: &str) -> BTreeSet<String> {
+    let base = spec.model.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| service.to_owned());
+    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
+    std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.clone())).collect()
+}
+
+/// The models that a member says it serves; before it has said, those of its spec.
+fn models_of(peer: &LLMInferenceService, namespace: &str) -> BTreeSet<String> {
+    let prefix = format!("publishers/{namespace}/models/");
+    let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
+    let said: BTreeSet<String> =
+        said.map(|model| model.name.strip_prefix(&prefix).unwrap_or(&model.name).to_owned()).collect();
+    if said.is_empty() {
+        models_of_spec(&peer.spec, peer.metadata.name.as_deref().unwrap_or_default())
+    } else {
+        said
+    }
+}
+
+fn pool(name: &str) -> BackendObjectReference {
+    BackendObjectReference {
+        group: Some(POOL_GROUP.into()),
+        kind: Some(POOL.into()),
+        name: name.to_owned(),
+        port: Some(PORT),
+        ..BackendObjectReference::default()
+    }
+}
+
+fn service(name: String) -> BackendObjectReference {
+    BackendObjectReference {
+        group: Some(String::new()),
+        kind: Some("Service".into()),
+        name,
+        port: Some(PORT),
+        ..BackendObjectReference::default()
+    }
+}
+
+fn own_backend(context: &Context) -> BackendObjectReference {
+    match context.scheduler() {
+        None => service(names::workload_service(context.name)),
+        Some(scheduler) => {
+            pool(scheduler.external_pool().map_or(names::pool(context.name).as_str(), |name| name))
+        }
+    }
+}
+
+fn backend_of(peer: &LLMInferenceService, name: &str) -> BackendObjectReference {
+    let scheduler = peer.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    if let Some(external) = scheduler.and_then(|scheduler| scheduler.external_pool()) {
+        return pool(external);
+    }
+    let router = peer.status.as_ref().and_then(|status| status.router.as_ref());
+    let managed = router.and_then(|router| router.scheduler.as_ref()?.inference_pool.as_ref());
+    managed.map_or_else(|| service(names::workload_service(name)), |managed| pool(&managed.name))
+}
+
+// === impl Split ===
+
+impl Split {
+    /// Divides the traffic of every rule that is not for this service alone, but for those that lead elsewhere.
+    pub(super) fn apply(&self, context: &Context, spec: &mut HTTPRouteSpec) {
+        let own_path = format!("/{}/{}", context.namespace, context.name);
+        let below = format!("{own_path}/");
+        let own =
+            [own_backend(context).name, names::pool(context.name), names::workload_service(context.name)];
+        let shares: Vec<HTTPBackendRef> = self
+            .members
+            .iter()
+            .filter(|member| !member.stopped)
+            .filter_map(|member| {
+                Some(HTTPBackendRef {
+                    backend: member.backend_ref.clone()?,
+                    weight: Some(member.weight),
+                    ..HTTPBackendRef::default()
+                })
+            })
+            .collect();
+        for rule in &mut spec.rules {
+            let paths = rule.matches.iter().filter_map(|found| found.path.as_ref()?.value.as_deref());
+            let alone = paths.into_iter().any(|path| path == own_path || path.starts_with(&below));
+            let ours = rule.backend_refs.iter().any(|reference| own.contains(&reference.backend.name));
+            if !alone && ours {
+                rule.backend_refs.clone_from(&shares);
+            }
+        }
+    }
+
+    /// The group as the status shows it.
+    pub(crate) fn status(&self) -> GroupStatus {
+        GroupStatus { name: self.name.clone(), members: self.members.clone() }
+    }
+
+    /// Says which models keep members apart, if some do.
+    pub(crate) fn divergence(&self) -> Option<String> {
+        (!self.divergent.is_empty())
+            .then(|| format!("group has members with different model sets: {}", self.divergent.join(", ")))
+    }
+}
+
+/// The members that still send traffic to a service which is about to go.
+pub(crate) fn senders(context: &Context) -> Vec<String> {
+    let Some(group) = name_of(context.spec) else { return Vec::new() };
+    let own = [own_backend(context).name, names::pool(context.name), names::workload_service(context.name)];
+    peers(context, group)
+        .filter(|peer| peer.metadata.deletion_timestamp.is_none())
+        .filter_map(|peer| peer.metadata.name.clone())
+        .filter(|peer| {
+            let route = context.snapshot.http_routes.get(context.namespace, &names::route(peer));
+            let rules = route.into_iter().flat_map(|route| &route.spec.rules);
+            rules.flat_map(|rule| &rule.backend_refs).any(|reference| own.contains(&reference.backend.name))
+        })
+        .collect()
+}

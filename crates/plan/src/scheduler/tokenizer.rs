@@ -1,0 +1,133 @@
+//! The service that turns prompts into tokens for the picker (contract/03 §9.9).
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::{EnvVar, PodSpec, PodTemplateSpec, Service, ServiceAccount, ServicePort, ServiceSpec},
+    },
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+
+use super::config;
+use crate::{
+    context::Context,
+    draft::Draft,
+    event::PlannedEvent,
+    labels, names, owner, selector,
+    workload::storage::{self, Attachment, MAIN},
+};
+
+/// Plugins that ask a tokenizer.
+const PLUGINS: [&str; 2] = ["token-producer", config::PRECISE_SCORER];
+/// The tokenizer of older pickers, a container beside them.
+const SIDECAR: &str = "tokenizer";
+/// Where a tokenizer finds the model, and by which name the picker asks for it.
+pub(super) const MODEL: &str = "/mnt/models/base";
+const PORT: i32 = 8000;
+const PORT_NAME: &str = "render-http";
+/// The files that a tokenizer reads: no weights.
+const PATTERNS: &str = r#"["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt", "config.json", "generation_config.json"]"#;
+
+/// Whether the service has a tokenizer of its own.
+pub(crate) fn is_wanted(context: &Context) -> bool {
+    context.managed_scheduler().is_some_and(|scheduler| {
+        scheduler.tokenizer.is_some() || PLUGINS.iter().any(|plugin| config::lists(scheduler, plugin))
+    })
+}
+
+/// Where the picker reaches it.
+pub(super) fn url(context: &Context) -> String {
+    let scheme = if context.tls() { "https" } else { "http" };
+    let service = names::tokenizer(context.name);
+    format!("{scheme}://{service}.{}.svc.{}:{PORT}", context.namespace, context.snapshot.cluster_domain)
+}
+
+/// Adds its Deployment and Service, where the service has one.
+pub(super) fn plan(
+    context: &Context,
+    scheduler: &SchedulerSpec,
+    account: Option<&ServiceAccount>,
+    draft: &mut Draft,
+) -> Result<(), String> {
+    if !is_wanted(context) {
+        return Ok(());
+    }
+    let template = scheduler.tokenizer.as_ref().and_then(|tokenizer| tokenizer.template.as_ref());
+    let Some(template) = template.filter(|pod| !pod.containers.is_empty()) else {
+        return Err(
+            "the picker's configuration needs a tokenizer, and no preset provides one where the configuration comes from \
+             a ConfigMap: set spec.router.scheduler.tokenizer to {}"
+                .into(),
+        );
+    };
+    let name = names::tokenizer(context.name);
+    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let mut pod = template.clone();
+    let mut attachment =
+        Attachment::of_model(context, account, live.and_then(|spec| spec.template.spec.as_ref()));
+    attachment.path = MODEL;
+    draft.events.extend(attach(&mut pod, &attachment)?);
+
+    let own_labels = labels::of(component::TOKENIZER, context.name);
+    let template = ObjectMeta { labels: Some(own_labels.clone()), ..ObjectMeta::default() };
+    let deployment = Deployment {
+        metadata: owner::child(context, name.clone(), own_labels.clone()),
+        spec: Some(DeploymentSpec {
+            // A cache that is not shared is worth little: there is one.
+            replicas: Some(1),
+            selector: selector::plan(own_labels.clone(), &own_labels, live),
+            template: PodTemplateSpec { metadata: Some(template), spec: Some(pod) },
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    };
+    draft.add(context, deployment)?;
+    let port = ServicePort {
+        name: Some(PORT_NAME.into()),
+        port: PORT,
+        protocol: Some("TCP".into()),
+        target_port: Some(IntOrString::String(PORT_NAME.into())),
+        ..ServicePort::default()
+    };
+    let service = Service {
+        metadata: owner::child(context, name, own_labels.clone()),
+        spec: Some(ServiceSpec {
+            selector: Some(own_labels),
+            ports: Some(vec![port]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    };
+    draft.add(context, service)
+}
+
+/// Gives the model to a tokenizer in the picker's own pod, as older pickers have it.
+pub(super) fn attach_sidecar(
+    context: &Context,
+    pod: &mut PodSpec,
+    account: Option<&ServiceAccount>,
+    live: Option<&PodSpec>,
+) -> Result<Vec<PlannedEvent>, String> {
+    if !pod.containers.iter().any(|container| container.name == SIDECAR) {
+        return Ok(Vec::new());
+    }
+    let mut attachment = Attachment::of_model(context, account, live);
+    (attachment.container, attachment.path) = (SIDECAR, MODEL);
+    let events = attach(pod, &attachment)?;
+    let initializers = pod.init_containers.iter_mut().flatten();
+    for container in initializers.filter(|container| container.name == storage::INITIALIZER) {
+        let env = container.env.get_or_insert_default();
+        if !env.iter().any(|variable| variable.name == "STORAGE_ALLOW_PATTERNS") {
+            let value = Some(PATTERNS.to_owned());
+            env.push(EnvVar { name: "STORAGE_ALLOW_PATTERNS".into(), value, value_from: None });
+        }
+    }
+    Ok(events)
+}
+
+fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<PlannedEvent>, String> {
+    storage::attach(pod, attachment).map_err(|error| {
+        format!("failed to attach model artifacts to the tokenizer's {MAIN} container: {error}")
+    })
+}

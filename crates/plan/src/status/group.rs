@@ -1,0 +1,30 @@
+//! `status.router.group`, and whether the members of a group belong together (contract/03 §6.2).
+
+use longboat_api::{
+    conditions::{Conditions, types},
+    reasons::condition::MEMBER_DIVERGENCE,
+    v1alpha2::LLMInferenceServiceStatus,
+};
+
+use super::World;
+use crate::router::group;
+
+/// Reports the group that the route was written for; without one there is nothing to say.
+pub(super) fn report(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) {
+    let written = !world.applied.http_routes.is_empty();
+    let split = group::split(&world.context).filter(|_| written);
+    let Some(split) = split else {
+        conditions.clear(types::GROUP_READY);
+        conditions.clear(types::GROUP_DEGRADED);
+        return;
+    };
+    conditions.mark_true(types::GROUP_READY);
+    match split.divergence() {
+        // True is the bad news here.
+        Some(message) => conditions.mark_true_with_reason(types::GROUP_DEGRADED, MEMBER_DIVERGENCE, &message),
+        None => conditions.clear(types::GROUP_DEGRADED),
+    }
+    if let Some(router) = &mut status.router {
+        router.group = Some(split.status());
+    }
+}

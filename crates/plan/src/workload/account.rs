@@ -1,0 +1,116 @@
+//! The account that the model server's pods run with: for the credentials that hang on it, and for the rights of a routing
+//! sidecar (contract/02 §11.6).
+
+use k8s_openapi::api::{
+    core::v1::{EnvVar, PodSpec, ServiceAccount},
+    rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject},
+};
+
+use crate::{context::Context, draft::Draft, labels::Map, names, owner};
+
+/// The container that chooses a prefill server for each request.
+const ROUTING_SIDECAR: &str = "llm-d-routing-sidecar";
+
+/// Whether a pod routes requests to prefill servers.
+pub(super) fn has_routing_sidecar(pod: &PodSpec) -> bool {
+    pod.init_containers.iter().flatten().any(|container| container.name == ROUTING_SIDECAR)
+}
+
+/// Tells the routing sidecar which pool it may route into, where there is one.
+pub(super) fn name_pool(context: &Context, pod: &mut PodSpec) {
+    if context.spec.router.is_none() {
+        return;
+    }
+    let external = context.scheduler().and_then(|scheduler| scheduler.external_pool());
+    let pool = external.map_or_else(|| names::pool(context.name), str::to_owned);
+    let sidecars =
+        pod.init_containers.iter_mut().flatten().filter(|container| container.name == ROUTING_SIDECAR);
+    for sidecar in sidecars {
+        let variable =
+            EnvVar { name: "INFERENCE_POOL_NAME".into(), value: Some(pool.clone()), value_from: None };
+        sidecar.env.get_or_insert_default().push(variable);
+    }
+}
+
+/// The account named by the pod, which must exist; otherwise `default`, if that exists.
+pub(super) fn of_pod(context: &Context, pod: &PodSpec) -> Result<Option<ServiceAccount>, String> {
+    match pod.service_account_name.as_deref().filter(|name| !name.is_empty()) {
+        None => Ok(context.snapshot.service_accounts.get(context.namespace, "default").cloned()),
+        Some(name) => existing(context, name).map(Some),
+    }
+}
+
+/// The account that a pod names, unless it is the `managed` one; otherwise that, with what hangs on `default`, added to the
+/// plan with these labels.
+pub(super) fn managed_or_named(
+    context: &Context,
+    draft: &mut Draft,
+    named: Option<&str>,
+    managed: String,
+    labels: Map,
+) -> Result<ServiceAccount, String> {
+    if let Some(name) = named.filter(|name| !name.is_empty() && *name != managed) {
+        return existing(context, name);
+    }
+    let default = context.snapshot.service_accounts.get(context.namespace, "default");
+    let account = ServiceAccount {
+        metadata: owner::child(context, managed, labels),
+        secrets: default.and_then(|account| account.secrets.clone()),
+        image_pull_secrets: default.and_then(|account| account.image_pull_secrets.clone()),
+        ..ServiceAccount::default()
+    };
+    draft.add(context, account.clone())?;
+    Ok(account)
+}
+
+fn existing(context: &Context, name: &str) -> Result<ServiceAccount, String> {
+    context.snapshot.service_accounts.get(context.namespace, name).cloned().ok_or_else(|| {
+        format!(
+            "failed to fetch existing service account {}/{name}: ServiceAccount \"{name}\" not found",
+            context.namespace
+        )
+    })
+}
+
+/// Lets an account read what the routing sidecar routes by.
+pub(super) fn let_route(
+    context: &Context,
+    draft: &mut Draft,
+    account: &str,
+    [role, binding]: [String; 2],
+    labels: &Map,
+) -> Result<(), String> {
+    let rule = |groups: &[&str], resource: &str| PolicyRule {
+        api_groups: Some(groups.iter().map(|&group| group.to_owned()).collect()),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
+        ..PolicyRule::default()
+    };
+    draft.add(
+        context,
+        Role {
+            metadata: owner::child(context, role.clone(), labels.clone()),
+            rules: Some(vec![
+                rule(&[""], "pods"),
+                rule(&["inference.networking.x-k8s.io", "inference.networking.k8s.io"], "inferencepools"),
+            ]),
+        },
+    )?;
+    draft.add(
+        context,
+        RoleBinding {
+            metadata: owner::child(context, binding, labels.clone()),
+            role_ref: RoleRef {
+                api_group: "rbac.authorization.k8s.io".into(),
+                kind: "Role".into(),
+                name: role,
+            },
+            subjects: Some(vec![Subject {
+                api_group: None,
+                kind: "ServiceAccount".into(),
+                name: account.to_owned(),
+                namespace: Some(context.namespace.to_owned()),
+            }]),
+        },
+    )
+}

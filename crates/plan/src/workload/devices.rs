@@ -1,0 +1,93 @@
+//! Accelerators by dynamic resource allocation, asked for by annotations of the service (contract/02 §17).
+
+use k8s_openapi::api::{
+    core::v1::{PodResourceClaim, PodSpec, ResourceClaim},
+    resource::v1::{
+        CELDeviceSelector, DeviceClaim, DeviceRequest, DeviceSelector, ExactDeviceRequest, ResourceClaimSpec,
+        ResourceClaimTemplate, ResourceClaimTemplateSpec,
+    },
+};
+use longboat_api::annotations::{DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT};
+
+use crate::{context::Context, labels::Map, names, owner};
+
+/// The claim's name within a pod.
+const CLAIM: &str = "managed-device";
+
+/// The template from which each pod gets a claim, where the service asks for devices.
+///
+/// # Errors
+/// When the cluster does not serve claims, or the number of devices is none.
+pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, String> {
+    let Some(class) = annotation(context, DRA_DEVICE_CLASS) else { return Ok(None) };
+    if !context.snapshot.capabilities.resource_claim_template {
+        return Err(format!(
+            "the cluster does not serve resource.k8s.io/v1 (ResourceClaimTemplate), which the annotation \
+             {DRA_DEVICE_CLASS} needs: it comes with Kubernetes 1.34; upgrade the cluster, or remove the annotation"
+        ));
+    }
+    let count = match annotation(context, DRA_DEVICE_COUNT) {
+        None => 1,
+        Some(text) => text.parse().ok().filter(|count: &i64| *count >= 1).ok_or_else(|| {
+            format!("annotation {DRA_DEVICE_COUNT} is \"{text}\": expected a whole number of at least 1")
+        })?,
+    };
+    let expressions = annotation(context, DRA_CEL_SELECTOR).unwrap_or_default();
+    let selectors: Vec<DeviceSelector> = expressions
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(|line| DeviceSelector { cel: Some(CELDeviceSelector { expression: line.to_owned() }) })
+        .collect();
+    let request = DeviceRequest {
+        name: "device".into(),
+        exactly: Some(ExactDeviceRequest {
+            device_class_name: class.to_owned(),
+            count: Some(count).filter(|count| *count > 1),
+            selectors: Some(selectors).filter(|all| !all.is_empty()),
+            ..ExactDeviceRequest::default()
+        }),
+        first_available: None,
+    };
+    let devices = DeviceClaim { requests: Some(vec![request]), ..DeviceClaim::default() };
+    // Without labels, as the reference has it: watched and removed by its owner.
+    let mut metadata = owner::child(context, names::device_claims(context.name), Map::new());
+    metadata.labels = None;
+    Ok(Some(ResourceClaimTemplate {
+        metadata,
+        spec: ResourceClaimTemplateSpec {
+            metadata: None,
+            spec: ResourceClaimSpec { devices: Some(devices) },
+        },
+    }))
+}
+
+/// Gives the devices to a container of the pod: the one that an annotation names, or else the first.
+pub(super) fn claim(context: &Context, pod: &mut PodSpec) {
+    if annotation(context, DRA_DEVICE_CLASS).is_none() {
+        return;
+    }
+    let claims = pod.resource_claims.get_or_insert_default();
+    if !claims.iter().any(|claim| claim.name == CLAIM) {
+        claims.push(PodResourceClaim {
+            name: CLAIM.into(),
+            resource_claim_template_name: Some(names::device_claims(context.name)),
+            resource_claim_name: None,
+        });
+    }
+    let named = annotation(context, DRA_CONTAINER_NAME).filter(|name| !name.is_empty());
+    let target = match named {
+        Some(name) => pod.containers.iter_mut().find(|container| container.name == name),
+        None => pod.containers.first_mut(),
+    };
+    if let Some(container) = target {
+        let claims = container.resources.get_or_insert_default().claims.get_or_insert_default();
+        if !claims.iter().any(|claim| claim.name == CLAIM) {
+            claims.push(ResourceClaim { name: CLAIM.into(), request: None });
+        }
+    }
+}
+
+fn annotation<'a>(context: &Context<'a>, key: &str) -> Option<&'a str> {
+    context.service.metadata.annotations.as_ref()?.get(key).map(|value| value.trim())
+}

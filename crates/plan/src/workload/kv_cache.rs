@@ -1,0 +1,72 @@
+//! Volumes for the tiers to which the KV cache moves (contract/02 §16). Main memory is the preset's affair.
+
+use k8s_openapi::{
+    api::core::v1::{
+        EmptyDirVolumeSource, EphemeralVolumeSource, PersistentVolumeClaimTemplate,
+        PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+use longboat_api::v1alpha2::{FileSystemTier, WorkloadSpec};
+
+use super::storage::{MAIN, container_mut};
+use crate::compare::quantity;
+
+const STORAGE: &str = "ephemeral-storage";
+
+/// Mounts a volume for each tier, and asks for the scratch space that tiers take from the node.
+///
+/// # Errors
+/// When sizes cannot be added up.
+pub(super) fn attach(workload: &WorkloadSpec, pod: &mut PodSpec) -> Result<(), String> {
+    let Some(offloading) = &workload.kv_cache_offloading else { return Ok(()) };
+    for (position, tier) in offloading.secondary.iter().enumerate() {
+        let Some(tier) = &tier.file_system else { continue };
+        let name = format!("kv-cache-secondary-{position}");
+        let Some((volume, path)) = volume(tier, &name) else { continue };
+        let Some(main) = container_mut(pod, MAIN) else { return Ok(()) };
+        main.volume_mounts.get_or_insert_default().push(VolumeMount {
+            name,
+            mount_path: format!("/mnt/kv-cache-{position}"),
+            sub_path: path,
+            ..VolumeMount::default()
+        });
+        if let Some(size) = volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref()) {
+            let requests = main.resources.get_or_insert_default().requests.get_or_insert_default();
+            let sum = match requests.get(STORAGE) {
+                None => size.clone(),
+                Some(present) => Quantity(quantity::sum(&present.0, &size.0).ok_or_else(|| {
+                    format!(
+                        "spec.kvCacheOffloading.secondary[{position}]: cannot add {:?} to the {STORAGE} request {:?}",
+                        size.0, present.0
+                    )
+                })?),
+            };
+            requests.insert(STORAGE.into(), sum);
+        }
+        pod.volumes.get_or_insert_default().push(volume);
+    }
+    Ok(())
+}
+
+/// The volume of a tier, and the folder in it; none for a tier that says nothing.
+fn volume(tier: &FileSystemTier, name: &str) -> Option<(Volume, Option<String>)> {
+    let volume = Volume { name: name.to_owned(), ..Volume::default() };
+    if let Some(empty) = &tier.empty_dir {
+        let source = EmptyDirVolumeSource {
+            size_limit: Some(empty.size.0.clone()),
+            ..EmptyDirVolumeSource::default()
+        };
+        return Some((Volume { empty_dir: Some(source), ..volume }, None));
+    }
+    let claim = tier.pvc.as_ref()?;
+    if let Some(spec) = &claim.spec {
+        let template = PersistentVolumeClaimTemplate { metadata: None, spec: spec.clone() };
+        let source = EphemeralVolumeSource { volume_claim_template: Some(template) };
+        return Some((Volume { ephemeral: Some(source), ..volume }, None));
+    }
+    let reference = claim.ref_.as_ref()?;
+    let source = PersistentVolumeClaimVolumeSource { claim_name: reference.name.clone(), read_only: None };
+    let path = Some(reference.path.clone()).filter(|path| !path.is_empty());
+    Some((Volume { persistent_volume_claim: Some(source), ..volume }, path))
+}

@@ -1,0 +1,36 @@
+//! What every model server's pod gets, whatever it is part of: devices, the model and its adapters, cache tiers, tracing.
+
+use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
+
+use super::{
+    devices,
+    half::Half,
+    kv_cache, lora,
+    storage::{self, Attachment},
+};
+use crate::{context::Context, event::PlannedEvent, tracing};
+
+/// Completes a composed pod. `live` is the pod spec that runs now.
+pub(super) fn complete(
+    context: &Context,
+    half: &Half,
+    pod: &mut PodSpec,
+    account: Option<&ServiceAccount>,
+    live: Option<&PodSpec>,
+) -> Result<Vec<PlannedEvent>, String> {
+    devices::claim(context, pod);
+    let adapters = context.adapters()?;
+    let mut attachment = Attachment::of_model(context, account, live);
+    attachment.adapters = &adapters;
+    let events = storage::attach(pod, &attachment).map_err(|error| error.to_string())?;
+    if let Some(main) = storage::container_mut(pod, storage::MAIN) {
+        lora::enable(context, main, &adapters);
+    } else if !adapters.is_empty() {
+        return Err(storage::StorageError::NoMainContainer.to_string());
+    }
+    kv_cache::attach(half.spec, pod)?;
+    if let Some(main) = storage::container_mut(pod, storage::MAIN) {
+        tracing::server(context, main, half.traced_as());
+    }
+    Ok(events)
+}
