@@ -19,6 +19,7 @@ mod answer;
 mod bootstrap;
 mod clock;
 mod discovery;
+pub mod examine;
 mod form;
 mod front;
 pub mod kinds;

@@ -17,6 +17,8 @@ struct Cli {
 pub(crate) enum Command {
     /// Run manifests on this machine: the same controller, presets and picker as on a cluster, pods as processes
     Up(Box<UpArgs>),
+    /// Say what a cluster would say about manifests, without one
+    Validate(ValidateArgs),
     /// Print the objects that the controller would write for manifests
     Render(Box<RenderArgs>),
     /// Say which layer set a field, what it replaced, and what made the rest
@@ -192,6 +194,26 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// Manifests: files, folders, or `-` for standard input
+    #[arg(value_name = "MANIFEST", required_unless_present = "filenames")]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// The same as a flag, repeatable
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
+    pub(crate) filenames: Vec<PathBuf>,
+    /// Presets of the platform: a folder of LLMInferenceServiceConfigs, or `none`; those of this build if not given
+    #[arg(long, value_name = "DIR|none")]
+    pub(crate) presets: Option<PathBuf>,
+    /// Settings of the platform: a file with the ConfigMap `inferenceservice-config`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) platform: Option<PathBuf>,
+    /// Output format: lines for people, or one JSON array of findings
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
 }

@@ -1,6 +1,6 @@
 //! The `longboat` binary: one executable for every verb and every role.
 //!
-//! Verbs are for people (`up`, `crds`), roles for machines (`epp`, `sim`, …). A role also runs when the executable is
+//! Verbs are for people (`up`, `validate`, `crds`), roles for machines (`epp`, `sim`, …). A role also runs when the executable is
 //! started under the name of the program that it replaces (`vllm`, `storage-initializer`, …). Data goes to stdout,
 //! everything else to stderr; exit codes: 0 fine, 1 wrong input or a broken service, 2 usage.
 

@@ -15,6 +15,7 @@ mod context;
 mod error;
 mod objects;
 mod paths;
+pub mod validate;
 mod workspace;
 
 pub use context::{Context, Presets, Surroundings};

@@ -64,6 +64,8 @@ static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::
 pub struct Verdict {
     /// Why the object is refused; empty if it is not.
     pub causes: Vec<Cause>,
+    /// How many of the causes are the schema's; CEL rules gave the rest.
+    pub of_schema: usize,
     /// Failures of rules on values that did not change: tolerated, but the caller is told.
     pub warnings: Vec<String>,
 }
@@ -160,7 +162,7 @@ impl StructuralSchema {
             lists::check(new, node, "", &mut causes);
         }
         if !node.below.rules {
-            return Verdict { causes, warnings: Vec::new() };
+            return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };
         }
         if causes.iter().any(blocks_rules) {
             causes.push(Cause::invalid(
@@ -168,11 +170,12 @@ impl StructuralSchema {
                 &Value::Null,
                 "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
             ));
-            return Verdict { causes, warnings: Vec::new() };
+            return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };
         }
         let judgement = cel::check(new, old, node);
+        let of_schema = causes.len();
         causes.extend(judgement.causes);
-        Verdict { causes, warnings: judgement.warnings }
+        Verdict { causes, of_schema, warnings: judgement.warnings }
     }
 }
 

@@ -5,6 +5,7 @@ mod diff;
 mod explain;
 mod render;
 mod up;
+mod validate;
 mod world;
 
 use std::{future::Future, process::ExitCode};
@@ -19,7 +20,12 @@ use crate::{cli::Command, printer, role, signals};
 pub(crate) fn run(command: Command) -> ExitCode {
     let is_verb = matches!(
         command,
-        Command::Up(_) | Command::Crds(_) | Command::Render(_) | Command::Explain(_) | Command::Diff(_)
+        Command::Up(_)
+            | Command::Validate(_)
+            | Command::Render(_)
+            | Command::Explain(_)
+            | Command::Diff(_)
+            | Command::Crds(_)
     );
     logging::init(&LogOptions {
         // A person reads the tree; what goes wrong still shows.
@@ -28,6 +34,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
     });
     match command {
         Command::Up(args) => up::run(*args),
+        Command::Validate(args) => validate::run(args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => report(explain::run(&args)),
         Command::Diff(args) => diff::run(&args),

@@ -1,0 +1,89 @@
+//! `longboat validate`: what a cluster would say about manifests.
+
+use std::{path::Path, process::ExitCode};
+
+use longboat_manifest as manifest;
+use longboat_offline::{
+    Presets, Surroundings,
+    validate::{Finding, Report, Severity, validate},
+};
+use owo_colors::OwoColorize;
+
+use crate::{
+    cli::{self, ValidateArgs},
+    printer,
+};
+
+/// Prints the findings; fails if there is an error among them.
+pub(crate) fn run(args: ValidateArgs) -> ExitCode {
+    // Schemas nest deeply, and debug builds have large frames.
+    let output = args.output;
+    let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(args));
+    let report = match worker.map(std::thread::JoinHandle::join) {
+        Ok(Ok(report)) => report,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => return super::report(Err(error.into())),
+    };
+    match output {
+        cli::Shown::Text => print(&report),
+        cli::Shown::Json => print_json(&report),
+    }
+    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn examine(args: ValidateArgs) -> Report {
+    let presets = match args.presets {
+        None => Presets::Builtin,
+        Some(path) if path == Path::new("none") => Presets::None,
+        Some(path) => Presets::Folder(path),
+    };
+    let surroundings = Surroundings { presets, platform: args.platform, ..Surroundings::default() };
+    let inputs: Vec<_> = args.manifests.into_iter().chain(args.filenames).collect();
+    validate(manifest::read_all(&inputs), &surroundings)
+}
+
+fn print(report: &Report) {
+    for (object, is_sound) in &report.checked {
+        if *is_sound {
+            printer::line(&format!("{object}: {}", "ok".green()));
+        }
+    }
+    for finding in &report.findings {
+        let text = coloured(finding);
+        match finding.severity {
+            Severity::Note => printer::note(&text),
+            Severity::Error | Severity::Warning => printer::line(&text),
+        }
+    }
+    let counted = |count: usize, word: &str| match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    };
+    printer::note(&format!(
+        "{} checked: {}, {}",
+        counted(report.checked.len(), "object"),
+        counted(report.count(Severity::Error), "error"),
+        counted(report.count(Severity::Warning), "warning"),
+    ));
+}
+
+fn coloured(finding: &Finding) -> String {
+    let line = finding.line();
+    let name = format!(" {}:", finding.severity.name());
+    let bright = match finding.severity {
+        Severity::Error => format!(" {}", name.trim().red().bold()),
+        Severity::Warning => format!(" {}", name.trim().yellow().bold()),
+        Severity::Note => format!(" {}", name.trim().cyan().bold()),
+    };
+    let line = line.replacen(&name, &bright, 1);
+    match &finding.hint {
+        Some(hint) => format!("{line}\n  {} {hint}", "hint:".cyan().bold()),
+        None => line,
+    }
+}
+
+fn print_json(report: &Report) {
+    if let Ok(text) = serde_json::to_string_pretty(&report.findings) {
+        printer::line(&text);
+    }
+}

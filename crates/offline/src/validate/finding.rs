@@ -1,0 +1,172 @@
+//! What validating says.
+
+use longboat_manifest::{Document, ManifestError, Position};
+use serde::Serialize;
+
+/// One thing to say about the manifests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// File, or `-` for standard input.
+    pub file: String,
+    /// From 1; none where nothing was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The object that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectName>,
+    /// The field, as the object has it; empty for the object as a whole.
+    pub path: String,
+    /// HTTP status with which a server would refuse the object; none where no server would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<u16>,
+    /// `FieldValueInvalid`, `UnknownField`, `ConfigNotFound`, …
+    pub reason: String,
+    /// What is wrong, in the words of a server where one would say it.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Who would say it.
+    pub source: Source,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The object is refused, or cannot work.
+    Error,
+    /// The object is accepted, but may not do what it says.
+    Warning,
+    /// Something was not looked at.
+    Note,
+}
+
+/// Who would say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Reading the files.
+    Manifest,
+    /// The API server: types, fields, bounds and names.
+    Schema,
+    /// The API server: rules of the CRD.
+    Cel,
+    /// The webhooks.
+    Webhook,
+    /// The controller, when it puts the layers together.
+    Compose,
+}
+
+/// Which object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectName {
+    /// `group/version` or `v1`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// Its name, or the start of it where it is to be generated.
+    pub name: String,
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// An error about a field of an object; its place is that of the field's name, or of its nearest parent.
+    pub(crate) fn at(document: &Document, name: &ObjectName, path: &str, source: Source) -> Self {
+        let position = document.locate(path).key;
+        Self {
+            file: document.source.to_string(),
+            line: Some(position.line),
+            column: Some(position.column),
+            severity: Severity::Error,
+            object: Some(name.clone()),
+            path: path.to_owned(),
+            code: None,
+            reason: String::new(),
+            message: String::new(),
+            hint: None,
+            source,
+        }
+    }
+
+    /// An input that cannot be read.
+    pub(crate) fn unreadable(error: &ManifestError) -> Self {
+        let (file, position) = error.place();
+        Self {
+            file: file.unwrap_or_default(),
+            line: position.map(|Position { line, .. }| line),
+            column: position.map(|Position { column, .. }| column),
+            severity: Severity::Error,
+            object: None,
+            path: String::new(),
+            code: None,
+            reason: "Unreadable".to_owned(),
+            message: error.problem(),
+            hint: None,
+            source: Source::Manifest,
+        }
+    }
+
+    /// `file:line:column: error: path: message`, as compilers print.
+    pub fn line(&self) -> String {
+        let mut text = self.file.clone();
+        for number in [self.line, self.column].into_iter().flatten() {
+            text = format!("{text}:{number}");
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
+        format!("{text}{}: {path}{}", self.severity.name(), self.message)
+    }
+}
+
+// === impl Severity ===
+
+impl Severity {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+// === impl ObjectName ===
+
+impl ObjectName {
+    pub(crate) fn of(document: &Document, namespace: &str) -> Self {
+        let name = match document.name() {
+            "" => document.text("/metadata/generateName"),
+            name => name,
+        };
+        Self {
+            api_version: document.api_version().to_owned(),
+            kind: document.kind().to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for ObjectName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, namespace, name, .. } = self;
+        if namespace.is_empty() {
+            write!(formatter, "{kind} {name}")
+        } else {
+            write!(formatter, "{kind} {namespace}/{name}")
+        }
+    }
+}

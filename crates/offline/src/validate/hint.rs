@@ -1,0 +1,208 @@
+//! What to do about it: advice for mistakes that are common and have an obvious way out.
+
+use longboat_api::v1alpha2::GROUP;
+use longboat_apiserver::kinds::Resource;
+use longboat_manifest::{Document, nearest};
+use serde_json::Value;
+
+/// Fields that documents and other tools have, and this API has elsewhere: the last names of the path, the version (none:
+/// all), and the advice. The first that fits is given.
+const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
+    (
+        &["workerSpec"],
+        None,
+        "pods of workers are described in `spec.worker`; how many there are follows from `spec.parallelism` (data, dataLocal or pipeline)",
+    ),
+    (&["tensorParallelSize"], None, "write `spec.parallelism.tensor`"),
+    (&["dataParallelSize"], None, "write `spec.parallelism.data` and `spec.parallelism.dataLocal`"),
+    (&["pipelineParallelSize"], None, "write `spec.parallelism.pipeline`"),
+    (
+        &["criticality"],
+        Some("v1alpha2"),
+        "only v1alpha1 has this field, and it has no effect there: remove it",
+    ),
+    (&["pool", "spec", "targetPort"], Some("v1alpha1"), "write `targetPortNumber: 8000`"),
+    (&["pool", "spec", "targetPort"], None, "write `targetPorts: [{number: 8000}]`"),
+    (
+        &["pool", "spec", "targetPortNumber"],
+        None,
+        "this is the v1alpha1 form of a pool: in v1alpha2 write `targetPorts: [{number: 8000}]`",
+    ),
+    (
+        &["pool", "spec", "extensionRef"],
+        None,
+        "this is the v1alpha1 form of a pool: in v1alpha2 write `endpointPickerRef: {name, port: {number}}`",
+    ),
+    (
+        &["pool", "spec", "targetPorts"],
+        Some("v1alpha1"),
+        "this is the v1alpha2 form of a pool: in v1alpha1 write `targetPortNumber`, or use apiVersion v1alpha2",
+    ),
+    (
+        &["pool", "spec", "endpointPickerRef"],
+        Some("v1alpha1"),
+        "this is the v1alpha2 form of a pool: in v1alpha1 write `extensionRef`, or use apiVersion v1alpha2",
+    ),
+    (&["spec", "containers"], None, "containers belong to a pod: `spec.template.containers`"),
+    (&["spec", "image"], None, "images belong to a container: `spec.template.containers[name=main].image`"),
+    (
+        &["spec", "resources"],
+        None,
+        "resources belong to a container: `spec.template.containers[name=main].resources`",
+    ),
+    (&["spec", "args"], None, "arguments belong to a container: `spec.template.containers[name=main].args`"),
+    (&["spec", "env"], None, "variables belong to a container: `spec.template.containers[name=main].env`"),
+    (&["spec", "minReplicas"], None, "write `spec.scaling.minReplicas`"),
+    (&["spec", "maxReplicas"], None, "write `spec.scaling.maxReplicas`"),
+    (&["spec", "scheduler"], None, "write `spec.router.scheduler`"),
+    (&["spec", "gateway"], None, "write `spec.router.gateway`"),
+    (&["spec", "route"], None, "write `spec.router.route`"),
+    (&["spec", "modelUri"], None, "write `spec.model.uri`"),
+    (&["model", "storageUri"], None, "write `spec.model.uri`"),
+    (&["model", "modelName"], None, "write `spec.model.name`"),
+    (
+        &["spec", "predictor"],
+        None,
+        "this is the form of an InferenceService: an LLMInferenceService has `spec.model` and `spec.template`",
+    ),
+    (&["conditions", "observedGeneration"], None, "conditions have none: it is `status.observedGeneration`"),
+];
+
+/// Advice for messages that contain a text, of our own kinds.
+const SAID: &[(&str, &str)] = &[
+    (
+        "replicas and scaling are mutually exclusive",
+        "remove `replicas`: with `scaling` the autoscaler sets the number of replicas",
+    ),
+    (
+        "replicas are mutually exclusive",
+        "remove `replicas`: with `scaling` the autoscaler sets the number of replicas",
+    ),
+    ("minReplicas cannot exceed maxReplicas", "raise `maxReplicas`, or lower `minReplicas`"),
+    (
+        "dataLocal must be set when data is set",
+        "add `dataLocal`: how many of the `data` replicas one node holds",
+    ),
+    ("data must be set when dataLocal is set", "add `data`: how many replicas there are over all nodes"),
+    ("wva and keda are mutually exclusive", "remove `wva` or `keda`"),
+    ("hpa and keda are mutually exclusive", "remove `hpa` or `keda`"),
+    (
+        "exactly one of spec or ref must be set",
+        "give `ref: {name}` for a claim that exists, or `spec` for one to be made",
+    ),
+    ("exactly one of emptyDir or pvc must be set", "keep either `emptyDir` or `pvc`"),
+];
+
+/// Advice for a field that its kind does not have.
+pub(super) fn unknown_field(version: &str, resource: &Resource, path: &str) -> Option<String> {
+    if resource.group != GROUP {
+        return None;
+    }
+    if let Some(advice) = flat_selector(version, path) {
+        return Some(advice);
+    }
+    let names: Vec<&str> = path.split('.').map(|name| name.split('[').next().unwrap_or_default()).collect();
+    let fits = |(tail, only, _): &&(&[&str], Option<&str>, &str)| {
+        names.ends_with(tail) && only.is_none_or(|only| only == version)
+    };
+    ELSEWHERE.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned())
+}
+
+/// The selector of a pool is flat in v1alpha1 and has `matchLabels` in v1alpha2.
+fn flat_selector(version: &str, path: &str) -> Option<String> {
+    let (_, below) = path.split_once("pool.spec.selector")?;
+    (version != "v1alpha1" && !below.is_empty()).then(|| {
+        "this is the v1alpha1 form of a pool: in v1alpha2 labels stand below `selector.matchLabels`"
+            .to_owned()
+    })
+}
+
+/// Advice for a message about a field.
+pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: &str) -> Option<String> {
+    if resource.group == GROUP
+        && let Some((_, advice)) = SAID.iter().find(|(text, _)| message.contains(text))
+    {
+        return Some((*advice).to_owned());
+    }
+    if resource.group == GROUP && path.ends_with("worker") && message.contains("parallelism") {
+        return Some(
+            "add `parallelism` with `data` and `dataLocal`, or with `pipeline`: it decides how many pods a replica has"
+                .to_owned(),
+        );
+    }
+    let pointer = value_at(document, path);
+    let value = pointer.and_then(Value::as_str);
+    if let Some(text) = value
+        && text.contains("{{")
+        && resource.kind == "LLMInferenceService"
+    {
+        return Some("templates run in the spec of LLMInferenceServiceConfigs: move this field to one, and name it in `baseRefs`".to_owned());
+    }
+    if message.contains("Unsupported value") {
+        return one_of(value?, message);
+    }
+    if message.contains("selector")
+        && path.contains("pool.spec.selector")
+        && message.contains("must be of type")
+    {
+        return flat_selector(&resource.version, &format!("{path}.x")).or_else(|| {
+            Some("in v1alpha1 labels stand directly below `selector`, without `matchLabels`".to_owned())
+        });
+    }
+    if is_quantity(path, message) {
+        return Some(
+            "write an amount as 500m, 2, 1.5 or 16Gi (Ki, Mi, Gi, Ti count in 1024, k, M, G, T in 1000)"
+                .to_owned(),
+        );
+    }
+    wrong_type(value_at(document, path)?, message)
+}
+
+/// What was meant among the values that a message lists.
+fn one_of(value: &str, message: &str) -> Option<String> {
+    let (_, listed) = message.split_once("supported values: ")?;
+    let known = listed.split(", ").map(|value| value.trim_matches('"'));
+    nearest(known, value).map(|meant| format!("did you mean `{meant}`?"))
+}
+
+fn is_quantity(path: &str, message: &str) -> bool {
+    let of_resources = path.contains("resources.limits") || path.contains("resources.requests");
+    message.contains("quantit")
+        || message.contains("[numkMGTPE]")
+        || message.contains("KMGTPE") && of_resources
+}
+
+/// Quotes make the difference between a number and a text.
+fn wrong_type(value: &Value, message: &str) -> Option<String> {
+    let expects = |name: &str| message.contains(&format!("must be of type {name}"));
+    match value {
+        Value::Number(_) | Value::Bool(_) if expects("string") => {
+            Some(format!("put it in quotes: \"{value}\""))
+        }
+        Value::String(text) if expects("integer") && text.parse::<i64>().is_ok() => {
+            Some(format!("without quotes: {text}"))
+        }
+        Value::String(text) if expects("boolean") => Some(match text.as_str() {
+            "true" | "false" => format!("without quotes: {text}"),
+            _ => "write true or false".to_owned(),
+        }),
+        Value::Object(_) if expects("array") => Some("this is a list: start each item with `- `".to_owned()),
+        Value::Null if expects("object") => {
+            Some("write `{}` for an empty object, or remove the field".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The value at a path of the object, as far as the path has no names with dots.
+fn value_at<'d>(document: &'d Document, path: &str) -> Option<&'d Value> {
+    let mut value = &document.object;
+    for part in path.split('.') {
+        let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
+        value = value.get(name)?;
+        for index in indexes.split('[').filter(|index| !index.is_empty()) {
+            value = value.get(index.trim_end_matches(']').parse::<usize>().ok()?)?;
+        }
+    }
+    Some(value)
+}

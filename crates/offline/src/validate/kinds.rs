@@ -1,0 +1,87 @@
+//! The kinds whose rules are known.
+
+use std::sync::Arc;
+
+use longboat_api::{crd, v1alpha2::GROUP};
+use longboat_apiserver::kinds::{Registry, Resource, custom};
+use longboat_manifest::{Document, nearest};
+
+/// Our kinds, those of Gateway API and of InferencePools, and those that every cluster has.
+pub(crate) struct Kinds {
+    registry: Registry,
+}
+
+/// Whether a kind is known.
+pub(crate) enum Known {
+    /// It is, and this is it.
+    Yes(Arc<Resource>),
+    /// It is one of ours, misspelt or in a version that there is not; what is wrong, and a hint.
+    Misspelt(String, String),
+    /// Its rules are not known here.
+    No,
+}
+
+// === impl Kinds ===
+
+impl Kinds {
+    /// The kinds for these documents: making definitions takes time, so those that nobody uses are left out.
+    pub(crate) fn of(documents: &[Document]) -> Self {
+        let registry = Registry::default();
+        let is_used = |groups: &dyn Fn(&str) -> bool| {
+            documents.iter().any(|document| groups(group_of(document.api_version())))
+        };
+        let mut definitions = Vec::new();
+        if is_used(&|group| group == GROUP) {
+            definitions.extend(crd::own());
+        }
+        if is_used(&|group| group.contains(".networking.") || group.starts_with("inference.")) {
+            definitions.extend(crd::foreign());
+        }
+        for definition in &definitions {
+            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+            registry.put_custom(name, custom::resources(definition));
+        }
+        Self { registry }
+    }
+
+    /// The kind of a document.
+    pub(crate) fn find(&self, document: &Document) -> Known {
+        let (api_version, kind) = (document.api_version(), document.kind());
+        if let Some(resource) = self.registry.find_kind(api_version, kind) {
+            return Known::Yes(resource);
+        }
+        if group_of(api_version) != GROUP {
+            return Known::No;
+        }
+        let served = self.own();
+        let versions = |kind: &str| -> Vec<&str> {
+            served.iter().filter(|own| own.kind == kind).map(|own| own.version.as_str()).collect()
+        };
+        let known = versions(kind);
+        if !known.is_empty() {
+            let problem = format!("no version {api_version:?} of kind {kind:?}");
+            return Known::Misspelt(
+                problem,
+                format!("write `{GROUP}/{}`", known.join(&format!("` or `{GROUP}/"))),
+            );
+        }
+        match nearest(served.iter().map(|own| own.kind.as_str()), kind) {
+            Some(meant) => {
+                let problem = format!("no kind {kind:?} in {api_version:?}");
+                Known::Misspelt(problem, format!("did you mean `{meant}`?"))
+            }
+            // KServe has kinds that are none of ours.
+            None => Known::No,
+        }
+    }
+
+    fn own(&self) -> Vec<Arc<Resource>> {
+        let groups = self.registry.groups();
+        let own = groups.get(GROUP).into_iter().flat_map(|versions| versions.values()).flatten();
+        own.cloned().collect()
+    }
+}
+
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}

@@ -1,0 +1,191 @@
+//! What the controller would say when it puts the layers of a service together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use longboat_admission::Facts;
+use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_apiserver::kinds::Resource;
+use longboat_compose::{ComposeError, Composer, ConfigSource, Effective, Origin};
+use longboat_manifest::{Document, nearest};
+use serde_json::{Value, json};
+
+use super::{
+    finding::{Finding, ObjectName, Severity, Source},
+    object::Examination,
+};
+use crate::{Context, Member};
+
+/// Composes services and checks what comes of it.
+pub(super) struct Layers<'a> {
+    pub(super) context: &'a Context,
+    pub(super) composer: Composer,
+    pub(super) facts: &'a Facts,
+    /// LLMInferenceService in the storage version.
+    pub(super) resource: &'a Resource,
+    /// Configs of the manifests by namespace and name.
+    pub(super) configs: BTreeMap<(String, String), &'a Document>,
+    /// Configs of the manifests that have errors of their own.
+    pub(super) broken: BTreeSet<(String, String)>,
+}
+
+// === impl Layers ===
+
+impl Layers<'_> {
+    /// Composes one service that is sound by itself.
+    pub(super) fn check(&self, member: &Member, name: &ObjectName) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let Ok(mut service) = member.read::<LLMInferenceService>() else { return findings };
+        service.metadata.namespace = Some(member.namespace().to_owned());
+        let mut incomplete = false;
+        for (index, reference) in service.spec.base_refs.iter().enumerate() {
+            if self.is_there(member.namespace(), &reference.name) {
+                continue;
+            }
+            incomplete = true;
+            if !self.is_broken(member.namespace(), &reference.name) {
+                findings.push(self.missing(member, name, index, &reference.name));
+            }
+        }
+        if incomplete {
+            return findings;
+        }
+        match self.composer.compose(&self.context.inputs(&service)) {
+            Ok(effective) => {
+                for warning in &effective.warnings {
+                    let mut finding = Finding::at(&member.document, name, "spec", Source::Compose);
+                    finding.severity = Severity::Warning;
+                    warning.reason.clone_into(&mut finding.reason);
+                    finding.message.clone_from(&warning.message);
+                    findings.push(finding);
+                }
+                self.rendered(member, name, &effective, &mut findings);
+            }
+            Err(error) => findings.push(failed(member, name, &error)),
+        }
+        findings
+    }
+
+    fn is_there(&self, namespace: &str, name: &str) -> bool {
+        [namespace, &self.context.system_namespace]
+            .iter()
+            .any(|at| self.context.configs.get(at, name).is_some())
+    }
+
+    fn is_broken(&self, namespace: &str, name: &str) -> bool {
+        [namespace, &self.context.system_namespace]
+            .iter()
+            .any(|at| self.broken.contains(&((*at).to_owned(), name.to_owned())))
+    }
+
+    fn missing(&self, member: &Member, name: &ObjectName, index: usize, wanted: &str) -> Finding {
+        let namespaces = format!("{} {}", member.namespace(), self.context.system_namespace);
+        let mut finding =
+            Finding::at(&member.document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
+        finding.severity = Severity::Warning;
+        "ConfigNotFound".clone_into(&mut finding.reason);
+        finding.message = format!(
+            "LLMInferenceServiceConfig {wanted:?} is not in these files: it must be in one of the namespaces [{namespaces}] of the cluster"
+        );
+        let known = self.configs.keys().map(|(_, name)| name.as_str());
+        finding.hint = Some(match nearest(known, wanted) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "give the config's file too, and layers are checked together".to_owned(),
+        });
+        finding
+    }
+
+    /// What the API server would say to a service with the effective spec: the controller asks it before it goes on.
+    fn rendered(
+        &self,
+        member: &Member,
+        name: &ObjectName,
+        effective: &Effective,
+        findings: &mut Vec<Finding>,
+    ) {
+        let Ok(spec) = serde_json::to_value(&effective.spec) else { return };
+        let object = json!({
+            "apiVersion": API_VERSION, "kind": "LLMInferenceService",
+            "metadata": {"generateName": format!("{}-", name.name), "namespace": member.namespace()},
+            "spec": spec,
+        });
+        let examination =
+            Examination { document: &member.document, name, resource: self.resource, facts: self.facts };
+        let checked = examination.run(object);
+        for mut finding in checked.findings {
+            // Fields that are only there because a type writes them are no mistake of anybody.
+            if finding.severity != Severity::Error || finding.reason == "UnknownField" {
+                continue;
+            }
+            finding.source = Source::Compose;
+            self.blame(&mut finding, member, effective);
+            findings.push(finding);
+        }
+    }
+
+    /// Moves a finding to the layer that set the field, and names that layer.
+    fn blame(&self, finding: &mut Finding, member: &Member, effective: &Effective) {
+        let layers: Vec<String> =
+            effective.applied.iter().map(|config| format!("{}/{}", config.namespace, config.name)).collect();
+        let merged = format!("after merging [{}]", layers.join(", "));
+        finding.message = format!("{} ({merged})", finding.message);
+        "InvalidRenderedConfig".clone_into(&mut finding.reason);
+        if member.document.locate(&finding.path).exists {
+            return;
+        }
+        let provenance = effective.provenance();
+        let wanted = names_of(finding.path.trim_start_matches("spec."));
+        let origin = provenance.iter().find_map(|(path, leaf)| {
+            let names = names_of(path);
+            (names.starts_with(&wanted) || wanted.starts_with(&names)).then_some(&leaf.origin)
+        });
+        let Some(Origin::Config { namespace, name }) = origin else { return };
+        finding.hint = Some(format!("the field comes from LLMInferenceServiceConfig {namespace}/{name}"));
+        if let Some(document) = self.configs.get(&(namespace.clone(), name.clone())) {
+            let place = document.locate(&finding.path).key;
+            finding.file = document.source.to_string();
+            finding.line = Some(place.line);
+            finding.column = Some(place.column);
+        }
+    }
+}
+
+fn failed(member: &Member, name: &ObjectName, error: &ComposeError) -> Finding {
+    let path = match error {
+        ComposeError::Adapter { .. } => "spec.model.lora",
+        ComposeError::SchedulerConfigKey { .. } | ComposeError::SchedulerConfigMissing { .. } => {
+            "spec.router.scheduler.config"
+        }
+        ComposeError::Devices(_) => "metadata.annotations",
+        ComposeError::ConfigNotFound { .. } | ComposeError::TemplateExecution(_) => "spec.baseRefs",
+        _ => "spec",
+    };
+    let mut finding = Finding::at(&member.document, name, path, Source::Compose);
+    error.reason().clone_into(&mut finding.reason);
+    finding.message = error.to_string();
+    // What is not in the files may be in the cluster.
+    if matches!(
+        error,
+        ComposeError::ConfigNotFound { .. }
+            | ComposeError::SchedulerConfigKey { .. }
+            | ComposeError::SchedulerConfigMissing { .. }
+    ) {
+        finding.severity = Severity::Warning;
+        finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
+    }
+    finding
+}
+
+/// The names of a path, without what is in brackets: lists are found by position here and by key there.
+fn names_of(path: &str) -> Vec<&str> {
+    path.split('.').map(|part| part.split('[').next().unwrap_or_default()).collect()
+}
+
+/// The object with the defaults of a service's namespace, for [`Layers`].
+pub(super) fn key_of(name: &ObjectName) -> (String, String) {
+    (name.namespace.clone(), name.name.clone())
+}
+
+/// Whether a value is of the version that layers are put together in.
+pub(super) fn is_composable(object: &Value) -> bool {
+    object["apiVersion"] == API_VERSION
+}

@@ -1,0 +1,203 @@
+//! One object, as an API server and the webhooks would look at it.
+
+use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
+use longboat_apiserver::{
+    examine::{self, Decoded},
+    kinds::Resource,
+    status::Cause,
+};
+use longboat_manifest::Document;
+use serde_json::Value;
+
+use super::{
+    finding::{Finding, ObjectName, Severity, Source},
+    hint, unknown,
+};
+
+/// What the checks of one object came to.
+pub(super) struct Checked {
+    /// What there is to say.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// An object on its way through the checks.
+pub(super) struct Examination<'a> {
+    pub(super) document: &'a Document,
+    pub(super) name: &'a ObjectName,
+    pub(super) resource: &'a Resource,
+    pub(super) facts: &'a Facts,
+}
+
+// === impl Checked ===
+
+impl Checked {
+    /// Whether the object would be accepted.
+    pub(super) fn is_sound(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Error)
+    }
+}
+
+// === impl Examination ===
+
+impl Examination<'_> {
+    /// Everything that a server and the webhooks would say to the creation of `value`. A server stops at the first step
+    /// that fails; here every step that still makes sense is taken.
+    pub(super) fn run(&self, mut value: Value) -> Checked {
+        let mut findings = Vec::new();
+        let Decoded { mistyped, unknown } = examine::decode(self.resource, &mut value);
+        if let Some(why) = mistyped {
+            let resource = self.resource;
+            let message = format!(
+                "{} in version {:?} cannot be handled as a {}: {why}",
+                resource.kind, resource.version, resource.kind
+            );
+            findings.push(self.finding(
+                Severity::Error,
+                &field_in(&why),
+                "BadRequest",
+                message,
+                Source::Schema,
+                400,
+            ));
+            return Checked { findings };
+        }
+        for path in unknown {
+            let mut finding = self.finding(
+                Severity::Error,
+                &path,
+                "UnknownField",
+                "unknown field".to_owned(),
+                Source::Schema,
+                400,
+            );
+            finding.hint = hint::unknown_field(&self.resource.version, self.resource, &path).or_else(|| {
+                let meant = unknown::meant(self.resource, self.document, &path)?;
+                Some(format!("did you mean `{meant}`?"))
+            });
+            findings.push(finding);
+        }
+        let asked = self.asked();
+        let mut unreadable = None;
+        if let Some((subject, version)) = asked {
+            match mutate(subject, &create(version, &value), self.facts) {
+                Ok(mutation) => {
+                    findings.extend(
+                        mutation.warnings.into_iter().map(|text| self.warning(text, Source::Webhook)),
+                    );
+                    if let Some(mut changed) = mutation.object {
+                        examine::complete(self.resource, &mut changed);
+                        value = changed;
+                    }
+                }
+                Err(denial) => unreadable = Some(denial),
+            }
+        }
+        let judgement = examine::judge(self.resource, &value);
+        let mistyped = judgement.causes.iter().any(|cause| cause.reason == "FieldValueTypeInvalid");
+        findings.extend(judgement.causes.iter().filter_map(|cause| self.cause(cause, Source::Schema)));
+        findings.extend(judgement.rules.iter().filter_map(|cause| self.cause(cause, Source::Cel)));
+        findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
+        // What cannot be read is known in better words where the schema says which field has which type.
+        match (unreadable, asked) {
+            (Some(denial), _) if !mistyped => self.denied(&denial, &mut findings),
+            (None, Some((subject, version))) if !mistyped => {
+                let answer = validate(subject, &create(version, &value), self.facts);
+                if let Some(denial) = answer.denial {
+                    self.denied(&denial, &mut findings);
+                }
+                findings.extend(answer.warnings.into_iter().map(|text| self.warning(text, Source::Webhook)));
+            }
+            _ => {}
+        }
+        Checked { findings }
+    }
+
+    fn asked(&self) -> Option<(Subject, Version)> {
+        let subject = Subject::of(&self.resource.group, &self.resource.plural)?;
+        Some((subject, Version::of(&self.resource.version)?))
+    }
+
+    fn finding(
+        &self,
+        severity: Severity,
+        path: &str,
+        reason: &str,
+        message: String,
+        source: Source,
+        code: u16,
+    ) -> Finding {
+        let mut finding = Finding::at(self.document, self.name, path, source);
+        finding.severity = severity;
+        finding.code = (code > 0).then_some(code);
+        reason.clone_into(&mut finding.reason);
+        finding.hint = hint::of(self.resource, self.document, path, &message);
+        finding.message = message;
+        finding
+    }
+
+    /// A cause of a refusal; none for remarks that are about no field.
+    fn cause(&self, cause: &Cause, source: Source) -> Option<Finding> {
+        if cause.message.contains("some validation rules were not checked") {
+            return None;
+        }
+        let path = match cause.field.as_str() {
+            // What is said about no field may still name one.
+            "<nil>" => cause.message.split('"').nth(3).unwrap_or_default(),
+            path => path.trim_start_matches('.'),
+        };
+        Some(self.finding(Severity::Error, path, cause.reason, cause.message.clone(), source, 422))
+    }
+
+    fn denied(&self, denial: &Denial, findings: &mut Vec<Finding>) {
+        let causes = denial.details["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if causes.is_empty() {
+            let reason = if denial.reason.is_empty() { "BadRequest" } else { denial.reason };
+            let path = field_in(&denial.message);
+            let message = denial.message.clone();
+            findings.push(self.finding(
+                Severity::Error,
+                &path,
+                reason,
+                message,
+                Source::Webhook,
+                denial.code,
+            ));
+        }
+        for cause in causes {
+            let text = |key: &str| cause[key].as_str().unwrap_or_default();
+            let finding = self.finding(
+                Severity::Error,
+                text("field"),
+                text("reason"),
+                text("message").to_owned(),
+                Source::Webhook,
+                denial.code,
+            );
+            let is_new =
+                |known: &&mut Finding| known.path == finding.path && known.message == finding.message;
+            if findings.iter_mut().find(is_new).is_none() {
+                findings.push(finding);
+            }
+        }
+    }
+
+    /// A warning names its field in its text, if it is about one.
+    fn warning(&self, text: String, source: Source) -> Finding {
+        let path = field_in(&text);
+        self.finding(Severity::Warning, &path, "Warning", text, source, 0)
+    }
+}
+
+fn create(version: Version, object: &Value) -> Request<'_> {
+    Request { version, operation: "CREATE", object: Some(object), old: None }
+}
+
+/// The path of a field that a text names; empty where it names none.
+fn field_in(text: &str) -> String {
+    let is_path = |word: &&str| {
+        ["spec.", "metadata.", "data."].iter().any(|root| word.starts_with(root)) && !word.contains("://")
+    };
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ',' | ';');
+    let found = text.split(ends).map(|word| word.trim_end_matches([':', '.'])).find(is_path);
+    found.unwrap_or_default().to_owned()
+}
