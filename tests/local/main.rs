@@ -19,5 +19,6 @@ mod state;
 mod streaming;
 mod tools;
 mod troubleshooting;
+mod validate;
 mod wait;
 mod world;

@@ -1,6 +1,9 @@
 //! What manifests hold, sorted by what it is to us.
 
-use longboat_api::v1alpha2::GROUP;
+use longboat_api::{
+    conversion::{self, Version},
+    v1alpha2::GROUP,
+};
 use longboat_manifest::Document;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -66,6 +69,13 @@ impl Member {
         let mut object = document.object.clone();
         if document.namespace().is_empty() && object["metadata"].is_object() {
             object["metadata"]["namespace"] = Value::from(DEFAULT_NAMESPACE);
+        }
+        if Version::of_object(&object).is_ok_and(|version| version == Version::V1Alpha1) {
+            let mut converted = object.clone();
+            // What cannot be converted stays as it is, and is refused where it is read.
+            if conversion::convert(&mut converted, Version::V1Alpha2).is_ok() {
+                object = converted;
+            }
         }
         Self { document, object }
     }

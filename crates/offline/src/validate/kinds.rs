@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use longboat_api::{crd, v1alpha2::GROUP};
+use longboat_api::{
+    crd,
+    v1alpha2::{API_VERSION, GROUP},
+};
 use longboat_apiserver::kinds::{Registry, Resource, custom};
 use longboat_manifest::{Document, nearest};
 
@@ -73,6 +76,11 @@ impl Kinds {
             // KServe has kinds that are none of ours.
             None => Known::No,
         }
+    }
+
+    /// LLMInferenceService in the version that layers are put together in.
+    pub(crate) fn stored_service(&self) -> Option<Arc<Resource>> {
+        self.registry.find_kind(API_VERSION, "LLMInferenceService")
     }
 
     fn own(&self) -> Vec<Arc<Resource>> {

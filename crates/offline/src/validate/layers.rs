@@ -7,7 +7,7 @@ use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_apiserver::kinds::Resource;
 use longboat_compose::{ComposeError, Composer, ConfigSource, Effective, Origin};
 use longboat_manifest::{Document, nearest};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     finding::{Finding, ObjectName, Severity, Source},
@@ -180,12 +180,7 @@ fn names_of(path: &str) -> Vec<&str> {
     path.split('.').map(|part| part.split('[').next().unwrap_or_default()).collect()
 }
 
-/// The object with the defaults of a service's namespace, for [`Layers`].
+/// How [`Layers`] finds a config.
 pub(super) fn key_of(name: &ObjectName) -> (String, String) {
     (name.namespace.clone(), name.name.clone())
-}
-
-/// Whether a value is of the version that layers are put together in.
-pub(super) fn is_composable(object: &Value) -> bool {
-    object["apiVersion"] == API_VERSION
 }

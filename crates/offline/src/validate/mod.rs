@@ -5,6 +5,8 @@ mod hint;
 mod kinds;
 mod layers;
 mod object;
+#[cfg(test)]
+mod tests;
 mod unknown;
 
 use std::collections::{BTreeSet, HashMap};
@@ -174,10 +176,7 @@ impl<'a> Run<'a> {
                 return;
             }
         };
-        let first = &workspace.services.iter().find(|member| layers::is_composable(&member.object));
-        let Some(Known::Yes(resource)) = first.map(|member| self.kinds.find(&member.document)) else {
-            return;
-        };
+        let Some(resource) = self.kinds.stored_service() else { return };
         let facts = Facts { platform: Ok(context.platform.clone()), ..self.facts.clone() };
         let layers = Layers {
             context: &context,
@@ -194,7 +193,7 @@ impl<'a> Run<'a> {
                 .collect(),
             broken,
         };
-        for member in workspace.services.iter().filter(|member| layers::is_composable(&member.object)) {
+        for member in &workspace.services {
             let name = ObjectName::of(&member.document, member.namespace());
             let findings = layers.check(member, &name);
             if findings.iter().any(|finding| finding.severity == Severity::Error)

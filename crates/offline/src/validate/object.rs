@@ -192,12 +192,15 @@ fn create(version: Version, object: &Value) -> Request<'_> {
     Request { version, operation: "CREATE", object: Some(object), old: None }
 }
 
-/// The path of a field that a text names; empty where it names none.
+/// The path of a field that a text names; empty where it names none. Go's decoder puts the name of a type before it.
 fn field_in(text: &str) -> String {
-    let is_path = |word: &&str| {
-        ["spec.", "metadata.", "data."].iter().any(|root| word.starts_with(root)) && !word.contains("://")
-    };
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ',' | ';');
-    let found = text.split(ends).map(|word| word.trim_end_matches([':', '.'])).find(is_path);
-    found.unwrap_or_default().to_owned()
+    let path = |word: &str| {
+        let word = word.trim_end_matches([':', '.']);
+        let roots = ["spec.", "metadata.", "data."].into_iter();
+        let starts = roots.filter_map(|root| word.find(root)).min()?;
+        let is_path = starts == 0 || word[..starts].ends_with('.');
+        (is_path && !word.contains("://")).then(|| word[starts..].to_owned())
+    };
+    text.split(ends).find_map(path).unwrap_or_default()
 }

@@ -1,0 +1,151 @@
+//! `longboat validate`: findings on stdout, a summary on stderr, an exit code that scripts can use.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    tools,
+    world::{Ended, run},
+};
+
+fn validate(arguments: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command.arg("validate").args(arguments).env_remove("RUST_LOG").env_remove("LONGBOAT_LOG");
+    run(&mut command)
+}
+
+fn findings(ended: &Ended) -> Vec<Value> {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+#[test]
+fn the_examples_are_sound() {
+    let ended = validate(&[tools::root().join("examples").to_str().unwrap()]);
+    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+    assert!(ended.stdout.contains("LLMInferenceService default/"), "{ended:#?}");
+    assert!(ended.stderr.contains("0 errors"), "{ended:#?}");
+}
+
+#[test]
+fn mistakes_have_file_line_column_and_advice() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("service.yaml");
+    let text = fs::read_to_string(tools::root().join("examples/single-node.yaml")).unwrap();
+    fs::write(&file, text.replace("replicas: 1", "replica: 1")).unwrap();
+    let ended = validate(&[file.to_str().unwrap()]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    let line = format!("{}:11:3: error: spec.replica: unknown field", file.display());
+    assert!(ended.stdout.contains(&line), "{ended:#?}");
+    assert!(ended.stdout.contains("hint: did you mean `replicas`?"), "{ended:#?}");
+    let ended = validate(&["-f", file.to_str().unwrap(), "-o", "json"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    let found = &findings(&ended)[0];
+    assert_eq!(found["line"], 11);
+    assert_eq!(found["column"], 3);
+    assert_eq!(found["path"], "spec.replica");
+    assert_eq!(found["source"], "schema");
+    assert_eq!(found["object"]["kind"], "LLMInferenceService");
+}
+
+#[test]
+fn standard_input_is_read_and_broken_text_is_pointed_at() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command.args(["validate", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"kind: X\n  bad: [\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let stdout = String::from_utf8(ended.stdout).unwrap();
+    assert!(stdout.starts_with("-:2:"), "{stdout}");
+}
+
+#[test]
+fn no_argument_is_a_usage_error() {
+    assert_eq!(validate(&[]).status.code(), Some(2));
+}
+
+/// The cases that every front door runs. Updates and deletions need a server: only creations are looked at here.
+#[test]
+fn the_validation_cases_are_judged_as_everywhere() {
+    let mut folders: Vec<PathBuf> = fs::read_dir(tools::root().join("tests/cases/validation"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("expect.yaml").is_file())
+        .collect();
+    folders.sort();
+    let (mut run, mut wrong) = (0, Vec::new());
+    for folder in &folders {
+        let expect: Value = read_yaml(&folder.join("expect.yaml"));
+        let versions = match expect["versions"].as_array() {
+            Some(versions) => versions.iter().map(|version| version.as_str().unwrap().to_owned()).collect(),
+            None => vec!["v1alpha1".to_owned(), "v1alpha2".to_owned()],
+        };
+        for (case, expected) in expect["cases"].as_object().unwrap() {
+            if expected.get("old").is_some() || expected["operation"].as_str().is_some_and(|o| o != "CREATE")
+            {
+                continue;
+            }
+            for version in &versions {
+                run += 1;
+                if let Some(difference) = judge(folder, case, version, expected) {
+                    let name = folder.file_name().unwrap().to_str().unwrap();
+                    wrong.push(format!("{name}/{case} in {version}: {difference}"));
+                }
+            }
+        }
+    }
+    assert!(run > 0, "no case was found");
+    assert!(wrong.is_empty(), "{} of {run} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn read_yaml(path: &Path) -> Value {
+    // The manifest reader wants objects; expectations are none.
+    let text = fs::read_to_string(path).unwrap();
+    let wrapped = format!(
+        "apiVersion: v1\nkind: X\nmetadata: {{name: x}}\nexpect:\n{}",
+        text.lines().map(|line| format!("  {line}\n")).collect::<String>()
+    );
+    longboat_manifest::parse("expect.yaml", &wrapped).unwrap().remove(0).object["expect"].take()
+}
+
+/// What differs from the expectation, if something does.
+fn judge(folder: &Path, case: &str, version: &str, expected: &Value) -> Option<String> {
+    let text = fs::read_to_string(folder.join(format!("{case}.yaml"))).unwrap();
+    let lines = text.lines().map(|line| match line.strip_prefix("apiVersion: serving.kserve.io/") {
+        Some(_) => format!("apiVersion: serving.kserve.io/{version}\n"),
+        None => format!("{line}\n"),
+    });
+    let written = TempDir::new().unwrap();
+    let file = written.path().join("case.yaml");
+    fs::write(&file, lines.collect::<String>()).unwrap();
+    let ended = validate(&["-o", "json", file.to_str().unwrap()]);
+    // What the controller finds when it puts layers together comes after the answer of a server.
+    let found: Vec<Value> =
+        findings(&ended).into_iter().filter(|finding| finding["source"] != "compose").collect();
+    let errors: Vec<&Value> = found.iter().filter(|finding| finding["severity"] == "error").collect();
+    let Some(code) = expected.get("code") else {
+        return (!errors.is_empty()).then(|| format!("expected to be accepted: {errors:#?}"));
+    };
+    if errors.is_empty() {
+        return Some("expected to be refused".to_owned());
+    }
+    if !errors.iter().any(|error| error["code"] == *code) {
+        return Some(format!("no error has code {code}: {errors:#?}"));
+    }
+    let keyword = expected["keyword"].as_str().unwrap_or_default();
+    if !errors.iter().any(|error| error["message"].as_str().unwrap_or_default().contains(keyword)) {
+        return Some(format!("no message has {keyword:?}: {errors:#?}"));
+    }
+    let causes = expected["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let missing = causes.iter().find(|cause| {
+        !errors.iter().any(|error| error["reason"] == cause["reason"] && error["path"] == cause["field"])
+    });
+    missing.map(|cause| format!("no error for {cause}: {}", json!(errors)))
+}
