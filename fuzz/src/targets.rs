@@ -9,8 +9,11 @@ use longboat_patch::strategic;
 use longboat_template::{Limits, Template, reflect};
 use serde_json::{Value, json};
 
+/// What runs on one input.
+pub(crate) type Target = fn(&[u8]);
+
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, fn(&[u8])); 6] = [
+pub(crate) const ALL: [(&str, Target); 6] = [
     ("admission_review", admission_review),
     ("conversion_review", conversion_review),
     ("manifest_yaml", manifest_yaml),
