@@ -12,7 +12,9 @@ mod embedded;
 mod formats;
 mod lists;
 mod names;
+mod numbers;
 pub mod openapi;
+mod patterns;
 mod prune;
 mod structural;
 #[cfg(test)]
@@ -116,8 +118,9 @@ impl StructuralSchema {
     }
 
     /// Drops unknown fields; their paths as in [`Self::unknown_fields`]. Nothing is defaulted: this is all that happens
-    /// to an object that is converted to this version.
+    /// to an object that is converted to this version. Floats without a fraction become integers, as wherever Go prints.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        numbers::make_whole(object);
         let mut dropped = match object.get_mut("metadata") {
             Some(metadata) => embedded::prune_metadata(metadata, "metadata"),
             None => Vec::new(),

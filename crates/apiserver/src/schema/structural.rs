@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::OnceLock};
 use regex::Regex;
 use serde_json::Value;
 
-use super::cel::Rule;
+use super::{cel::Rule, formats, patterns};
 
 /// Deepest nesting that is compiled; below it a schema accepts anything. The reference has no limit, but its request
 /// size limit keeps schemas far shallower, and the walkers here recurse.
@@ -115,32 +115,10 @@ impl Pattern {
     /// definition was checked when it was stored.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.compiled
-            .get_or_init(|| Regex::new(&ascii_classes(&self.source)).ok())
+            .get_or_init(|| patterns::compile(&self.source).ok())
             .as_ref()
             .is_none_or(|regex| regex.is_match(text))
     }
-}
-
-/// A Go pattern for this crate's engine: `\d`, `\w` and `\s` and their opposites mean ASCII characters in Go.
-fn ascii_classes(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut chars = source.chars();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('d') => out.push_str("[0-9]"),
-            Some('D') => out.push_str("[^0-9]"),
-            Some('w') => out.push_str("[0-9A-Za-z_]"),
-            Some('W') => out.push_str("[^0-9A-Za-z_]"),
-            Some('s') => out.push_str("[\\t\\n\\f\\r ]"),
-            Some('S') => out.push_str("[^\\t\\n\\f\\r ]"),
-            escaped => out.extend(['\\'].into_iter().chain(escaped)),
-        }
-    }
-    out
 }
 
 // === impl Node ===
@@ -163,7 +141,8 @@ impl Node {
         for (key, value) in map {
             let mut bound = true;
             match key.as_str() {
-                "format" => bounds.format = value.as_str().map(Into::into),
+                // The others, int32 and int64 among them, are for whoever reads the schema.
+                "format" => bounds.format = value.as_str().filter(|f| formats::known(f)).map(Into::into),
                 "minimum" => bounds.minimum = value.as_f64(),
                 "maximum" => bounds.maximum = value.as_f64(),
                 "exclusiveMinimum" => bounds.exclusive_minimum = value == true,

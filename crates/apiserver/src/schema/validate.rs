@@ -103,7 +103,7 @@ impl Found {
             }
             Value::Number(_) => {
                 if let Some(bounds) = bounds {
-                    self.number(value, bounds, schema, path);
+                    self.number(value, bounds, path);
                 }
             }
             Value::Array(items) => self.array(value, items, old, schema, path),
@@ -189,16 +189,8 @@ impl Found {
         }
     }
 
-    fn number(&mut self, value: &Value, bounds: &Bounds, schema: &Node, path: &str) {
+    fn number(&mut self, value: &Value, bounds: &Bounds, path: &str) {
         let Some(n) = value.as_f64() else { return };
-        if let Some(format @ "int32") = bounds.format.as_deref()
-            && schema.type_name() == "integer"
-            && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n)
-        {
-            self.causes.push(nowhere(format!(
-                "Checked value must be of type integer with format {format} in {path}"
-            )));
-        }
         if let Some(factor) = bounds.multiple_of
             && factor > 0.0
             && (n / factor).fract() != 0.0
@@ -257,7 +249,7 @@ impl Found {
                 && count < least
             {
                 let detail = format!("should have at least {least} properties");
-                self.causes.push(invalid(path, &Value::from(least), &detail));
+                self.causes.push(invalid(path, &Value::from(count), &detail));
                 return;
             }
             if let Some(most) = bounds.max_properties

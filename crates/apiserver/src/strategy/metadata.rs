@@ -235,19 +235,23 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
 }
 
 /// Names of finalizers that every client should be able to tell apart.
-pub(super) fn warnings(value: &Value, live: Option<&Value>) -> Vec<String> {
+pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
+    // Custom resources are told less.
+    let path = if resource.custom().is_some() { "" } else { " including a path (/)" };
     let old = live.map(|l| &l["metadata"]["finalizers"]);
     value["metadata"]["finalizers"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
-        .filter(|name| !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes"))
+        .filter(|name| {
+            !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes")
+        })
         .filter(|name| !old.is_some_and(|o| o.as_array().is_some_and(|o| o.iter().any(|f| f == name))))
         .map(|name| {
             format!(
-                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name including a path (/) to \
-                 avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid \
+                 accidental conflicts with other finalizer writers"
             )
         })
         .collect()

@@ -242,7 +242,7 @@ pub(crate) fn validate_subresource(
 
 /// Texts for `Warning` headers about things that work, but not as one may think.
 pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
-    let mut warnings = metadata::warnings(value, live);
+    let mut warnings = metadata::warnings(resource, value, live);
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "pods") if resource.custom().is_none() => {
             warnings.extend(pod::warnings(&value["spec"], "spec"));

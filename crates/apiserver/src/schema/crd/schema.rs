@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 
-use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::super::{
     StructuralSchema,
     cel::Program,
-    cel_types, default, lists, prune,
+    cel_types, default, lists, patterns, prune,
     structural::{Additional, Node},
     validate,
 };
@@ -249,7 +248,7 @@ impl Walk<'_> {
     fn pattern(&mut self, map: &Map<String, Value>, path: &str) {
         let Some(value) = map.get("pattern").filter(|p| p.is_string()) else { return };
         let pattern = value.as_str().unwrap_or_default();
-        if let Err(error) = Regex::new(pattern) {
+        if let Err(error) = patterns::compile(pattern) {
             let why = regex_error(pattern, &error);
             self.causes.push(Cause::invalid(
                 format!("{path}.pattern"),
