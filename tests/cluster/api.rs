@@ -18,8 +18,18 @@ pub(crate) struct Api {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// `Warning` headers, the text alone.
+    pub(crate) warnings: Vec<String>,
     /// The body, if it is JSON.
     pub(crate) body: Value,
+}
+
+/// One cause of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cause {
+    pub(crate) reason: String,
+    pub(crate) field: String,
+    pub(crate) message: String,
 }
 
 // === impl Api ===
@@ -37,6 +47,12 @@ impl Api {
         Self { url: url.to_owned(), client }
     }
 
+    /// A client of a server that lets everybody in.
+    pub(crate) fn plain(url: &str) -> Self {
+        longboat_tls::install_default_provider();
+        Self { url: url.to_owned(), client: Client::builder().no_proxy().build().unwrap() }
+    }
+
     /// An answer, if the server answers at all.
     pub(crate) fn try_get(&self, path: &str) -> Option<Answer> {
         block(async { Some(read(self.client.get(format!("{}{path}", self.url)).send().await.ok()?).await) })
@@ -50,8 +66,26 @@ impl Api {
         self.send(Method::POST, path, "application/json", object.to_string())
     }
 
+    pub(crate) fn put(&self, path: &str, object: &Value) -> Answer {
+        self.send(Method::PUT, path, "application/json", object.to_string())
+    }
+
     pub(crate) fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, "application/json", String::new())
+    }
+
+    /// Server-side apply, with the query already in the path.
+    pub(crate) fn apply(&self, path: &str, object: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/apply-patch+yaml", object.to_string())
+    }
+
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/merge-patch+json", patch.to_string())
+    }
+
+    /// A JSON patch.
+    pub(crate) fn patch(&self, path: &str, patch: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/json-patch+json", patch.to_string())
     }
 
     fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {
@@ -73,6 +107,33 @@ impl Answer {
         assert!(self.status < 300, "{}: {:#}", self.status, self.body);
         self.body
     }
+
+    /// Message of a refusal.
+    pub(crate) fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or_default()
+    }
+
+    /// Each cause, sorted: their order varies.
+    pub(crate) fn causes(&self) -> Vec<Cause> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let causes = self.body["details"]["causes"].as_array().into_iter().flatten();
+        let mut causes: Vec<Cause> = causes
+            .map(|cause| Cause {
+                reason: text(&cause["reason"]),
+                field: text(&cause["field"]),
+                message: text(&cause["message"]),
+            })
+            .collect();
+        causes.sort();
+        causes
+    }
+}
+
+/// Code of the answer to a plain GET, if there is an answer at all.
+pub(crate) fn status_of(url: &str) -> Option<u16> {
+    block(async {
+        Some(Client::builder().no_proxy().build().ok()?.get(url).send().await.ok()?.status().as_u16())
+    })
 }
 
 /// Runs what is asynchronous.
@@ -83,6 +144,12 @@ pub(crate) fn block<F: Future>(future: F) -> F::Output {
 
 async fn read(response: reqwest::Response) -> Answer {
     let status = response.status().as_u16();
+    let warnings = response.headers().get_all("Warning").iter();
+    // 299 - "text"
+    let warnings = warnings
+        .filter_map(|value| value.to_str().ok()?.splitn(3, ' ').nth(2))
+        .map(|text| text.trim_matches('"').replace("\\\"", "\""))
+        .collect();
     let text = response.text().await.unwrap_or_default();
-    Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+    Answer { status, warnings, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }

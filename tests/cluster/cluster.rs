@@ -9,11 +9,12 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
+    api,
     program::{Ended, run},
-    server::{Guarded, Server, User},
+    server::{Guarded, Server, User, free_ports},
     tools,
     wait::{LIMIT, until},
 };
@@ -87,7 +88,9 @@ impl Cluster {
         let platform = tools::root().join("crates/local/src/objects/platform.yaml");
         kubectl(&["apply", "--server-side", "-f", platform.to_str().unwrap()]).ok();
         kubectl(&["apply", "--server-side", "-f", deploy.join("rbac").to_str().unwrap()]).ok();
-        let controller = start_controller(&server);
+        let [webhooks, probes] = free_ports();
+        register_webhooks(&server, &format!("https://127.0.0.1:{webhooks}"));
+        let controller = start_controller(&server, webhooks, probes);
         let presets = tools::root().join("presets");
         kubectl(&["apply", "--server-side", "-n", "kserve", "-f", presets.to_str().unwrap()]).ok();
         Some(Self { server, installation, _controller: controller })
@@ -104,14 +107,53 @@ impl Cluster {
         self.server.api.post("/api/v1/namespaces", &object).ok();
     }
 
+    /// Writes a manifest into the cluster's own folder.
+    pub(crate) fn file(&self, name: &str, content: &Value) -> String {
+        let path = self.server.folder.join(name);
+        std::fs::write(&path, content.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     /// What the controller has said so far.
     pub(crate) fn controller_log(&self) -> String {
         std::fs::read_to_string(self.server.folder.join("controller.log")).unwrap_or_default()
     }
 }
 
-/// The controller as a service account with the rights of `deploy/rbac`.
-fn start_controller(server: &Server) -> Guarded {
+/// Has the API server call webhooks as `deploy` says, but at a URL: there is no network of Services here. They are not there
+/// yet, and nobody knows their CA.
+fn register_webhooks(server: &Server, url: &str) {
+    for kind in ["llminferenceservices", "llminferenceserviceconfigs"] {
+        let path =
+            format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}.serving.kserve.io");
+        let mut client = server.api.get(&path).ok()["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+        at_url(&mut client, url);
+        // A merge patch takes away what is null.
+        client["service"] = Value::Null;
+        server.api.merge(&path, &json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}})).ok();
+    }
+    let file = tools::root().join("deploy/webhooks/configurations.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let configurations: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    assert_eq!(configurations.len(), 3);
+    for mut configuration in configurations {
+        for webhook in configuration["webhooks"].as_array_mut().unwrap() {
+            at_url(&mut webhook["clientConfig"], url);
+        }
+        let kind = configuration["kind"].as_str().unwrap().to_lowercase();
+        server.api.post(&format!("/apis/admissionregistration.k8s.io/v1/{kind}s"), &configuration).ok();
+    }
+}
+
+/// Replaces the Service that a webhook is reached through.
+fn at_url(client: &mut Value, url: &str) {
+    let client = client.as_object_mut().unwrap();
+    let service = client.remove("service").unwrap();
+    client.insert("url".to_owned(), json!(format!("{url}{}", service["path"].as_str().unwrap())));
+}
+
+/// The controller as a service account with the rights of `deploy/rbac`, once it says that it is ready.
+fn start_controller(server: &Server, webhooks: u16, probes: u16) -> Guarded {
     let token = "/api/v1/namespaces/kserve/serviceaccounts/llmisvc-controller-manager/token";
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
@@ -123,12 +165,15 @@ fn start_controller(server: &Server) -> Guarded {
     server.write_kubeconfig(&kubeconfig, &User::Token(token["status"]["token"].as_str().unwrap()));
     let longboat = Path::new(env!("CARGO_BIN_EXE_longboat"));
     let controller = Guarded::start(longboat, &server.folder.join("controller.log"), |command| {
-        command.args(["controller", "--system-namespace", "kserve"]).env("KUBECONFIG", &kubeconfig);
+        command
+            .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
+            .args(["--webhook-san=127.0.0.1", &format!("--webhook-port={webhooks}")])
+            .arg(format!("--health-probe-addr=127.0.0.1:{probes}"))
+            .env("KUBECONFIG", &kubeconfig);
     });
-    until("the controller reconciles", || {
+    until("the controller is ready", || {
         controller.assert_running();
-        let said = std::fs::read_to_string(server.folder.join("controller.log")).unwrap_or_default();
-        said.contains("reconciling starts").then_some(())
+        api::status_of(&format!("http://127.0.0.1:{probes}/readyz")).filter(|status| *status == 200)
     });
     controller
 }
@@ -146,4 +191,15 @@ pub(crate) fn files(folder: &Path) -> Vec<String> {
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.sort();
     all.into_iter().map(|path| path.to_str().unwrap().to_owned()).collect()
+}
+
+/// Path of the objects of the kind, version and namespace of an object of ours.
+pub(crate) fn collection(object: &Value) -> String {
+    let resource = match object["kind"].as_str() {
+        Some("LLMInferenceService") => "llminferenceservices",
+        Some("LLMInferenceServiceConfig") => "llminferenceserviceconfigs",
+        other => panic!("no kind of ours: {other:?}"),
+    };
+    let (version, namespace) = (object["apiVersion"].as_str(), object["metadata"]["namespace"].as_str());
+    format!("/apis/{}/namespaces/{}/{resource}", version.unwrap(), namespace.unwrap())
 }

@@ -1,6 +1,6 @@
 //! Our CRDs on a real API server.
 
-use crate::cluster::Turn;
+use crate::{cluster::Turn, tools};
 
 const KINDS: [&str; 2] = ["llminferenceservices", "llminferenceserviceconfigs"];
 
@@ -34,6 +34,19 @@ fn our_schemas_are_structural_and_every_version_is_served() {
             let list = format!("/apis/serving.kserve.io/{name}/namespaces/default/{kind}");
             assert_eq!(cluster.server.api.get(&list).status, 200, "{list}");
         }
+    }
+}
+
+#[test]
+fn client_side_apply_refuses_our_crds_for_their_size() {
+    // The annotation that it keeps the last applied state in has room for 262,144 bytes; each of our CRDs has close to a
+    // million, four fifths of them the schemas of pods. COMPATIBILITY.md has the row.
+    let Some(cluster) = Turn::take() else { return };
+    for kind in KINDS {
+        let file = tools::root().join(format!("deploy/crds/serving.kserve.io_{kind}.yaml"));
+        let applied = cluster.kubectl(&["apply", "-f", file.to_str().unwrap(), "--dry-run=server"]);
+        let refusal = "metadata.annotations: Too long: may not be more than 262144 bytes";
+        assert!(applied.stderr.contains(refusal), "{applied:#?}");
     }
 }
 

@@ -6,15 +6,19 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod api;
+mod cases;
 mod cluster;
 mod controller;
 mod install;
 #[path = "../local/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which watch programs more closely")]
 mod program;
+mod schema;
 mod server;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which need other tools too")]
 mod tools;
+mod versions;
 #[path = "../local/wait.rs"]
 mod wait;
+mod webhooks;

@@ -7,6 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
 
 use crate::{api::Api, tools, wait::until};
@@ -34,6 +35,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// As the administrator.
     pub(crate) api: Api,
+    etcd: Api,
     _programs: [Guarded; 2],
 }
 
@@ -91,6 +93,8 @@ impl Server {
                 .arg(format!("--etcd-servers={etcd_url}"))
                 .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
                 .arg(format!("--secure-port={port}"))
+                // Our CRDs weigh: checking one takes seconds, on a busy machine many.
+                .arg("--request-timeout=3m")
                 .arg(format!("--cert-dir={}", file("self-made")))
                 .arg(format!("--tls-cert-file={}", file("server.crt")))
                 .arg(format!("--tls-private-key-file={}", file("server.key")))
@@ -114,8 +118,14 @@ impl Server {
             }
             api.try_get("/readyz").filter(|answer| answer.status == 200)
         });
-        let server =
-            Self { kubeconfig: folder.join("admin.kubeconfig"), folder, url, api, _programs: programs };
+        let server = Self {
+            kubeconfig: folder.join("admin.kubeconfig"),
+            folder,
+            url,
+            api,
+            etcd: Api::plain(&etcd_url),
+            _programs: programs,
+        };
         server.write_kubeconfig(&server.kubeconfig, &User::Certificate(&admin));
         Some(server)
     }
@@ -143,6 +153,14 @@ impl Server {
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         });
         fs::write(path, config.to_string()).unwrap();
+    }
+
+    /// What etcd holds under a key of the API server's: a custom resource is stored as JSON.
+    pub(crate) fn stored(&self, key: &str) -> Option<serde_json::Value> {
+        let request = serde_json::json!({"key": BASE64_STANDARD.encode(format!("/registry/{key}"))});
+        let answer = self.etcd.post("/v3/kv/range", &request).ok();
+        let value = answer["kvs"][0]["value"].as_str()?;
+        serde_json::from_slice(&BASE64_STANDARD.decode(value).ok()?).ok()
     }
 
     /// What the controller asked that was refused: `verb path: message`.
@@ -225,7 +243,7 @@ impl Drop for Guarded {
 }
 
 /// Ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
