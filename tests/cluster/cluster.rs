@@ -78,8 +78,14 @@ impl Cluster {
         let mut installation = Vec::new();
         for path in files(&deploy.join("crds")) {
             if path.contains("serving.kserve.io") {
-                let created = kubectl(&["create", "-f", &path]);
-                installation.push([created, kubectl(&["apply", "--server-side", "-f", &path])]);
+                // The server gives a write 34 seconds, and a CRD of a megabyte takes it many on a busy machine.
+                let patiently = |arguments: &[&str]| {
+                    until("the API server has checked a CRD in time", || {
+                        Some(kubectl(arguments)).filter(|ended| !ended.stderr.contains("(Timeout)"))
+                    })
+                };
+                let created = patiently(&["create", "-f", &path]);
+                installation.push([created, patiently(&["apply", "--server-side", "-f", &path])]);
             } else {
                 kubectl(&["apply", "--server-side", "-f", &path]).ok();
             }
