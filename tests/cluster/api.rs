@@ -79,13 +79,13 @@ impl Api {
         self.send(Method::PATCH, path, "application/apply-patch+yaml", object.to_string())
     }
 
-    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Answer {
-        self.send(Method::PATCH, path, "application/merge-patch+json", patch.to_string())
+    pub(crate) fn merge(&self, path: &str, change: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/merge-patch+json", change.to_string())
     }
 
     /// A JSON patch.
-    pub(crate) fn patch(&self, path: &str, patch: &Value) -> Answer {
-        self.send(Method::PATCH, path, "application/json-patch+json", patch.to_string())
+    pub(crate) fn patch(&self, path: &str, change: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/json-patch+json", change.to_string())
     }
 
     fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {
