@@ -3,13 +3,13 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
-    core::Status,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::{ObjectMeta, Status},
 };
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use serde_json::{Value, json};
 
-use super::{Replica, convert_by, stanza, world};
+use super::{Replica, client, convert_by, review, stanza, trusted, world};
 use crate::setup::service;
 
 fn refusal(error: kube::Error) -> Status {
@@ -83,6 +83,37 @@ async fn an_old_service_is_admitted_converted_and_comes_back_as_it_was() {
     let status = refusal(world.try_apply(old).await.unwrap_err());
     let prefix = "admission webhook \"llminferenceservice.kserve-webhook-server.v1alpha1.validator\" denied the request: ";
     assert!(status.message.starts_with(prefix), "{}", status.message);
+}
+
+#[tokio::test]
+async fn a_config_is_checked_against_the_settings_of_this_moment() {
+    let world = world().await;
+    let replica = Replica::called(&world).await;
+    let client = client(&trusted(&world).await);
+    let check = async |header: &str| {
+        let mut review = review(&json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
+            "metadata": {"name": "config", "namespace": "ns"}, "spec": {"annotations": {"header": header}},
+        }));
+        review["request"]["resource"]["resource"] = json!("llminferenceserviceconfigs");
+        let path = "/validate-serving-kserve-io-v1alpha2-llminferenceserviceconfig";
+        let answer = client.post(replica.url(path)).json(&review).send().await.unwrap();
+        answer.json::<Value>().await.unwrap()["response"].take()
+    };
+    let right = "{{ .GlobalConfig.ModelBasedRoutingHeaderName }}";
+    assert_eq!(check(right).await, json!({"uid": "7", "allowed": true}));
+    let wrong = check("{{ .GlobalConfig.Nothing }}").await;
+    assert_eq!((&wrong["allowed"], &wrong["status"]["code"]), (&json!(false), &json!(403)));
+
+    // Taken away and put back: the very next answer knows.
+    let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
+    let kept = settings.get("inferenceservice-config").await.unwrap();
+    settings.delete("inferenceservice-config", &DeleteParams::default()).await.unwrap();
+    let without = check(right).await;
+    assert_eq!((&without["allowed"], without["warnings"].as_array().map(Vec::len)), (&json!(true), Some(1)));
+    let metadata = ObjectMeta { name: kept.metadata.name, ..ObjectMeta::default() };
+    settings.create(&PostParams::default(), &ConfigMap { metadata, ..kept }).await.unwrap();
+    assert_eq!(check(right).await, json!({"uid": "7", "allowed": true}));
 }
 
 #[tokio::test]
