@@ -8,6 +8,7 @@ mod fixpoint;
 mod http;
 mod kubectl_reads;
 mod kubectl_writes;
+mod layers;
 mod mistakes;
 mod once;
 mod openai;

@@ -1,0 +1,134 @@
+//! `render`, `explain` and `diff`, without a cluster and on one.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::world::{Ended, World, example, run, turn};
+
+/// The binary with these arguments, and no cluster but the one that they name.
+fn longboat(arguments: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    run(command.args(arguments).env_remove("KUBECONFIG").env("HOME", "/nonexistent"))
+}
+
+/// The example after a change.
+fn changed(folder: &Path, from: &str, to: &str) -> String {
+    let file = folder.join("changed.yaml");
+    let text = fs::read_to_string(example()).unwrap();
+    assert!(text.contains(from));
+    fs::write(&file, text.replace(from, to)).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn render_prints_every_child_the_same_bytes_every_time() {
+    let example = example();
+    let example = example.to_str().unwrap();
+    let yaml = longboat(&["render", example]);
+    assert_eq!(yaml.stderr, "", "nothing has to be assumed");
+    let yaml = yaml.ok();
+    assert_eq!(yaml, longboat(&["render", "-f", example]).ok());
+    let list: Value = serde_json::from_str(&longboat(&["render", example, "-o", "json"]).ok()).unwrap();
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(items.len(), yaml.matches("---\n").count());
+    let deployments: Vec<&Value> = items.iter().filter(|item| item["kind"] == "Deployment").collect();
+    assert_eq!(deployments.len(), 2);
+    assert_eq!(deployments[0]["metadata"]["namespace"], "default");
+    let moved: Value =
+        serde_json::from_str(&longboat(&["render", example, "-n", "team", "-o", "json"]).ok()).unwrap();
+    assert_eq!(moved["items"][0]["metadata"]["namespace"], "team");
+    let effective = longboat(&["render", example, "--effective"]).ok();
+    assert!(
+        effective.contains("kind: LLMInferenceService\n") && effective.contains("image: "),
+        "{effective}"
+    );
+}
+
+#[test]
+fn what_cannot_be_rendered_is_said_on_stderr_with_a_failure() {
+    let folder = TempDir::new().unwrap();
+    let prefill = changed(folder.path(), "replicas: 1", "prefill: {}");
+    let ended = longboat(&["render", &prefill]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("NotImplemented: spec.prefill"), "{}", ended.stderr);
+    let example = example();
+    let ended = longboat(&["render", example.to_str().unwrap(), "--presets", "none"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("kserve-config-llm-scheduler\" not found"), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn explain_names_the_layer_and_the_line_of_a_field() {
+    let example = example();
+    let example = example.to_str().unwrap();
+    let replicas = longboat(&["explain", example, "spec.replicas"]).ok();
+    assert_eq!(replicas, format!("spec.replicas = 1\n  set by the service ({example}:11:3)\n"));
+    let layers = longboat(&["explain", example]).ok();
+    let order = [
+        "config-llm-scheduler",
+        "config-llm-router-route",
+        "config-llm-template",
+        "the service",
+        "composing",
+    ];
+    let places: Vec<usize> = order.iter().map(|layer| layers.find(layer).unwrap()).collect();
+    assert!(places.is_sorted(), "{layers}");
+    let copied =
+        longboat(&["explain", example, "deployment/qwen-kserve.spec.template.spec.containers[main].image"])
+            .ok();
+    assert!(copied.contains("copied from spec.template.containers[name=main].image"), "{copied}");
+    let json: Value =
+        serde_json::from_str(&longboat(&["explain", example, "spec.model.name", "-o", "json"]).ok()).unwrap();
+    assert_eq!(json["fields"][0]["setBy"]["kind"], "spec");
+    let ended = longboat(&["explain", example, "spec.model.nam"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("did you mean `spec.model.name`?"), "{}", ended.stderr);
+}
+
+#[test]
+fn diff_tells_by_its_exit_code_and_names_the_field_that_rolls_pods() {
+    let folder = TempDir::new().unwrap();
+    let example = example();
+    let example = example.to_str().unwrap();
+    let same = longboat(&["diff", example, "--from", example]);
+    assert_eq!((same.status.code(), same.stdout.as_str()), (Some(0), ""), "{same:#?}");
+    let other = changed(folder.path(), "uri: hf://Qwen", "uri: hf://other");
+    let ended = longboat(&["diff", &other, "--from", example]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("pods of Deployment/qwen-kserve roll"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("from spec.model.uri"), "{}", ended.stdout);
+    let ended = longboat(&["diff", "nowhere.yaml", "--from", example]);
+    assert_eq!(ended.status.code(), Some(2), "{ended:#?}");
+}
+
+#[test]
+fn a_world_that_runs_is_what_render_says_and_differs_by_what_is_changed() {
+    let _turn = turn();
+    let world = World::shared();
+    let kubeconfig = world.kubeconfig.to_str().unwrap();
+    let example = example();
+    let example = example.to_str().unwrap();
+    let same = longboat(&["diff", example, "--kubeconfig", kubeconfig]);
+    assert_eq!((same.status.code(), same.stdout.as_str()), (Some(0), ""), "{same:#?}");
+    let folder = TempDir::new().unwrap();
+    let more = changed(folder.path(), "replicas: 1", "replicas: 2");
+    let ended = longboat(&["diff", &more, "--kubeconfig", kubeconfig]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("~ spec.replicas: 1 → 2"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("roll"), "{}", ended.stdout);
+
+    let explained = longboat(&["explain", "qwen", "spec.replicas", "--kubeconfig", kubeconfig]).ok();
+    assert_eq!(explained, "spec.replicas = 1\n  set by the service\n");
+
+    let text = longboat(&["render", "--live", example, "--kubeconfig", kubeconfig, "-o", "json"]).ok();
+    assert!(!text.contains("PRIVATE KEY"), "keys are not for terminals");
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let deployment =
+        list["items"].as_array().unwrap().iter().find(|item| item["kind"] == "Deployment").unwrap();
+    let live = world.object(&["deployment", "qwen-kserve"]);
+    assert_eq!(deployment["metadata"]["ownerReferences"], live["metadata"]["ownerReferences"]);
+    assert_eq!(deployment["spec"]["selector"], live["spec"]["selector"]);
+}
