@@ -65,9 +65,11 @@ pub(super) fn of(
     }
     for (words, service, scene_changed) in surroundings(scene, service) {
         let scene = scene_changed.as_ref().unwrap_or(scene);
-        let Some(planned) = plan(scene, &service, &json).filter(|planned| alike(planned, objects)) else {
-            continue;
-        };
+        // What templates print depends on these too, so it begins with composing; where that fails (another namespace has
+        // other configs), with the spec as it is.
+        let composed = scene.plan(&service).ok().map(|planned| render::finished(&planned.plan));
+        let planned = composed.or_else(|| plan(scene, &service, &json));
+        let Some(planned) = planned.filter(|planned| alike(planned, objects)) else { continue };
         for ((at, field), trace) in &mut traces {
             if objects[*at].value.pointer(field) != planned[*at].value.pointer(field) {
                 trace.others.push(words.clone());

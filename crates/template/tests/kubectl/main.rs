@@ -15,7 +15,7 @@ use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 /// How many templates are tried.
-const TEMPLATES: usize = 700;
+const TEMPLATES: usize = 900;
 /// How many of those that fail are compared: each takes a kubectl of its own.
 const FAILURES: usize = 40;
 /// Templates that render, per kubectl.
@@ -28,7 +28,7 @@ fn data() -> Value {
         "apiVersion": "x.y/v1", "kind": "Data", "metadata": {"name": "d", "labels": {"a": "b"}},
         "name": "x<y>", "n": 3, "zero": 0, "f": 1.5, "big": 12_000_000_000_i64, "yes": true, "no": false, "empty": "",
         "list": [1, "b", true, null], "words": ["a", "b c", "d"], "numbers": [3, 1, 2], "nothing": [],
-        "map": {"b": 2, "a": "one", "c": {"d": [1, 2]}}, "none": null, "items": [{"k": "v"}, {"k": "w", "l": 1}],
+        "map": {"b": 2, "a": "one", "c": {"d": [1, 2]}}, "none": null, "things": [{"k": "v"}, {"k": "w", "l": 1}],
     })
 }
 
@@ -36,7 +36,7 @@ fn data() -> Value {
 fn operand() -> impl Strategy<Value = String> {
     let field = prop::sample::select(vec![
         ".", "$", ".name", ".n", ".zero", ".f", ".big", ".yes", ".no", ".empty", ".list", ".words",
-        ".numbers", ".nothing", ".map", ".map.a", ".map.c.d", ".none", ".none.x", ".nope", ".items",
+        ".numbers", ".nothing", ".map", ".map.a", ".map.c.d", ".none", ".none.x", ".nope", ".things",
         ".name.x", "$.n", "$x", ".k",
     ]);
     let literal = prop::sample::select(vec![
@@ -62,16 +62,16 @@ fn operand() -> impl Strategy<Value = String> {
     prop_oneof![5 => field, 3 => literal].prop_map(ToOwned::to_owned)
 }
 
-/// A command: an operand, or a function of some.
+/// A command: an operand, or a function of some. `slice` is not among them: Go's does not take an index out of untyped data.
 fn command() -> impl Strategy<Value = String> {
     let function = prop::sample::select(vec![
         "len", "index", "printf", "print", "println", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
-        "html", "js", "urlquery", "slice", "call",
+        "html", "js", "urlquery", "call",
     ]);
     let operand = operand().prop_recursive(2, 8, 3, |inner| {
         prop_oneof![
             (
-                prop::sample::select(vec!["len", "index", "print", "printf", "or", "and", "not", "slice"]),
+                prop::sample::select(vec!["len", "index", "print", "printf", "or", "and", "not"]),
                 prop::collection::vec(inner, 1..3)
             )
                 .prop_map(|(name, arguments)| format!("({name} {})", arguments.join(" ")))
@@ -123,7 +123,8 @@ fn template() -> impl Strategy<Value = String> {
             )),
             (
                 prop::sample::select(vec![
-                    ".list", ".map", ".words", ".numbers", ".nothing", ".items", ".n", ".none", ".f"
+                    // Older releases of Go do not range over integers.
+                    ".list", ".map", ".words", ".numbers", ".nothing", ".things", ".none", ".f"
                 ]),
                 prop::sample::select(vec!["", "$x := ", "$i, $x := "]),
                 body.clone(),
@@ -169,6 +170,14 @@ fn ours(template: &str, data: &Value) -> Result<String, String> {
     template.execute(&Data::any(data), Limits::default()).map_err(|e| e.to_string())
 }
 
+/// A message as far as it does not name types: elements of untyped lists are interfaces to Go where they are plain values
+/// here, and older releases of Go name no types when a comparison fails. Typed data is compared with recordings elsewhere.
+fn without_types(message: &str) -> &str {
+    let ends = [" in type ", " type ", "incompatible types for comparison: "];
+    let end = ends.iter().filter_map(|end| message.find(end)).min();
+    end.map_or(message, |end| message[..end].trim_end_matches(": "))
+}
+
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that proves nothing must say so")]
 fn go_renders_alike() {
@@ -182,6 +191,9 @@ fn go_renders_alike() {
     let (mut rendering, mut failing) = (Vec::new(), Vec::new());
     for _ in 0..TEMPLATES {
         let template = template().new_tree(&mut runner).unwrap().current();
+        if template.is_empty() {
+            continue;
+        }
         match ours(&template, &data) {
             Ok(text) => rendering.push((template, text)),
             Err(message) => failing.push((template, message)),
@@ -207,7 +219,7 @@ fn go_renders_alike() {
     failing.truncate(FAILURES);
     for (template, message) in &failing {
         match go(&kubectl, template, &data) {
-            Err(theirs) if theirs.contains(message.as_str()) => {}
+            Err(theirs) if theirs.contains(without_types(message)) => {}
             theirs => different.push(format!("{template}\n  ours {message}\n  Go   {theirs:?}")),
         }
     }
