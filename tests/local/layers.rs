@@ -48,13 +48,13 @@ fn render_prints_every_child_the_same_bytes_every_time() {
 
 #[test]
 fn what_cannot_be_rendered_is_said_on_stderr_with_a_failure() {
-    let folder = TempDir::new().unwrap();
-    let prefill = changed(folder.path(), "replicas: 1", "prefill: {}");
-    let ended = longboat(&["render", &prefill]);
-    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
-    assert!(ended.stderr.contains("NotImplemented: spec.prefill"), "{}", ended.stderr);
     let example = example();
-    let ended = longboat(&["render", example.to_str().unwrap(), "--presets", "none"]);
+    let example = example.to_str().unwrap();
+    let ended = longboat(&["render", example, "--without", "gateway"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("gateway.networking.k8s.io"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("kind: Deployment"), "the workload does not depend on it");
+    let ended = longboat(&["render", example, "--presets", "none"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("kserve-config-llm-scheduler\" not found"), "{}", ended.stderr);
     assert_eq!(ended.stdout, "");

@@ -104,13 +104,17 @@ fn a_service_renders_to_all_of_its_children_the_same_bytes_every_time() {
 }
 
 #[test]
-fn what_is_not_implemented_is_said_and_the_rest_rendered() {
-    let scene = scene_of(&SERVICE.replace("  replicas: 2\n", "  prefill: {}\n"));
+fn what_cannot_be_planned_is_said_and_the_rest_rendered() {
+    let documents = longboat_manifest::parse("svc.yaml", SERVICE).unwrap();
+    let mut settings = Settings::default();
+    settings.capabilities.gateway_api = false;
+    let scene = Scene::new(&documents, &settings).unwrap();
     let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
     assert!(rendered.incomplete);
     let problem = &rendered.notes[0];
     assert_eq!(problem.severity, Severity::Problem);
-    assert!(problem.message.contains("spec.prefill"), "{}", problem.message);
+    assert!(problem.message.contains("gateway.networking.k8s.io"), "{}", problem.message);
+    assert!(rendered.objects.iter().any(|object| object.value["kind"] == "Deployment"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub struct Difference {
     pub effective: Vec<Change>,
     /// Changes of children.
     pub children: Vec<ChildChange>,
-    /// Deployments whose pods would be replaced.
+    /// Workloads whose pods would be replaced.
     pub rolls: Vec<Roll>,
 }
 
@@ -89,7 +89,7 @@ pub enum Action {
     Removed,
 }
 
-/// A Deployment whose pods are replaced.
+/// A Deployment or LeaderWorkerSet whose pods are replaced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Roll {
@@ -103,7 +103,7 @@ pub struct Roll {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cause {
-    /// The field of the Deployment.
+    /// The field of the workload.
     pub path: String,
     /// The fields of the effective spec that it comes from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -283,14 +283,18 @@ fn changes(before: &Value, after: &Value) -> Vec<Change> {
 
 /// Pods are replaced when their template changes.
 fn roll(after: &Scene, service: &LLMInferenceService, change: &ChildChange) -> Option<Roll> {
-    let name = change.object.strip_prefix("Deployment/")?;
-    let of_pods: Vec<&Change> =
-        change.fields.iter().filter(|field| field.path.starts_with("spec.template.")).collect();
+    let (kind, name) = change.object.split_once('/')?;
+    let pods = match kind {
+        "Deployment" => "spec.template.",
+        "LeaderWorkerSet" => "spec.leaderWorkerTemplate.",
+        _ => return None,
+    };
+    let of_pods: Vec<&Change> = change.fields.iter().filter(|field| field.path.starts_with(pods)).collect();
     if change.action != Action::Changed || of_pods.is_empty() {
         return None;
     }
     let sources = |path: &str| {
-        let explained = explain::explain(after, service, Some(&format!("deployment/{name}.{path}")));
+        let explained = explain::explain(after, service, Some(&format!("{kind}/{name}.{path}")));
         let Ok(explain::Explanation::Children(found)) = explained else { return Vec::new() };
         let mut sources: Vec<String> = Vec::new();
         for field in found.fields {

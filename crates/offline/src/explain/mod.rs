@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Kinds of children, as paths begin with them, and as objects name them.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 14] = [
     ("configmap", "ConfigMap"),
     ("secret", "Secret"),
     ("serviceaccount", "ServiceAccount"),
@@ -37,6 +37,10 @@ const KINDS: [(&str, &str); 10] = [
     ("service", "Service"),
     ("inferencepool", "InferencePool"),
     ("httproute", "HTTPRoute"),
+    ("leaderworkerset", "LeaderWorkerSet"),
+    ("horizontalpodautoscaler", "HorizontalPodAutoscaler"),
+    ("scaledobject", "ScaledObject"),
+    ("resourceclaimtemplate", "ResourceClaimTemplate"),
 ];
 
 /// An answer.
