@@ -112,7 +112,7 @@ fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
     if let Some(schema) = custom.schema_of(value["apiVersion"].as_str().unwrap_or_default()) {
         schema.prune_and_default(&mut value);
     }
-    if value == stored.value {
+    if value == *stored.value {
         stored.mark_defaults_of(custom.stamp);
         return Shown::Stored(stored);
     }

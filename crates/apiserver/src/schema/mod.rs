@@ -50,8 +50,10 @@ pub struct StructuralSchema {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// The schema as written, as JSON: a tree of it takes many times the space, and most are never looked at.
+    text: Vec<u8>,
     /// The schema as written, for OpenAPI documents and for field ownership.
-    source: Value,
+    source: OnceLock<Value>,
     /// `spec.preserveUnknownFields` of the definition.
     preserve: bool,
     node: OnceLock<Node>,
@@ -82,17 +84,19 @@ impl StructuralSchema {
     }
 
     fn of(schema: &Value, preserve: bool) -> Self {
+        // values made of JSON can be written as JSON
+        let text = serde_json::to_vec(schema).unwrap_or_default();
         let mut hasher = ahash::AHasher::default();
-        (schema, preserve).hash(&mut hasher);
+        (&text, preserve).hash(&mut hasher);
         let key = hasher.finish();
         let mut known = KNOWN.lock();
         if let Some(inner) = known.get(&key).and_then(Weak::upgrade)
             && inner.preserve == preserve
-            && inner.source == *schema
+            && inner.text == text
         {
             return Self { inner };
         }
-        let inner = Arc::new(Inner { source: schema.clone(), preserve, node: OnceLock::new() });
+        let inner = Arc::new(Inner { text, source: OnceLock::new(), preserve, node: OnceLock::new() });
         known.retain(|_, inner| inner.strong_count() > 0);
         known.insert(key, Arc::downgrade(&inner));
         Self { inner }
@@ -100,7 +104,10 @@ impl StructuralSchema {
 
     fn node(&self) -> &Node {
         self.inner.node.get_or_init(|| {
-            let mut node = Node::compile(&self.inner.source);
+            let mut node = match self.inner.source.get() {
+                Some(source) => Node::compile(source),
+                None => Node::compile(&self.inner.read()),
+            };
             node.preserve |= self.inner.preserve;
             node
         })
@@ -108,7 +115,7 @@ impl StructuralSchema {
 
     /// The `openAPIV3Schema` as written; null if there is none.
     pub fn source(&self) -> &Value {
-        &self.inner.source
+        self.inner.source.get_or_init(|| self.inner.read())
     }
 
     /// Dotted paths of fields that pruning will drop (`spec.nope`, `spec.items[0].x`), in the reference's order: of the
@@ -179,6 +186,15 @@ impl StructuralSchema {
         let of_schema = causes.len();
         causes.extend(judgement.causes);
         Verdict { causes, of_schema, warnings: judgement.warnings }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn read(&self) -> Value {
+        // it was written from a tree; the default schema has no text
+        serde_json::from_slice(&self.text).unwrap_or_default()
     }
 }
 

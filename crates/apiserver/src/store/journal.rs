@@ -105,7 +105,7 @@ impl Journal {
                 Some(stored) => {
                     let mut value = revision.to_be_bytes().to_vec();
                     // values made of JSON can be written as JSON
-                    let _ = serde_json::to_writer(&mut value, &stored.value);
+                    let _ = serde_json::to_writer(&mut value, &*stored.value);
                     objects.insert(row.as_bytes(), value.as_slice())?;
                 }
                 None => {

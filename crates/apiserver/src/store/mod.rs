@@ -6,6 +6,7 @@
 
 mod journal;
 mod table;
+mod tree;
 
 use std::{
     collections::HashMap,
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 use journal::Journal;
 pub use journal::JournalError;
 use table::Table;
+pub use tree::Tree;
 
 /// Where an object is in its table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +40,7 @@ pub struct Key {
 #[derive(Debug)]
 pub struct Stored {
     /// The object in its storage version, `metadata.resourceVersion` included.
-    pub value: Value,
+    pub value: Tree,
     /// Revision of its last write.
     pub revision: u64,
     fragment: OnceLock<Bytes>,
@@ -138,13 +140,20 @@ impl Stored {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
         }
-        Self { value, revision, fragment: OnceLock::new(), defaulted: AtomicU64::new(0) }
+        Self { value: Tree::from(value), revision, fragment: OnceLock::new(), defaulted: AtomicU64::new(0) }
     }
 
     /// The same object under another revision.
     #[must_use]
     pub fn at(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision)
+    }
+
+    /// The same object, kept as text, if it is large.
+    fn packed(&self) -> Option<Self> {
+        let value = self.value.packed()?;
+        let defaulted = AtomicU64::new(self.defaulted.load(Ordering::Relaxed));
+        Some(Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted })
     }
 
     /// Whether the object was seen to have all defaults of the schema with this stamp.
@@ -336,6 +345,7 @@ impl Store {
         } else {
             target.objects.insert(key.clone(), Arc::clone(&after));
         }
+        let before = before.map(|before| target.pack(before));
         target.remember(Change { revision, key, before, after: Arc::clone(&after), deleted }, self.window);
         Ok(after)
     }

@@ -70,6 +70,18 @@ impl Table {
         Ok(self.history.range(start..).take(most).cloned().collect())
     }
 
+    /// What the window keeps of an object that was replaced: the same, or the same as text. The change that brought it
+    /// keeps no more than that, either.
+    pub(super) fn pack(&mut self, replaced: Arc<Stored>) -> Arc<Stored> {
+        let Some(packed) = replaced.packed() else { return replaced };
+        let packed = Arc::new(packed);
+        let brought = self.history.iter_mut().rev().find(|change| Arc::ptr_eq(&change.after, &replaced));
+        if let Some(brought) = brought {
+            brought.after = Arc::clone(&packed);
+        }
+        packed
+    }
+
     pub(super) fn remember(&mut self, change: Change, window: usize) {
         let revision = change.revision;
         self.history.push_back(change);

@@ -75,7 +75,7 @@ fn reconsider(state: &State, name: &str) {
         return;
     };
     let written = edit_stored(state, &resource, &stored, |crd| {
-        let others: Vec<&Value> = others.iter().map(|o| &o.value).collect();
+        let others: Vec<&Value> = others.iter().map(|o| &*o.value).collect();
         update_status(crd, &others);
     });
     if let Ok(written) = written {

@@ -112,7 +112,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
         admit::validate(call.state, &review, None, &mut call.warnings).await?;
         let plan = plan(call, &stored.value, options);
         let result = match &plan {
-            Plan::Keep(value) if *value == stored.value => Ok(None),
+            Plan::Keep(value) if *value == *stored.value => Ok(None),
             Plan::Keep(_) | Plan::Remove(_) if options.dry_run => Ok(None),
             Plan::Keep(value) => call
                 .state
@@ -156,7 +156,7 @@ fn remove(call: &Call<'_>, key: &Key, stored: &Arc<Stored>, last: &Value) -> Res
     let table = &call.resource.table;
     let store = &call.state.store;
     let mut revision = stored.revision;
-    if *last != stored.value {
+    if *last != *stored.value {
         revision = store.update(table, key.clone(), revision, last.clone())?.revision;
     }
     store.delete(table, key.clone(), revision)
@@ -180,7 +180,7 @@ async fn finish(
         Plan::Keep(value) => {
             let shown = match written {
                 Some(written) => form::show(call.state, resource, written).await?,
-                None if value == stored.value => form::show(call.state, resource, Arc::clone(stored)).await?,
+                None if value == *stored.value => form::show(call.state, resource, Arc::clone(stored)).await?,
                 None => Shown::new(value),
             };
             Ok(Done::Shown(shown))

@@ -154,7 +154,7 @@ impl Hook {
             return true;
         };
         let stored = state.store.get("/namespaces", &Key::new("", namespace));
-        selects(&self.namespaces, &labels(stored.as_ref().map(|stored| &stored.value)))
+        selects(&self.namespaces, &labels(stored.as_ref().map(|stored| &*stored.value)))
     }
 
     fn object_selected(&self, object: Option<&Value>, old: Option<&Value>) -> bool {

@@ -352,7 +352,7 @@ pub(crate) fn edit_stored(
     for _ in 0..TRIES {
         let mut value = stored.value.clone();
         edit(&mut value);
-        if value == stored.value {
+        if value == *stored.value {
             return Ok(stored);
         }
         let written = if is_finished(&value) {
