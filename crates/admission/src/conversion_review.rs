@@ -1,28 +1,54 @@
 //! `ConversionReview` in, `ConversionReview` out (contract 01 §7).
 
 use longboat_api::conversion::{self, Version};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use crate::Malformed;
+use crate::{Malformed, sparse::Sparse};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Review {
+struct Review<'a> {
     api_version: Option<String>,
     kind: Option<String>,
-    request: Option<Asked>,
+    #[serde(borrow)]
+    request: Option<Asked<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct Asked<'a> {
     #[serde(default)]
     uid: String,
     #[serde(default, rename = "desiredAPIVersion")]
     desired_api_version: String,
-    #[serde(default)]
-    objects: Vec<Value>,
+    #[serde(default, borrow)]
+    objects: Vec<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Reply<'a> {
+    api_version: String,
+    kind: String,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: String,
+    result: Outcome,
+    converted_objects: Vec<Sparse<'a>>,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
 const REVIEW_GROUP: &str = "apiextensions.k8s.io";
@@ -50,29 +76,20 @@ pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
     let Some(asked) = review.request else {
         return Err(Malformed("the ConversionReview has no request".to_owned()));
     };
-    let response = match convert(asked.objects, &asked.desired_api_version) {
-        Ok(objects) => {
-            json!({"uid": asked.uid, "result": {"status": "Success"}, "convertedObjects": Value::Array(objects)})
+    let (result, converted_objects) = match convert(&asked.objects, &asked.desired_api_version) {
+        Ok(objects) => (Outcome { status: "Success", reason: None, message: None }, objects),
+        Err(why) => {
+            (Outcome { status: "Failure", reason: Some("BadRequest"), message: Some(why) }, Vec::new())
         }
-        Err(why) => json!({
-            "uid": asked.uid, "result": {"status": "Failure", "reason": "BadRequest", "message": why},
-            "convertedObjects": [],
-        }),
     };
-    let mut reply = Vec::with_capacity(body.len() + body.len() / 8);
+    let reply = Reply { api_version, kind, response: Response { uid: asked.uid, result, converted_objects } };
+    let mut text = Vec::with_capacity(body.len() + body.len() / 8);
     // What is made of strings and JSON can be written as JSON, and memory takes it.
-    let _ = serde_json::to_writer(&mut reply, &Value::Object(with(api_version, kind, response)));
-    Ok(reply)
+    let _ = serde_json::to_writer(&mut text, &reply);
+    Ok(text)
 }
 
-fn with(api_version: String, kind: String, response: Value) -> serde_json::Map<String, Value> {
-    [("apiVersion", Value::String(api_version)), ("kind", Value::String(kind)), ("response", response)]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
-}
-
-fn convert(mut objects: Vec<Value>, desired: &str) -> Result<Vec<Value>, String> {
+fn convert<'a>(objects: &[&'a RawValue], desired: &str) -> Result<Vec<Sparse<'a>>, String> {
     let Some(target) = Version::of_api_version(desired) else {
         return Err(format!(
             "desiredAPIVersion `{desired}` is not known; it must be {} or {}",
@@ -80,14 +97,20 @@ fn convert(mut objects: Vec<Value>, desired: &str) -> Result<Vec<Value>, String>
             Version::V1Alpha2
         ));
     };
-    for (at, object) in objects.iter_mut().enumerate() {
-        conversion::convert(object, target).map_err(|error| format!("request.objects[{at}]: {error}"))?;
-    }
-    Ok(objects)
+    let converted = objects.iter().enumerate().map(|(at, object)| {
+        let mut object =
+            Sparse::read(object).map_err(|error| format!("request.objects[{at}] cannot be read: {error}"))?;
+        conversion::convert(&mut object.tree, target)
+            .map_err(|error| format!("request.objects[{at}]: {error}"))?;
+        Ok(object)
+    });
+    converted.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn service(version: &str, name: &str) -> Value {

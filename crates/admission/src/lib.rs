@@ -14,6 +14,7 @@ mod patch;
 mod read;
 mod request;
 mod review;
+mod sparse;
 mod validate;
 
 #[cfg(test)]

@@ -180,7 +180,9 @@ async fn finish(
         Plan::Keep(value) => {
             let shown = match written {
                 Some(written) => form::show(call.state, resource, written).await?,
-                None if value == *stored.value => form::show(call.state, resource, Arc::clone(stored)).await?,
+                None if value == *stored.value => {
+                    form::show(call.state, resource, Arc::clone(stored)).await?
+                }
                 None => Shown::new(value),
             };
             Ok(Done::Shown(shown))
