@@ -12,6 +12,7 @@ use crate::{
     context::Context,
     error::{PassError, has_code, text_of},
     events::Subject,
+    observe,
     watch::Watched,
 };
 
@@ -34,7 +35,14 @@ pub(crate) async fn publish(
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(mut updated) => {
             updated.metadata.managed_fields = None;
+            let group = observe::group(&updated.spec, &subject.key.namespace);
             context.caches.inference_services.set(updated);
+            // The watch has nothing new to say of it then: who shares the traffic has to hear it here.
+            for member in group.iter().flat_map(|group| context.index.users(group)) {
+                if member != subject.key {
+                    context.services.add(member);
+                }
+            }
         }
         Err(error) if has_code(&error, 404) => return Ok(()),
         Err(error) => {
