@@ -110,7 +110,7 @@ fn read_yaml(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let wrapped = format!(
         "apiVersion: v1\nkind: X\nmetadata: {{name: x}}\nexpect:\n{}",
-        text.lines().map(|line| format!("  {line}\n")).collect::<String>()
+        text.lines().flat_map(|line| ["  ", line, "\n"]).collect::<String>()
     );
     longboat_manifest::parse("expect.yaml", &wrapped).unwrap().remove(0).object["expect"].take()
 }

@@ -81,6 +81,7 @@ pub struct Snapshot {
 
 /// Which optional APIs are served. What is missing degrades the feature that needs it, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each API is there or not, whatever the others are")]
 pub struct Capabilities {
     /// `gateway.networking.k8s.io/v1`: Gateway, GatewayClass, HTTPRoute.
     pub gateway_api: bool,

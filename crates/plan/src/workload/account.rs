@@ -80,7 +80,7 @@ pub(super) fn let_route(
     [role, binding]: [String; 2],
     labels: &Map,
 ) -> Result<(), String> {
-    let rule = |groups: &[&str], resource: &str| PolicyRule {
+    let reading = |groups: &[&str], resource: &str| PolicyRule {
         api_groups: Some(groups.iter().map(|&group| group.to_owned()).collect()),
         resources: Some(vec![resource.to_owned()]),
         verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
@@ -91,8 +91,8 @@ pub(super) fn let_route(
         Role {
             metadata: owner::child(context, role.clone(), labels.clone()),
             rules: Some(vec![
-                rule(&[""], "pods"),
-                rule(&["inference.networking.x-k8s.io", "inference.networking.k8s.io"], "inferencepools"),
+                reading(&[""], "pods"),
+                reading(&["inference.networking.x-k8s.io", "inference.networking.k8s.io"], "inferencepools"),
             ]),
         },
     )?;

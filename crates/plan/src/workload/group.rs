@@ -13,7 +13,7 @@ use longboat_api::{
     },
     labels::{COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, component, role},
     names::suffix,
-    v1alpha2::WorkloadSpec,
+    v1alpha2::{ParallelismSpec, WorkloadSpec},
 };
 
 use super::{account, half::Half, metadata, pod};
@@ -69,8 +69,8 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
         PodTemplateSpec { metadata: Some(template), spec: Some(pod) }
     };
     let parallelism = workload.parallelism.as_ref();
-    let size = parallelism.and_then(|parallelism| parallelism.size());
-    let spread = half.prefill && parallelism.is_some_and(|parallelism| parallelism.is_data_parallel());
+    let size = parallelism.and_then(ParallelismSpec::size);
+    let spread = half.prefill && parallelism.is_some_and(ParallelismSpec::is_data_parallel);
     let set = LeaderWorkerSet {
         metadata: object,
         spec: LeaderWorkerSetSpec {

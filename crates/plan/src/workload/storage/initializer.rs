@@ -56,7 +56,7 @@ impl Downloads {
         self.model && self.pairs.len() == 1
     }
 
-    fn from_hub(&self) -> bool {
+    fn any_from_hub(&self) -> bool {
         self.pairs.iter().any(|(uri, _)| uri.starts_with("hf://"))
     }
 
@@ -111,13 +111,13 @@ pub(super) fn attach(
     }
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
-        if downloads.from_hub() && wants_hf_defaults(attachment.live) {
+        if downloads.any_from_hub() && wants_hf_defaults(attachment.live) {
             for (name, value) in HF_DEFAULTS {
                 add_env(&mut container, name, value);
             }
         }
     }
-    if !(downloads.only_model() && downloads.from_hub()) {
+    if !(downloads.only_model() && downloads.any_from_hub()) {
         ca_bundle::add(pod, &mut container, attachment);
     }
     pod.init_containers.get_or_insert_default().push(container);
