@@ -89,7 +89,13 @@ async fn serve(args: &UpArgs, local: &Local, documents: &[manifest::Document]) -
     if names.is_empty() && args.prompt.is_some() {
         anyhow::bail!("there is no LLMInferenceService to ask: the manifests hold none");
     }
-    let services = watch::until_ready(local.client(), &names, Duration::from_secs(args.timeout)).await?;
+    let services = watch::until_ready(
+        local.client(),
+        &names,
+        local.gateway_address(),
+        Duration::from_secs(args.timeout),
+    )
+    .await?;
     if let Some(text) = &args.prompt {
         for service in &services {
             prompt::ask(service, text).await?;

@@ -1,6 +1,6 @@
 //! Following services until they are ready, and afterwards.
 
-use std::{fmt::Debug, future, hash::Hash, time::Duration};
+use std::{fmt::Debug, future, hash::Hash, net::SocketAddr, time::Duration};
 
 use anyhow::bail;
 use futures::{StreamExt, stream::BoxStream};
@@ -30,10 +30,11 @@ struct Follow {
     wake: mpsc::Receiver<()>,
 }
 
-/// Shows the tree until every service is ready; fails when `timeout` passes first.
+/// Shows the tree until every service is ready at this world's `gateway`; fails when `timeout` passes first.
 pub(crate) async fn until_ready(
     client: Client,
     names: &[(String, String)],
+    gateway: SocketAddr,
     timeout: Duration,
 ) -> anyhow::Result<Vec<Service>> {
     let mut follow = Follow::start(&client);
@@ -44,13 +45,14 @@ pub(crate) async fn until_ready(
         let lines = tree::lines(&seen, names);
         screen.show(&lines);
         let ready: Vec<_> =
-            names.iter().filter_map(|(namespace, name)| ready(&seen, namespace, name)).collect();
+            names.iter().filter_map(|(namespace, name)| ready(&seen, namespace, name, gateway)).collect();
         if ready.len() == names.len() {
             return Ok(ready);
         }
         if !follow.changed_by(deadline).await {
-            let stuck =
-                names.iter().filter(|(namespace, name)| self::ready(&seen, namespace, name).is_none());
+            let stuck = names
+                .iter()
+                .filter(|(namespace, name)| self::ready(&seen, namespace, name, gateway).is_none());
             let stuck: Vec<_> = stuck.map(|(namespace, name)| format!("{namespace}/{name}")).collect();
             let reasons: Vec<_> = lines
                 .iter()
@@ -77,15 +79,24 @@ pub(crate) async fn forever(client: Client, names: &[(String, String)]) -> ! {
     }
 }
 
-fn ready(seen: &Seen, namespace: &str, name: &str) -> Option<Service> {
+fn ready(seen: &Seen, namespace: &str, name: &str, gateway: SocketAddr) -> Option<Service> {
     let service = tree::find(seen, namespace, name).filter(|service| tree::is_ready(service))?;
     let url = service.status.as_ref()?.url.as_deref().unwrap_or_default().trim_end_matches('/').to_owned();
+    if is_of_another_world(&url, gateway) {
+        return None;
+    }
     let model = service.spec.model.name.clone().filter(|model| !model.is_empty());
     Some(Service {
         name: format!("{namespace}/{name}"),
         url,
         model: model.unwrap_or_else(|| name.to_owned()),
     })
+}
+
+/// Whether a URL leads to the gateway of a world that has ended: a kept state says Ready until the controller has looked.
+fn is_of_another_world(url: &str, gateway: SocketAddr) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    authority.parse::<SocketAddr>().is_ok_and(|address| address.ip() == gateway.ip() && address != gateway)
 }
 
 // === impl Follow ===
@@ -155,4 +166,23 @@ where
         let _ = changed.try_send(());
     });
     (reader, stream.boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_another_world;
+
+    #[test]
+    fn only_another_port_of_the_gateways_address_is_of_another_world() {
+        let gateway = "127.0.0.1:8080".parse().unwrap();
+        assert!(is_of_another_world("http://127.0.0.1:9090/ns/llm", gateway));
+        for url in [
+            "http://127.0.0.1:8080/ns/llm",
+            "http://llm.ns.svc.cluster.local",
+            "http://models.example.com/a",
+            "",
+        ] {
+            assert!(!is_of_another_world(url, gateway), "{url}");
+        }
+    }
 }
