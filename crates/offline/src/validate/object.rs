@@ -97,9 +97,9 @@ impl Examination<'_> {
         findings.extend(judgement.causes.iter().filter_map(|cause| self.cause(cause, Source::Schema)));
         findings.extend(judgement.rules.iter().filter_map(|cause| self.cause(cause, Source::Cel)));
         findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
-        // What cannot be read is known in better words where the schema says which field has which type.
+        // A server stops at a webhook that cannot read the object; what the schema says of it comes in better words.
         match (unreadable, asked) {
-            (Some(denial), _) if !mistyped => self.denied(&denial, &mut findings),
+            (Some(denial), _) => self.denied(&denial, &mut findings),
             (None, Some((subject, version))) if !mistyped => {
                 let answer = validate(subject, &create(version, &value), self.facts);
                 if let Some(denial) = answer.denial {
@@ -165,11 +165,13 @@ impl Examination<'_> {
         }
         for cause in causes {
             let text = |key: &str| cause[key].as_str().unwrap_or_default();
+            // What cannot be read has one cause, and the message of the refusal is what a user of the reference knows.
+            let message = if denial.code == 400 { &denial.message } else { text("message") };
             let finding = self.finding(
                 Severity::Error,
                 text("field"),
                 text("reason"),
-                text("message").to_owned(),
+                message.to_owned(),
                 Source::Webhook,
                 denial.code,
             );
