@@ -175,6 +175,15 @@ impl Examination<'_> {
                 Source::Webhook,
                 denial.code,
             );
+            let says_the_same =
+                |known: &&mut Finding| known.path == finding.path && known.reason == finding.reason;
+            if denial.code == 400
+                && let Some(known) = findings.iter_mut().find(says_the_same)
+            {
+                // The schema found it too, and knows the advice.
+                *known = Finding { hint: known.hint.take(), ..finding };
+                continue;
+            }
             let is_new =
                 |known: &&mut Finding| known.path == finding.path && known.message == finding.message;
             if findings.iter_mut().find(is_new).is_none() {
