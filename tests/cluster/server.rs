@@ -12,8 +12,10 @@ use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
 
 use crate::{api::Api, tools, wait::until};
 
-/// Kills the program when the pipe closes, which happens however this process ends; then removes what it kept.
-const GUARD: &str = r#""$@" & echo $! > "$0"; read -r end; kill -9 $!; wait; rm -rf "$FOLDER""#;
+/// Kills the program when the pipe closes, which happens however this process ends, and removes what it kept. A signal for
+/// the whole group of processes, as Ctrl-C sends, must not end the shell before that.
+const GUARD: &str =
+    r#"trap '' INT TERM HUP; "$@" & echo $! > "$0"; read -r end; kill -9 $!; wait; rm -rf "$FOLDER""#;
 
 /// Writes a line for whatever the controller asks, and nothing else.
 const AUDIT_POLICY: &str = "\

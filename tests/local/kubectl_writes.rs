@@ -150,3 +150,31 @@ fn delete_takes_the_children_along_unless_they_shall_stay() {
     assert!(owners.is_null(), "{owners}");
     world.ask(&["delete", "rs", "-l", "app=apart"]);
 }
+
+#[test]
+fn configs_are_checked_against_the_settings_of_this_world_as_they_are_now() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::shared();
+    let config = world.file(
+        "config.yaml",
+        "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata:\n  name: checked\n\
+         spec:\n  model:\n    name: '{{ .ObjectMeta.Name }}'\n    uri: hf://a/b\n",
+    );
+    let apply = ["apply", "--dry-run=server", "-f", &config];
+    let patch = |value: &str| {
+        let data = format!(r#"{{"data":{{"ingress":{value}}}}}"#);
+        world.ask(&["patch", "cm", "inferenceservice-config", "-n", "kserve", "--type=merge", "-p", &data])
+    };
+    let before = world.ask(&["get", "cm", "inferenceservice-config", "-n", "kserve", "-o", "json"]);
+    let before: serde_json::Value = serde_json::from_str(&before).unwrap();
+    let sound = world.run(&apply);
+    patch("\"no JSON\"");
+    let unreadable = world.run(&apply);
+    patch(&before["data"]["ingress"].to_string());
+    assert_eq!((sound.status.code(), sound.stderr.as_str()), (Some(0), ""));
+    let warning = "checked against default settings: failed to load ingress config";
+    assert!(unreadable.stderr.contains(warning), "{unreadable:#?}");
+}

@@ -1,14 +1,47 @@
 //! Our defaulting and validation, run inside the embedded API server as a cluster runs them by webhook.
 
 use futures::{FutureExt, future::BoxFuture};
-use longboat_admission::{self as admission, Denial, Facts, Request, Subject, Version};
+use kube::Client;
+use longboat_admission::{self as admission, Action, Denial, Facts, Hook, Request, Subject, Version};
 use longboat_apiserver::{
     admission::{Admission, AdmissionAnswer, AdmissionRequest},
     status::ApiError,
 };
+use longboat_controller::{Args, webhook::LiveFacts};
 
 /// LLMInferenceService and LLMInferenceServiceConfig.
-pub(crate) struct OwnKinds;
+pub(crate) struct OwnKinds {
+    facts: LiveFacts,
+}
+
+// === impl OwnKinds ===
+
+impl OwnKinds {
+    /// Answers with the settings that this world holds at the moment of the request.
+    pub(crate) fn new(client: Client) -> Self {
+        // A local world is its user's own: presets may go.
+        let args = Args { prevent_preset_deletion: false, ..Args::default() };
+        Self { facts: LiveFacts::new(client, args) }
+    }
+
+    fn answer(
+        &self,
+        request: AdmissionRequest,
+        action: Action,
+        decide: fn(Subject, &Request<'_>, &Facts) -> AdmissionAnswer,
+    ) -> BoxFuture<'static, AdmissionAnswer> {
+        let facts = self.facts.clone();
+        async move {
+            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
+            let hook = Hook { action, subject, version: asked.version };
+            match facts.read(hook, request.namespace.as_deref()).await {
+                Ok(facts) => decide(subject, &asked, &facts),
+                Err(error) => refused(ApiError::internal(format!("reading the settings: {error}"))),
+            }
+        }
+        .boxed()
+    }
+}
 
 impl Admission for OwnKinds {
     fn handles(&self, group: &str, resource: &str) -> bool {
@@ -16,33 +49,26 @@ impl Admission for OwnKinds {
     }
 
     fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        async move {
-            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
-            match admission::mutate(subject, &asked, &facts()) {
+        self.answer(request, Action::Mutate, |subject, asked, facts| {
+            match admission::mutate(subject, asked, facts) {
                 Ok(mutation) => {
                     AdmissionAnswer { refused: None, object: mutation.object, warnings: mutation.warnings }
                 }
-                Err(denial) => {
-                    AdmissionAnswer { refused: Some(refusal(denial)), ..AdmissionAnswer::default() }
-                }
+                Err(denial) => refused(refusal(denial)),
             }
-        }
-        .boxed()
+        })
     }
 
     fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
-        async move {
-            let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
-            let answer = admission::validate(subject, &asked, &facts());
+        self.answer(request, Action::Validate, |subject, asked, facts| {
+            let answer = admission::validate(subject, asked, facts);
             AdmissionAnswer { refused: answer.denial.map(refusal), object: None, warnings: answer.warnings }
-        }
-        .boxed()
+        })
     }
 }
 
-/// A local world is its user's own: presets may go.
-fn facts() -> Facts {
-    Facts { prevent_preset_deletion: false, ..Facts::default() }
+fn refused(error: ApiError) -> AdmissionAnswer {
+    AdmissionAnswer { refused: Some(error), ..AdmissionAnswer::default() }
 }
 
 /// What is asked, if it is ours to answer. Subresources are nobody's business here: their writes reach no webhook on a

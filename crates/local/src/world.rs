@@ -115,7 +115,7 @@ impl Local {
             service_range: addresses.services(),
             ..longboat_apiserver::Options::default()
         })?;
-        server.add_admission(Arc::new(OwnKinds));
+        server.add_admission(Arc::new(OwnKinds::new(server.client(apply::DEFAULT_NAMESPACE))));
         server.convert_with(GROUP, |object, version| {
             conversion::convert_to(object, version).map_err(|error| error.to_string())
         });

@@ -13,22 +13,24 @@ use longboat_api::{names, v1alpha2::GROUP};
 use longboat_compose::{Platform, platform::PlatformError};
 use serde::Deserialize;
 
-use crate::{context::Context, error::has_code};
+use crate::{args::Args, context::Context, error::has_code};
 
 /// Caches of models that are looked at. There is one per model, not one per service.
 const LIMIT: u32 = 1000;
 
-/// Where facts come from.
+/// Where the webhook server's facts come from: what is cached, and what has to be read at once.
 #[derive(Clone)]
 pub(super) struct Source {
     context: Arc<Context>,
+    live: LiveFacts,
 }
 
 // === impl Source ===
 
 impl Source {
     pub(super) fn new(context: Arc<Context>) -> Self {
-        Self { context }
+        let live = LiveFacts::new(context.client.clone(), context.args.clone());
+        Self { context, live }
     }
 
     /// The facts for one request.
@@ -36,30 +38,63 @@ impl Source {
     /// Configs are checked against the settings as they are now, not as a cache has them: whoever installs a platform
     /// writes both within milliseconds (contract 05).
     pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, kube::Error> {
-        let args = &self.context.args;
-        let mut facts = Facts {
-            system_namespace: args.system_namespace.clone(),
-            preset_prefix: args.preset_prefix.clone(),
-            prevent_preset_deletion: args.prevent_preset_deletion,
-            platform: self.context.platform().map(|platform| platform.as_ref().clone()),
-            local_models: LocalModels::default(),
-        };
-        let marks = (hook.subject, hook.action) == (Subject::Service, Action::Mutate);
+        let cached = self.context.platform();
         // It may be there all the same: the cache is filled a moment after the server starts.
-        let missing = matches!(facts.platform, Err(PlatformError::Missing { .. }));
-        if hook.subject == Subject::Config || (marks && missing) {
-            facts.platform = self.platform().await?;
-        }
-        let enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model);
-        if enabled && marks {
-            facts.local_models.caches = self.model_caches(namespace_of(body)).await?;
-        }
-        Ok(facts)
+        let missing = matches!(cached, Err(PlatformError::Missing { .. }));
+        let platform = if hook.subject == Subject::Config || (is_marking(hook) && missing) {
+            self.live.platform().await?
+        } else {
+            cached.map(|platform| platform.as_ref().clone())
+        };
+        self.live.with_platform(hook, platform, || namespace_of(body)).await
+    }
+}
+
+/// Facts as the API server has them at this moment.
+#[derive(Clone)]
+pub struct LiveFacts {
+    client: Client,
+    args: Arc<Args>,
+}
+
+// === impl LiveFacts ===
+
+impl LiveFacts {
+    /// Facts for a controller with these arguments, read with `client`.
+    pub fn new(client: Client, args: Args) -> Self {
+        Self { client, args: Arc::new(args) }
+    }
+
+    /// The facts for a request about an object in `namespace`.
+    ///
+    /// # Errors
+    ///
+    /// The API server cannot be asked, or refuses.
+    pub async fn read(&self, hook: Hook, namespace: Option<&str>) -> Result<Facts, kube::Error> {
+        let platform = self.platform().await?;
+        self.with_platform(hook, platform, || namespace.map(str::to_owned)).await
+    }
+
+    async fn with_platform(
+        &self,
+        hook: Hook,
+        platform: Result<Platform, PlatformError>,
+        namespace: impl FnOnce() -> Option<String>,
+    ) -> Result<Facts, kube::Error> {
+        let enabled = platform.as_ref().is_ok_and(|platform| platform.local_model);
+        let caches = if enabled && is_marking(hook) { self.model_caches(namespace()).await? } else { None };
+        Ok(Facts {
+            system_namespace: self.args.system_namespace.clone(),
+            preset_prefix: self.args.preset_prefix.clone(),
+            prevent_preset_deletion: self.args.prevent_preset_deletion,
+            platform,
+            local_models: LocalModels { caches },
+        })
     }
 
     async fn platform(&self) -> Result<Result<Platform, PlatformError>, kube::Error> {
-        let namespace = &self.context.args.system_namespace;
-        let api: Api<ConfigMap> = Api::namespaced(self.context.client.clone(), namespace);
+        let namespace = &self.args.system_namespace;
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let Some(found) = api.get_opt(names::PLATFORM_CONFIG_MAP).await? else {
             return Ok(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }));
         };
@@ -69,13 +104,18 @@ impl Source {
 
     /// The caches of models, those of `namespace` and those of the whole cluster; none where there is no such kind.
     async fn model_caches(&self, namespace: Option<String>) -> Result<Option<Vec<ModelCache>>, kube::Error> {
-        let client = &self.context.client;
+        let client = &self.client;
         let Some(mut all) = list(client, "LocalModelCache", None).await? else { return Ok(None) };
         if let Some(namespace) = namespace {
             all.extend(list(client, "LocalModelNamespaceCache", Some(&namespace)).await?.unwrap_or_default());
         }
         Ok(Some(all))
     }
+}
+
+/// Whether the answer may mark a service with the cache that holds its model.
+fn is_marking(hook: Hook) -> bool {
+    (hook.subject, hook.action) == (Subject::Service, Action::Mutate)
 }
 
 async fn list(

@@ -34,6 +34,7 @@ use std::{
 };
 
 pub use configurations::{CONVERT, Configurations, SERVICE, Target, configurations, manifests, service};
+pub use facts::LiveFacts;
 pub use settings::{Limits, Settings, SettingsError};
 
 use longboat_tls::{LeafRequest, Reloading};
