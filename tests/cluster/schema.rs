@@ -30,7 +30,7 @@ fn the_embedded_server_stores_refuses_and_warns_as_the_real_one_does() {
     cluster.namespace("schema");
     let (embedded, _program) = start_embedded(&cluster);
     let objects = objects();
-    assert!(objects.len() > 80, "only {} objects were found", objects.len());
+    assert!(objects.len() > 160, "only {} objects were found", objects.len());
     let real: Vec<Learned> = {
         let _off = WithoutWebhooks::new(&cluster);
         objects.iter().map(|(_, object)| learn(&cluster.server.api, object)).collect()
@@ -55,7 +55,7 @@ fn the_embedded_server_stores_refuses_and_warns_as_the_real_one_does() {
     );
 }
 
-/// Every document of `tests/cases/schema`, by file and name.
+/// Every document of `tests/cases/schema` in both versions, by version, file and name.
 fn objects() -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for file in files(&tools::root().join("tests/cases/schema")) {
@@ -63,9 +63,15 @@ fn objects() -> Vec<(String, Value)> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let file = Path::new(&file).file_stem().unwrap().display().to_string();
         for mut object in documents {
-            let name = format!("{file}/{}", object["metadata"]["name"].as_str().unwrap());
             object["metadata"]["namespace"] = json!("schema");
-            all.push((name, object));
+            for version in ["v1alpha1", "v1alpha2"] {
+                let mut object = object.clone();
+                object["apiVersion"] = json!(format!("serving.kserve.io/{version}"));
+                all.push((
+                    format!("{version} {file}/{}", object["metadata"]["name"].as_str().unwrap()),
+                    object,
+                ));
+            }
         }
     }
     all
