@@ -19,6 +19,11 @@ pub struct TemplateInput {
     pub value: Option<Value>,
 }
 
+/// Whether `text` is a template by itself, as far as its syntax goes.
+pub fn template_is_sound(text: &str) -> bool {
+    Template::parse(TEMPLATE_NAME, text, FUNCTIONS).is_ok()
+}
+
 /// The inputs of the template in `text`; none if that is no template.
 pub(crate) fn of(text: &str, data: &Value) -> Vec<TemplateInput> {
     let Ok(template) = Template::parse(TEMPLATE_NAME, text, FUNCTIONS) else { return Vec::new() };

@@ -40,7 +40,7 @@ pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOV
 pub use compose::{Composer, Inputs, compose};
 pub use effective::{ConfigMapName, Effective, Warning};
 pub use error::{ComposeError, Retry};
-pub use inputs::TemplateInput;
+pub use inputs::{TemplateInput, template_is_sound};
 pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};
 pub use lora::{Adapter, AdapterSource, adapters};
 pub use pin::PresetNames;

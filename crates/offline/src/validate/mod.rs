@@ -5,6 +5,7 @@ mod hint;
 mod kinds;
 mod layers;
 mod object;
+mod template;
 #[cfg(test)]
 mod tests;
 mod unknown;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     finding::{Finding, ObjectName, Severity, Source},
-    hint, unknown,
+    hint, template, unknown,
 };
 
 /// What the checks of one object came to.
@@ -152,7 +152,8 @@ impl Examination<'_> {
         let causes = denial.details["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
         if causes.is_empty() {
             let reason = if denial.reason.is_empty() { "BadRequest" } else { denial.reason };
-            let path = field_in(&denial.message);
+            let culprit = template::culprit(&self.document.object, &denial.message);
+            let path = culprit.unwrap_or_else(|| field_in(&denial.message));
             let message = denial.message.clone();
             findings.push(self.finding(
                 Severity::Error,

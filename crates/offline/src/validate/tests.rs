@@ -118,6 +118,24 @@ fn a_template_that_does_not_parse_is_an_error() {
 }
 
 #[test]
+fn the_field_whose_template_fails_is_pointed_at() {
+    let config = |image: &str| {
+        format!(
+            "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {{name: base}}\nspec:\n  template:\n    containers:\n    - name: main\n      args: ['{{{{ .Spec.Model.Name }}}}']\n      image: '{image}'\n"
+        )
+    };
+    for image in ["{{ .Spec", "{{ .Spec.Nothing }}", "{{ and }}"] {
+        let found = report(&config(image));
+        let finding = &found.findings[0];
+        assert_eq!(
+            (finding.path.as_str(), finding.line),
+            ("spec.template.containers[0].image", Some(9)),
+            "{finding:#?}"
+        );
+    }
+}
+
+#[test]
 fn objects_that_are_given_twice_and_kinds_that_are_not_known_are_said() {
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
     let text = format!(

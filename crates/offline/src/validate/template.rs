@@ -1,0 +1,36 @@
+//! Which field a template's error is about: the reference runs one template over a whole object, and its errors name no
+//! field.
+
+use longboat_compose::template_is_sound;
+use serde_json::Value;
+
+/// What begins an action.
+const ACTION: &str = "{{";
+
+/// The path of the first string of `object` that explains the error, if its message is that of a template and one does: a
+/// string that is no template by itself, or that holds the expression at which it failed.
+pub(super) fn culprit(object: &Value, message: &str) -> Option<String> {
+    if !message.contains("template: ") {
+        return None;
+    }
+    // `executing "config" at <.Spec.Foo>: …`
+    let expression = message.split_once(" at <").and_then(|(_, rest)| rest.split_once(">: ")).map(|(e, _)| e);
+    let blamed = |text: &str| match expression {
+        Some(expression) => text.contains(expression),
+        None => !template_is_sound(text),
+    };
+    find(&object["spec"], "spec".to_owned(), &blamed)
+}
+
+fn find(value: &Value, path: String, blamed: &impl Fn(&str) -> bool) -> Option<String> {
+    match value {
+        Value::String(text) => (text.contains(ACTION) && blamed(text)).then_some(path),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(i, item)| find(item, format!("{path}[{i}]"), blamed))
+        }
+        Value::Object(fields) => {
+            fields.iter().find_map(|(name, field)| find(field, format!("{path}.{name}"), blamed))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
