@@ -13,6 +13,7 @@ use crate::{
     error::{has_code, text_of},
     events::Subject,
     key::Key,
+    settled,
     watch::Watched,
 };
 
@@ -98,7 +99,7 @@ impl Pass<'_> {
         let mut live = match cache.get(&key_of(reference)) {
             Some(live) => live.as_ref().clone(),
             None => match api.create(&PostParams::default(), &desired).await {
-                Ok(created) => return Ok(self.written(reference, created, event::CREATED)),
+                Ok(created) => return Ok(self.created(reference, &desired, created)),
                 // The cache does not know it (yet), or does not hold objects without our label.
                 Err(error) if has_code(&error, 409) => self.read(&api, reference, &error).await?,
                 Err(error) => return Err(refused("create", reference, &error)),
@@ -109,7 +110,9 @@ impl Pass<'_> {
                 let message = format!("{reference} is being deleted; it is made again when it is gone");
                 return Err(Refused { message, transient: true });
             }
-            if !desired.differs(&live) {
+            if !desired.differs(&live)
+                || self.context.settled.holds(&self.subject.key, reference, &desired, &live)
+            {
                 return Ok(live);
             }
             if desired.is_fixed(&live) {
@@ -121,9 +124,10 @@ impl Pass<'_> {
                     }
                 }
             }
+            let asked = settled::fingerprint(&desired);
             desired.carry_over(&live);
             match api.replace(&reference.name, &PostParams::default(), &desired).await {
-                Ok(updated) => return Ok(self.written(reference, updated, event::UPDATED)),
+                Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated)),
                 Err(error) if has_code(&error, 409) => live = self.read(&api, reference, &error).await?,
                 Err(error) => return Err(refused("update", reference, &error)),
             }
@@ -141,7 +145,7 @@ impl Pass<'_> {
         desired: &K,
     ) -> Result<K, Refused> {
         match api.create(&PostParams::default(), desired).await {
-            Ok(created) => Ok(self.written(reference, created, event::CREATED)),
+            Ok(created) => Ok(self.created(reference, desired, created)),
             Err(error) => {
                 // The one that makes way is still there for a moment: the watch says when it is gone.
                 let transient = has_code(&error, 409);
@@ -196,6 +200,33 @@ impl Pass<'_> {
             return Err(Refused { message, transient: false });
         }
         Ok(found)
+    }
+
+    fn created<K: Child + Watched + Serialize>(&self, reference: &ObjectRef, desired: &K, created: K) -> K {
+        if desired.differs(&created) {
+            let asked = settled::fingerprint(desired);
+            self.context.settled.note(&self.subject.key, reference, asked, &created);
+        }
+        self.written(reference, created, event::CREATED)
+    }
+
+    /// `asked` is the fingerprint of what was desired before it took over anything from the live object.
+    fn updated<K: Child + Watched + Serialize>(
+        &self,
+        reference: &ObjectRef,
+        asked: u64,
+        desired: &K,
+        live: &K,
+        updated: K,
+    ) -> K {
+        if desired.differs(&updated) {
+            self.context.settled.note(&self.subject.key, reference, asked, &updated);
+            if updated.metadata().resource_version == live.metadata().resource_version {
+                // Somebody undoes what is asked for: nothing was written, and nobody needs to be told.
+                return updated;
+            }
+        }
+        self.written(reference, updated, event::UPDATED)
     }
 
     /// Notes what the server returned, so that the next pass knows it even before the watch does.

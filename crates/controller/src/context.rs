@@ -24,6 +24,7 @@ use parking_lot::RwLock;
 
 use crate::{
     args::Args, cache::Cache, dry_run::DryRuns, events::EventSink, index::Index, key::Key, queue::Queue,
+    settled::Settled,
 };
 
 /// What all passes share.
@@ -39,6 +40,8 @@ pub(crate) struct Context {
     pub(crate) events: EventSink,
     pub(crate) composer: Composer,
     pub(crate) dry_runs: DryRuns,
+    /// Children that somebody else has a say in.
+    pub(crate) settled: Settled,
     pub(crate) preset_names: PresetNames,
     capabilities: RwLock<Capabilities>,
     platform: RwLock<PlatformState>,
@@ -99,6 +102,7 @@ impl Context {
             events,
             composer: Composer::default(),
             dry_runs: DryRuns::default(),
+            settled: Settled::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {
                 gateway_api: false,

@@ -25,6 +25,7 @@ mod readiness;
 mod remove;
 mod run;
 mod service;
+mod settled;
 mod status;
 mod view;
 mod watch;

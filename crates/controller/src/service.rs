@@ -65,6 +65,7 @@ fn subject_of(service: &LLMInferenceService) -> Subject {
 fn forget(context: &Context, key: &Key) {
     context.index.remove(key);
     context.dry_runs.forget(key);
+    context.settled.forget(key);
     context.forget_layers(key);
     context.services.forget(key);
     context.note_error(key, None);

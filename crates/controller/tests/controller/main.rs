@@ -5,6 +5,7 @@
 mod configs;
 mod crash;
 mod lifecycle;
+mod mutating;
 mod optional;
 mod rest;
 mod setup;

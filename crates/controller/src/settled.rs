@@ -1,0 +1,67 @@
+//! Children that the API server stores otherwise than they are asked for.
+//!
+//! A mutating webhook of somebody else's may add to, or overrule, what is written. Writing it again changes nothing and
+//! wakes the service once more: the answer to a write is taken for the outcome as long as neither side changes.
+
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    hash::{Hash, Hasher},
+};
+
+use longboat_plan::ObjectRef;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::key::Key;
+
+/// What was asked for, and what came of it, for each such child of each service.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    outcomes: Mutex<HashMap<Key, HashMap<ObjectRef, Outcome>>>,
+}
+
+/// Fingerprints of both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Outcome {
+    asked: u64,
+    stored: u64,
+}
+
+// === impl Settled ===
+
+impl Settled {
+    /// Whether asking for this again would lead to what is there.
+    pub(crate) fn holds<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: &K, live: &K) -> bool {
+        let known = self.outcomes.lock().get(service).and_then(|children| children.get(child)).copied();
+        known.is_some_and(|known| known == Outcome { asked: fingerprint(asked), stored: fingerprint(live) })
+    }
+
+    /// Remembers what the server made of a request.
+    pub(crate) fn note<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: u64, stored: &K) {
+        let outcome = Outcome { asked, stored: fingerprint(stored) };
+        self.outcomes.lock().entry(service.clone()).or_default().insert(child.clone(), outcome);
+    }
+
+    /// Forgets a service and its children.
+    pub(crate) fn forget(&self, service: &Key) {
+        self.outcomes.lock().remove(service);
+    }
+}
+
+/// A number that tells objects apart by what is wanted of them: not by status, nor by what every write changes.
+pub(crate) fn fingerprint<K: Serialize>(object: &K) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Ok(mut object) = serde_json::to_value(object) {
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+            if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.retain(|field, _| {
+                    !matches!(field.as_str(), "resourceVersion" | "managedFields" | "generation")
+                });
+            }
+        }
+        object.to_string().hash(&mut hasher);
+    }
+    hasher.finish()
+}
