@@ -17,7 +17,13 @@ use kube_cel::{
 };
 use serde_json::Value;
 
-use super::{cel_optional, default::correlated, structural::Node, validate::join};
+use super::{
+    cel_optional,
+    cel_shape::{self, Shape},
+    default::correlated,
+    structural::Node,
+    validate::join,
+};
 use crate::status::Cause;
 
 type Cel = kube_cel::cel::Value;
@@ -71,6 +77,8 @@ struct Compiled {
     runnable: Program,
     message: Option<Program>,
     uses_old: bool,
+    /// What the rule looks at in `self` and `oldSelf`.
+    looks_at: [Shape; 2],
 }
 
 /// What rules had to say.
@@ -173,7 +181,8 @@ impl Rule {
             };
             let runnable = self.runnable(Program { expression: program.expression.clone() });
             let uses_old = program.uses("oldSelf");
-            Ok(Compiled { program, runnable, message, uses_old })
+            let looks_at = cel_shape::of(&runnable.expression, ["self", "oldSelf"]);
+            Ok(Compiled { program, runnable, message, uses_old, looks_at })
         })
     }
 
@@ -187,9 +196,10 @@ impl Rule {
         if self.message.is_empty() { self.source.trim() } else { &self.message }
     }
 
-    fn failed(&self, scope: &Context<'_>, compiled: &Compiled) -> String {
+    /// `scope` holds the variables as a whole: the message may name what the rule does not.
+    fn failed<'a>(&self, scope: impl FnOnce() -> Context<'a>, compiled: &'a Compiled) -> String {
         if let Some(program) = &compiled.message
-            && let Ok(Cel::String(text)) = Cel::resolve(&program.expression, scope)
+            && let Ok(Cel::String(text)) = Cel::resolve(&program.expression, &scope())
         {
             let text = text.trim();
             if !text.is_empty() && !text.contains('\n') {
@@ -254,9 +264,6 @@ impl Judgement {
         schema: &Node,
         path: &str,
     ) {
-        let mut scope = library.new_inner_scope();
-        scope.add_variable_from_value("self", convert(library, value, Some(schema)));
-        let converted_old = old.map(|old| convert(library, old, Some(schema)));
         let unchanged = || old == Some(value);
         for rule in &schema.rules {
             let compiled = match rule.compiled() {
@@ -267,19 +274,25 @@ impl Judgement {
                     continue;
                 }
             };
-            if compiled.uses_old {
-                match &converted_old {
-                    None if !rule.optional_old => continue,
-                    None => scope.add_variable_from_value("oldSelf", optional(None)),
-                    Some(old) if rule.optional_old => {
-                        scope.add_variable_from_value("oldSelf", optional(Some(old.clone())));
-                    }
-                    Some(old) => scope.add_variable_from_value("oldSelf", old.clone()),
-                }
+            if compiled.uses_old && old.is_none() && !rule.optional_old {
+                continue;
             }
+            let scope = |[now, before]: [&Shape; 2]| {
+                let mut scope = library.new_inner_scope();
+                scope.add_variable_from_value("self", convert(library, value, Some(schema), now));
+                if compiled.uses_old {
+                    let old = old.map(|old| convert(library, old, Some(schema), before));
+                    let old = if rule.optional_old { Some(optional(old)) } else { old };
+                    scope.add_variable_from_value("oldSelf", old.unwrap_or(Cel::Null));
+                }
+                scope
+            };
+            let whole = Shape::whole();
+            let failed = || rule.failed(|| scope([&whole, &whole]), compiled);
+            let scope = scope(compiled.looks_at.each_ref());
             let cause = match Cel::resolve(&compiled.runnable.expression, &scope) {
                 Ok(Cel::Bool(true)) => continue,
-                Ok(_) => rule.cause(path, schema.type_name(), &rule.failed(&scope, compiled)),
+                Ok(_) => rule.cause(path, schema.type_name(), &failed()),
                 Err(error) => Cause::invalid(
                     path,
                     &Value::from(schema.type_name()),
@@ -343,7 +356,8 @@ fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
     Cel::Map(Map { map: Arc::new(map) })
 }
 
-fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
+/// The part of a value that is looked at, as its schema types it.
+fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &Shape) -> Cel {
     let Some(schema) = schema else { return plain(value) };
     match value {
         Value::Number(number) if schema.type_name() == "number" => {
@@ -374,16 +388,29 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>) -> Cel {
                 .unwrap_or_else(|| plain(value))
         }
         Value::Array(items) => {
-            let child = schema.items.as_deref();
-            Cel::List(Arc::new(items.iter().map(|item| convert(library, item, child)).collect()))
+            let (child, shape) = (schema.items.as_deref(), part(shape, shape.items()));
+            let converted = items
+                .iter()
+                .map(|item| shape.map_or(Cel::Null, |shape| convert(library, item, child, shape)));
+            Cel::List(Arc::new(converted.collect()))
         }
-        Value::Object(map) => object(map.iter().map(|(name, value)| {
+        Value::Object(map) => object(map.iter().filter_map(|(name, value)| {
             let key =
                 if schema.properties.contains_key(name.as_str()) { escaped(name) } else { name.clone() };
-            (key, convert(library, value, schema.field(name)))
+            let shape = match shape.field(&key) {
+                None if !shape.is_whole() => return None,
+                field => part(shape, field.flatten()),
+            };
+            let value = shape.map_or(Cel::Null, |shape| convert(library, value, schema.field(name), shape));
+            Some((key, value))
         })),
         _ => plain(value),
     }
+}
+
+/// How a part of a value is looked at.
+fn part<'a>(whole: &'a Shape, part: Option<&'a Shape>) -> Option<&'a Shape> {
+    if whole.is_whole() { Some(whole) } else { part }
 }
 
 static TIMESTAMP: OnceLock<Option<Program>> = OnceLock::new();

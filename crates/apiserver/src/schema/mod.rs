@@ -4,6 +4,7 @@
 mod builtin;
 mod cel;
 mod cel_optional;
+mod cel_shape;
 mod cel_types;
 mod crd;
 mod default;
