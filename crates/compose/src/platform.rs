@@ -57,7 +57,7 @@ pub enum ModelRouting {
 /// How models are fetched: key `storageInitializer`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StorageInitializer {
-    /// Image of the init container.
+    /// Image of the init container; `kserve/storage-initializer:latest` unless another is configured.
     pub image: String,
     /// Its CPU request.
     pub cpu_request: String,
@@ -253,6 +253,9 @@ struct RawLocalModel {
     enabled: bool,
 }
 
+/// Image of the init container where none is configured (contract 02 §14.5).
+const DEFAULT_INITIALIZER: &str = "kserve/storage-initializer:latest";
+
 impl Platform {
     /// Reads the data of the ConfigMap. `system_namespace` is where a gateway without a namespace is.
     ///
@@ -384,7 +387,7 @@ fn storage(data: &BTreeMap<String, String>) -> Result<StorageInitializer, Platfo
     };
     let some = |text: String| Some(text).filter(|t| !t.is_empty());
     Ok(StorageInitializer {
-        image: raw.image,
+        image: some(raw.image).unwrap_or_else(|| DEFAULT_INITIALIZER.to_owned()),
         cpu_request: raw.cpu_request,
         cpu_limit: raw.cpu_limit,
         memory_request: raw.memory_request,

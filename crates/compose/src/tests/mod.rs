@@ -4,5 +4,6 @@ mod cases;
 mod laws;
 mod operator;
 mod ours;
+mod platform;
 mod recordings;
 mod scripts;

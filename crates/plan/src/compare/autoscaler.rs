@@ -1,10 +1,13 @@
 //! What scales workloads: HorizontalPodAutoscalers and ScaledObjects.
 
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec};
+use k8s_openapi::{
+    api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use longboat_api::foreign::scaledobject::ScaledObject;
 
 use super::{Compare, carry_over_metadata, metadata_differs, same};
-use crate::server_defaults;
+use crate::{labels::Map, server_defaults, workload::scaling::variant_keys};
 
 impl Compare for HorizontalPodAutoscaler {
     fn differs(&self, live: &Self) -> bool {
@@ -14,11 +17,12 @@ impl Compare for HorizontalPodAutoscaler {
             spec
         };
         metadata_differs(&self.metadata, &live.metadata)
+            || has_stale_variant_keys(&self.metadata, &live.metadata)
             || !same(&complete(self.spec.as_ref()), &complete(live.spec.as_ref()))
     }
 
     fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
+        carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
     }
 
     fn fill_in_defaults(&mut self) {
@@ -33,15 +37,40 @@ impl Compare for ScaledObject {
             server_defaults::scaled_object(&mut spec);
             spec
         };
-        metadata_differs(&self.metadata, &live.metadata) || !same(&complete(self), &complete(live))
+        metadata_differs(&self.metadata, &live.metadata)
+            || has_stale_variant_keys(&self.metadata, &live.metadata)
+            || !same(&complete(self), &complete(live))
     }
 
     /// KEDA's own label and finalizer are kept with all others.
     fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
+        carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
     }
 
     fn fill_in_defaults(&mut self) {
         server_defaults::scaled_object(&mut self.spec);
     }
+}
+
+/// Whether the Workload Variant Autoscaler would still take the live object for one of its own by something that is not
+/// wanted any more: it acts on any object that has its keys.
+fn has_stale_variant_keys(desired: &ObjectMeta, live: &ObjectMeta) -> bool {
+    let stale = |desired: Option<&Map>, live: Option<&Map>| {
+        variant_keys().any(|key| {
+            let has = |map: Option<&Map>| map.is_some_and(|map| map.contains_key(key));
+            has(live) && !has(desired)
+        })
+    };
+    stale(desired.annotations.as_ref(), live.annotations.as_ref())
+        || stale(desired.labels.as_ref(), live.labels.as_ref())
+}
+
+fn carry_over_all_but_variant_keys(desired: &mut ObjectMeta, live: &ObjectMeta) {
+    let mut live = live.clone();
+    for map in [&mut live.annotations, &mut live.labels].into_iter().flatten() {
+        for key in variant_keys() {
+            map.remove(key);
+        }
+    }
+    carry_over_metadata(desired, &live);
 }

@@ -1,7 +1,7 @@
 //! When a live child is written, and what a write keeps of it.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use longboat_api::foreign::httproute::HTTPRoute;
+use longboat_api::foreign::{httproute::HTTPRoute, scaledobject::ScaledObject};
 use serde_json::{Value, json};
 
 use super::Compare;
@@ -87,4 +87,28 @@ fn a_rule_too_many_is_a_difference_and_host_names_of_others_are_not() {
     let desired = route(json!({"rules": [rule("/a")]}));
     assert!(!desired.differs(&route(json!({"hostnames": ["x.example.com"], "rules": [rule("/a")]}))));
     assert!(desired.differs(&route(json!({"rules": [rule("/a"), rule("/b")]}))));
+}
+
+#[test]
+fn what_the_variant_autoscaler_looks_for_goes_when_it_is_not_wanted_any_more() {
+    let object = |metadata: Value| -> ScaledObject {
+        serde_json::from_value(json!({
+            "metadata": metadata,
+            "spec": {"scaleTargetRef": {"name": "d"}, "triggers": [{"type": "cpu", "metadata": {"value": "60"}}]},
+        }))
+        .unwrap()
+    };
+    let mut desired = object(json!({"name": "s", "labels": {"ours": "1"}}));
+    let theirs = json!({
+        "name": "s",
+        "labels": {"ours": "1", "theirs": "1", "inference.optimization/acceleratorName": "H100"},
+        "annotations": {"theirs": "2", "llm-d.ai/managed": "true", "llm-d.ai/model-id": "m"},
+    });
+    let live = object(theirs);
+    assert!(desired.differs(&live));
+    desired.carry_over(&live);
+    let annotations = json!(desired.metadata.annotations);
+    assert_eq!(annotations, json!({"theirs": "2"}));
+    assert_eq!(json!(desired.metadata.labels), json!({"ours": "1", "theirs": "1"}));
+    assert!(!desired.differs(&desired.clone()));
 }

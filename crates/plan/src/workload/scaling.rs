@@ -30,6 +30,9 @@ use crate::{
 
 /// Names the accelerator of a variant, as a label of workloads and of what scales them.
 const ACCELERATOR: &str = "inference.optimization/acceleratorName";
+const MANAGED: &str = "llm-d.ai/managed";
+const MODEL_ID: &str = "llm-d.ai/model-id";
+const VARIANT_COST: &str = "llm-d.ai/variant-cost";
 /// What the Workload Variant Autoscaler wants.
 const DESIRED: &str = "wva_desired_replicas";
 
@@ -115,15 +118,19 @@ fn target(context: &Context, half: &Half) -> [String; 3] {
     }
 }
 
+/// The labels and annotations by which the Workload Variant Autoscaler finds what it scales.
+pub(crate) fn variant_keys() -> impl Iterator<Item = &'static str> {
+    [ACCELERATOR, MANAGED, MODEL_ID, VARIANT_COST].into_iter()
+}
+
 /// Metadata by which the Workload Variant Autoscaler finds what it scales.
 fn variant(context: &Context, half: &Half, wva: &WvaSpec, name: String) -> ObjectMeta {
     let accelerator = half.spec.labels.get(ACCELERATOR).filter(|name| !name.is_empty());
     let mut own_labels = labels::of(component::WORKLOAD, context.name);
     own_labels.insert(ACCELERATOR.into(), accelerator.map_or("unknown", String::as_str).into());
-    let mut annotations =
-        labels::map([("llm-d.ai/managed", "true"), ("llm-d.ai/model-id", context.model_name())]);
+    let mut annotations = labels::map([(MANAGED, "true"), (MODEL_ID, context.model_name())]);
     if !wva.variant_cost.is_empty() {
-        annotations.insert("llm-d.ai/variant-cost".into(), wva.variant_cost.clone());
+        annotations.insert(VARIANT_COST.into(), wva.variant_cost.clone());
     }
     ObjectMeta { annotations: Some(annotations), ..owner::child(context, name, own_labels) }
 }
