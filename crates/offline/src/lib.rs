@@ -14,6 +14,7 @@ mod assume;
 mod context;
 mod error;
 mod objects;
+mod parallel;
 mod paths;
 pub mod validate;
 mod workspace;

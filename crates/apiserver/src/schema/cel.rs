@@ -4,22 +4,25 @@
 //! The walk over schema and value is our own (not kube-cel's validator): it follows the reference's correlation of old
 //! and new list items, ratcheting, escaping of field names and error texts, and converts only values that have rules.
 
-use std::{collections::HashMap, sync::Arc, sync::OnceLock};
+use std::{cell::RefCell, collections::HashMap, sync::Arc, sync::OnceLock};
 
 use kube_cel::{
     KubeCelExt,
     cel::{
-        Context, ExecutionError,
+        Context, ExecutionError, FunctionContext,
         common::ast::IdedExpr,
+        extractors::This,
         objects::{Key, Map, OptionalValue},
         parser::Parser,
     },
 };
+use regex::Regex;
 use serde_json::Value;
 
 use super::{
+    cel_memo::{self, Memo},
     cel_optional,
-    cel_shape::{self, Shape},
+    cel_shape::{self, Look, Shape},
     default::correlated,
     structural::Node,
     validate::join,
@@ -79,6 +82,7 @@ struct Compiled {
     uses_old: bool,
     /// What the rule looks at in `self` and `oldSelf`.
     looks_at: [Shape; 2],
+    memo: Memo,
 }
 
 /// What rules had to say.
@@ -91,7 +95,38 @@ pub(crate) struct Judgement {
 
 thread_local! {
     /// Functions of the standard and the Kubernetes libraries; a context is not `Sync`.
-    static LIBRARY: Context<'static> = Context::default().with_all();
+    static LIBRARY: Context<'static> = library();
+    /// Patterns of rules, compiled; the library compiles them at each call.
+    static PATTERNS: RefCell<HashMap<Arc<String>, Regex>> = RefCell::default();
+}
+
+/// Patterns that are remembered. Those of definitions are few; others are made up by rules as they run.
+const PATTERNS_MOST: usize = 64;
+
+fn library() -> Context<'static> {
+    let mut library = Context::default().with_all();
+    library.add_function("matches", matches);
+    library
+}
+
+fn matches(
+    call: &FunctionContext<'_, '_>,
+    This(text): This<Arc<String>>,
+    pattern: Arc<String>,
+) -> Result<bool, ExecutionError> {
+    PATTERNS.with_borrow_mut(|patterns| {
+        if let Some(known) = patterns.get(&pattern) {
+            return Ok(known.is_match(&text));
+        }
+        let compiled = Regex::new(&pattern)
+            .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
+        let verdict = compiled.is_match(&text);
+        if patterns.len() >= PATTERNS_MOST {
+            patterns.clear();
+        }
+        patterns.insert(pattern, compiled);
+        Ok(verdict)
+    })
 }
 
 /// Evaluates all rules of `schema` on `value`; `old` is the stored value on updates.
@@ -182,7 +217,7 @@ impl Rule {
             let runnable = self.runnable(Program { expression: program.expression.clone() });
             let uses_old = program.uses("oldSelf");
             let looks_at = cel_shape::of(&runnable.expression, ["self", "oldSelf"]);
-            Ok(Compiled { program, runnable, message, uses_old, looks_at })
+            Ok(Compiled { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
         })
     }
 
@@ -277,6 +312,10 @@ impl Judgement {
             if compiled.uses_old && old.is_none() && !rule.optional_old {
                 continue;
             }
+            let seen = if compiled.uses_old { None } else { cel_memo::seen(value, &compiled.looks_at[0]) };
+            if seen.as_deref().is_some_and(|seen| compiled.memo.knows(seen)) {
+                continue;
+            }
             let scope = |[now, before]: [&Shape; 2]| {
                 let mut scope = library.new_inner_scope();
                 scope.add_variable_from_value("self", convert(library, value, Some(schema), now));
@@ -291,7 +330,12 @@ impl Judgement {
             let failed = || rule.failed(|| scope([&whole, &whole]), compiled);
             let scope = scope(compiled.looks_at.each_ref());
             let cause = match Cel::resolve(&compiled.runnable.expression, &scope) {
-                Ok(Cel::Bool(true)) => continue,
+                Ok(Cel::Bool(true)) => {
+                    if let Some(seen) = &seen {
+                        compiled.memo.note(seen);
+                    }
+                    continue;
+                }
                 Ok(_) => rule.cause(path, schema.type_name(), &failed()),
                 Err(error) => Cause::invalid(
                     path,
@@ -388,29 +432,25 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &
                 .unwrap_or_else(|| plain(value))
         }
         Value::Array(items) => {
-            let (child, shape) = (schema.items.as_deref(), part(shape, shape.items()));
-            let converted = items
-                .iter()
-                .map(|item| shape.map_or(Cel::Null, |shape| convert(library, item, child, shape)));
+            let child = schema.items.as_deref();
+            let converted = items.iter().map(|item| match shape.items() {
+                Look::Into(shape) => convert(library, item, child, shape),
+                Look::Presence | Look::Away => Cel::Null,
+            });
             Cel::List(Arc::new(converted.collect()))
         }
         Value::Object(map) => object(map.iter().filter_map(|(name, value)| {
             let key =
                 if schema.properties.contains_key(name.as_str()) { escaped(name) } else { name.clone() };
-            let shape = match shape.field(&key) {
-                None if !shape.is_whole() => return None,
-                field => part(shape, field.flatten()),
+            let value = match shape.field([&key; 2]) {
+                Look::Into(shape) => convert(library, value, schema.field(name), shape),
+                Look::Presence => Cel::Null,
+                Look::Away => return None,
             };
-            let value = shape.map_or(Cel::Null, |shape| convert(library, value, schema.field(name), shape));
             Some((key, value))
         })),
         _ => plain(value),
     }
-}
-
-/// How a part of a value is looked at.
-fn part<'a>(whole: &'a Shape, part: Option<&'a Shape>) -> Option<&'a Shape> {
-    if whole.is_whole() { Some(whole) } else { part }
 }
 
 static TIMESTAMP: OnceLock<Option<Program>> = OnceLock::new();

@@ -4,7 +4,7 @@
 //! call of a method. A rule over a list of routes that asks for names copied every route with all that is in it, many
 //! times. What a rule cannot see is therefore not given to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
@@ -16,8 +16,19 @@ pub(super) struct Shape {
     whole: bool,
     /// Which fields there are.
     keys: bool,
-    fields: BTreeMap<String, Shape>,
-    items: Option<Box<Shape>>,
+    fields: BTreeMap<String, Self>,
+    items: Option<Box<Self>>,
+}
+
+/// How a part of a value is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Look<'a> {
+    /// Not at all.
+    Away,
+    /// Whether it is there.
+    Presence,
+    /// In this way.
+    Into(&'a Shape),
 }
 
 /// The way from a variable to what an expression denotes.
@@ -31,18 +42,17 @@ enum Step {
 
 /// The parts of the free variables `names` that an expression looks at, in that order.
 pub(super) fn of<const N: usize>(expression: &IdedExpr, names: [&str; N]) -> [Shape; N] {
-    let mut looking = Looking { shapes: names.map(|_| Shape::default()), bound: HashMap::new() };
-    for (index, name) in names.iter().enumerate() {
-        looking.bound.insert((*name).to_owned(), Some((index, Way::new())));
-    }
+    let variables = names.iter().enumerate();
+    let bound = variables.map(|(variable, name)| ((*name).to_owned(), Some((variable, Way::new()))));
+    let mut looking = Looking { shapes: names.map(|_| Shape::default()), bound: bound.collect() };
     looking.all(expression);
     looking.shapes
 }
 
 struct Looking<const N: usize> {
     shapes: [Shape; N],
-    /// What names stand for; none where that is no part of a variable.
-    bound: HashMap<String, Option<(usize, Way)>>,
+    /// What names stand for, the innermost last; none where that is no part of a variable.
+    bound: Vec<(String, Option<(usize, Way)>)>,
 }
 
 // === impl Shape ===
@@ -53,22 +63,24 @@ impl Shape {
         Self { whole: true, keys: true, fields: BTreeMap::new(), items: None }
     }
 
-    /// Whether a value is looked at as a whole.
-    pub(super) fn is_whole(&self) -> bool {
-        self.whole
-    }
-
-    /// How a field is looked at: none if not even whether it is there.
-    pub(super) fn field(&self, name: &str) -> Option<Option<&Self>> {
-        match self.fields.get(name) {
-            Some(shape) => Some(Some(shape)),
-            None => self.keys.then_some(None),
+    /// How a field is looked at that goes by one of `names`.
+    pub(super) fn field(&self, names: [&str; 2]) -> Look<'_> {
+        if self.whole {
+            return Look::Into(self);
+        }
+        match names.iter().find_map(|name| self.fields.get(*name)) {
+            Some(shape) => Look::Into(shape),
+            None if self.keys => Look::Presence,
+            None => Look::Away,
         }
     }
 
-    /// How the elements are looked at, if they are.
-    pub(super) fn items(&self) -> Option<&Self> {
-        self.items.as_deref()
+    /// How the elements are looked at.
+    pub(super) fn items(&self) -> Look<'_> {
+        if self.whole {
+            return Look::Into(self);
+        }
+        self.items.as_deref().map_or(Look::Presence, Look::Into)
     }
 
     fn at(&mut self, way: &[Step]) -> &mut Self {
@@ -92,7 +104,9 @@ impl<const N: usize> Looking<N> {
     /// What the expression denotes, if that is a part of a variable of which nothing is looked at yet.
     fn denoted(&mut self, expression: &IdedExpr) -> Option<(usize, Way)> {
         match &expression.expr {
-            Expr::Ident(name) => self.bound.get(name).cloned().flatten(),
+            Expr::Ident(name) => {
+                self.bound.iter().rev().find(|(bound, _)| bound == name).and_then(|(_, way)| way.clone())
+            }
             Expr::Select(select) => {
                 let (variable, mut way) = self.denoted(&select.operand)?;
                 way.push(Step::Field(select.field.clone()));
@@ -106,8 +120,9 @@ impl<const N: usize> Looking<N> {
                     ("size", None, [operand]) => self.keys(operand),
                     ("size", Some(operand), []) => self.keys(operand),
                     (_, target, arguments) => {
-                        target.iter().for_each(|target| self.all(target));
-                        arguments.iter().for_each(|argument| self.all(argument));
+                        for part in target.as_deref().into_iter().chain(arguments) {
+                            self.all(part);
+                        }
                     }
                 }
                 None
@@ -120,25 +135,31 @@ impl<const N: usize> Looking<N> {
                     (variable, way)
                 });
                 self.all(&fold.accu_init);
-                let outer_item = self.bound.insert(fold.iter_var.clone(), item);
-                let outer_result = self.bound.insert(fold.accu_var.clone(), None);
+                let outside = self.bound.len();
+                self.bound.push((fold.iter_var.clone(), item));
+                self.bound.push((fold.accu_var.clone(), None));
                 self.all(&fold.loop_cond);
                 self.all(&fold.loop_step);
                 self.all(&fold.result);
-                self.restore(&fold.accu_var, outer_result);
-                self.restore(&fold.iter_var, outer_item);
+                self.bound.truncate(outside);
                 None
             }
             Expr::List(list) => {
-                list.elements.iter().for_each(|element| self.all(element));
+                for element in &list.elements {
+                    self.all(element);
+                }
                 None
             }
             Expr::Map(map) => {
-                map.entries.iter().for_each(|entry| self.entry(&entry.expr));
+                for entry in &map.entries {
+                    self.entry(&entry.expr);
+                }
                 None
             }
             Expr::Struct(made) => {
-                made.entries.iter().for_each(|entry| self.entry(&entry.expr));
+                for entry in &made.entries {
+                    self.entry(&entry.expr);
+                }
                 None
             }
             Expr::Literal(_) | Expr::Unspecified => None,
@@ -175,13 +196,6 @@ impl<const N: usize> Looking<N> {
                 self.all(&entry.value);
             }
         }
-    }
-
-    fn restore(&mut self, name: &str, outer: Option<Option<(usize, Way)>>) {
-        match outer {
-            Some(outer) => self.bound.insert(name.to_owned(), outer),
-            None => self.bound.remove(name),
-        };
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod builtin;
 mod cel;
+mod cel_memo;
 mod cel_optional;
 mod cel_shape;
 mod cel_types;

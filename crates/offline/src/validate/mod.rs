@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use finding::{Finding, ObjectName, Severity, Source};
 
-use crate::{Context, DEFAULT_NAMESPACE, Surroundings, Workspace};
+use crate::{Context, DEFAULT_NAMESPACE, Surroundings, Workspace, parallel};
 use kinds::{Kinds, Known};
 use layers::{Layers, key_of};
 use object::Examination;
@@ -71,6 +71,14 @@ pub fn validate(reading: Reading, surroundings: &Surroundings) -> Report {
     report
 }
 
+/// What looking at one object came to.
+struct Judged {
+    /// Its group and name, if its kind is known.
+    checked: Option<(String, ObjectName)>,
+    is_sound: bool,
+    findings: Vec<Finding>,
+}
+
 struct Run<'a> {
     kinds: Kinds,
     facts: Facts,
@@ -92,26 +100,33 @@ impl<'a> Run<'a> {
         let mut seen: HashMap<(String, String, String, String), String> = HashMap::new();
         let mut sound = Vec::with_capacity(documents.len());
         let mut broken = BTreeSet::new();
-        for document in documents {
-            let is_sound = self.one(&document, &mut seen, report);
-            match is_sound {
-                Some(true) => sound.push(document),
-                Some(false) if document.kind() == "LLMInferenceServiceConfig" => {
-                    broken.insert((namespace_of(&document).to_owned(), document.name().to_owned()));
+        let judged = parallel::map(&documents, |document| self.one(document));
+        for (document, judged) in documents.into_iter().zip(judged) {
+            report.findings.extend(judged.findings);
+            // What is not known is neither sound nor broken.
+            let Some((group, name)) = judged.checked else { continue };
+            let mut is_sound = judged.is_sound;
+            if !document.name().is_empty() {
+                let key = (group, name.kind.clone(), name.namespace.clone(), name.name.clone());
+                if let Some(first) = seen.get(&key) {
+                    report.findings.push(repeated(&document, &name, first));
+                    is_sound = false;
+                } else {
+                    seen.insert(key, document.place(""));
                 }
-                Some(false) | None => {}
+            }
+            report.checked.push((name, is_sound));
+            if is_sound {
+                sound.push(document);
+            } else if document.kind() == "LLMInferenceServiceConfig" {
+                broken.insert((namespace_of(&document).to_owned(), document.name().to_owned()));
             }
         }
         self.together(sound, broken, report);
     }
 
-    /// One object by itself; whether it is sound, or none where its kind is not known.
-    fn one(
-        &self,
-        document: &Document,
-        seen: &mut HashMap<(String, String, String, String), String>,
-        report: &mut Report,
-    ) -> Option<bool> {
+    /// One object by itself.
+    fn one(&self, document: &Document) -> Judged {
         let resource = match self.kinds.find(document) {
             Known::Yes(resource) => resource,
             Known::Misspelt(problem, hint) => {
@@ -121,9 +136,11 @@ impl<'a> Run<'a> {
                 finding.code = Some(404);
                 finding.message = problem;
                 finding.hint = Some(hint);
-                report.findings.push(finding);
-                report.checked.push((name, false));
-                return Some(false);
+                return Judged {
+                    checked: Some((String::new(), name)),
+                    is_sound: false,
+                    findings: vec![finding],
+                };
             }
             Known::No => {
                 let name = ObjectName::of(document, document.namespace());
@@ -132,31 +149,18 @@ impl<'a> Run<'a> {
                 "NotChecked".clone_into(&mut finding.reason);
                 finding.message =
                     format!("{} in {} is not known here: it was not checked", name.kind, name.api_version);
-                report.findings.push(finding);
-                return None;
+                return Judged { checked: None, is_sound: false, findings: vec![finding] };
             }
         };
         let namespace = if resource.namespaced { namespace_of(document) } else { "" };
         let name = ObjectName::of(document, namespace);
         let examination = Examination { document, name: &name, resource: &resource, facts: &self.facts };
-        let mut checked = examination.run(placed(document, namespace));
-        if !document.name().is_empty() {
-            let key = (resource.group.clone(), name.kind.clone(), name.namespace.clone(), name.name.clone());
-            if let Some(first) = seen.get(&key) {
-                let mut finding = Finding::at(document, &name, "metadata.name", Source::Manifest);
-                "Duplicate".clone_into(&mut finding.reason);
-                finding.message = format!("{name} is already at {first}");
-                finding.hint =
-                    Some("the later one would replace the earlier one: remove or rename one".to_owned());
-                checked.findings.push(finding);
-            } else {
-                seen.insert(key, document.place(""));
-            }
+        let checked = examination.run(placed(document, namespace));
+        Judged {
+            is_sound: checked.is_sound(),
+            findings: checked.findings,
+            checked: Some((resource.group.clone(), name)),
         }
-        let is_sound = checked.is_sound();
-        report.findings.append(&mut checked.findings);
-        report.checked.push((name, is_sound));
-        Some(is_sound)
     }
 
     /// Services with the layers that they build on.
@@ -194,9 +198,12 @@ impl<'a> Run<'a> {
                 .collect(),
             broken,
         };
-        for member in &workspace.services {
+        let checked = parallel::map(&workspace.services, |member| {
             let name = ObjectName::of(&member.document, member.namespace());
             let findings = layers.check(member, &name);
+            (name, findings)
+        });
+        for (name, findings) in checked {
             if findings.iter().any(|finding| finding.severity == Severity::Error)
                 && let Some((_, is_sound)) = report.checked.iter_mut().find(|(checked, _)| *checked == name)
             {
@@ -205,6 +212,14 @@ impl<'a> Run<'a> {
             report.findings.extend(findings);
         }
     }
+}
+
+fn repeated(document: &Document, name: &ObjectName, first: &str) -> Finding {
+    let mut finding = Finding::at(document, name, "metadata.name", Source::Manifest);
+    "Duplicate".clone_into(&mut finding.reason);
+    finding.message = format!("{name} is already at {first}");
+    finding.hint = Some("the later one would replace the earlier one: remove or rename one".to_owned());
+    finding
 }
 
 fn namespace_of(document: &Document) -> &str {
