@@ -2,14 +2,15 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use longboat_api::v1alpha2::ConfigSource as Source;
+use k8s_openapi::api::core::v1::PodSpec;
+use longboat_api::v1alpha2::{ConfigSource as Source, LLMInferenceServiceSpec};
 use serde_json::Value;
 
 use crate::{
     compose::{Composer, Inputs},
     effective::{Effective, Warning},
     layer::Layer,
-    provenance::{Origin, Replaced},
+    provenance::{self, Origin, Replaced},
 };
 
 /// Reason: a base config changes nothing.
@@ -37,8 +38,7 @@ impl Composer {
     pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
         let mut warnings = Vec::new();
         self.without_effect(inputs, effective, &mut warnings);
-        let spec = serde_json::to_value(&effective.spec).unwrap_or_default();
-        removed_containers(effective, &spec, &mut warnings);
+        removed_containers(effective, &mut warnings);
         overridden_lists(effective, &mut warnings);
         warnings
     }
@@ -76,12 +76,32 @@ fn base(effective: &Effective, name: &str) -> String {
     format!("LLMInferenceServiceConfig {namespace}/{name}")
 }
 
-fn removed_containers(effective: &Effective, spec: &Value, warnings: &mut Vec<Warning>) {
+/// The pods of a spec, in the order of [`PODS`].
+fn pods(spec: &LLMInferenceServiceSpec) -> [Option<&PodSpec>; 6] {
+    let prefill = spec.prefill.as_ref();
+    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    [
+        spec.workload.template.as_ref(),
+        spec.workload.worker.as_ref(),
+        prefill.and_then(|half| half.template.as_ref()),
+        prefill.and_then(|half| half.worker.as_ref()),
+        scheduler.and_then(|scheduler| scheduler.template.as_ref()),
+        scheduler.and_then(|scheduler| scheduler.tokenizer.as_ref()?.template.as_ref()),
+    ]
+}
+
+fn removed_containers(effective: &Effective, warnings: &mut Vec<Warning>) {
+    let composed = pods(&effective.spec);
     let presets = effective.applied.iter().zip(&effective.layers);
     for (_, layer) in presets.filter(|(config, _)| matches!(config.source, Source::Preset)) {
-        for pod in PODS {
+        for (pod, composed) in PODS.into_iter().zip(composed) {
             for list in ["initContainers", "containers"] {
-                let kept = names(spec, pod, list);
+                let containers = composed.map(|pod| match list {
+                    "containers" => pod.containers.as_slice(),
+                    _ => pod.init_containers.as_deref().unwrap_or_default(),
+                });
+                let kept: BTreeSet<&str> =
+                    containers.into_iter().flatten().map(|container| container.name.as_str()).collect();
                 for name in names(layer.spec(), pod, list).difference(&kept) {
                     let field = format!("spec{}.{list}", pod.replace('/', "."));
                     let remover = remover(effective, layer, pod);
@@ -124,6 +144,13 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
         (origin, layer.spec())
     });
     let specs: Vec<(Origin, &Value)> = specs.chain([(Origin::Service, effective.own())]).collect();
+    // Provenance is work: only where a list can be at stake, and presets do not compete with each other.
+    let presets =
+        effective.applied.iter().take_while(|config| matches!(config.source, Source::Preset)).count();
+    let competes = |at: usize| has_list_of_a_lower_one(specs[at].1, &specs[..at]);
+    if !(presets..specs.len()).any(competes) {
+        return;
+    }
     let provenance = effective.provenance();
     // Paths of elements by position are those of lists that do not merge.
     let mut lists: BTreeSet<String> = BTreeSet::new();
@@ -153,6 +180,18 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
             }
         }
     }
+}
+
+/// Whether a spec sets a list that does not merge, and that a lower one sets too.
+fn has_list_of_a_lower_one(spec: &Value, lower: &[(Origin, &Value)]) -> bool {
+    let mut found = false;
+    provenance::for_each(spec, &mut |path, _| {
+        found = found
+            || atomic_list(path).is_some_and(|list| {
+                lower.iter().any(|(_, spec)| at(spec, list).is_some_and(Value::is_array))
+            });
+    });
+    found
 }
 
 fn differs(old: &Replaced, given: Option<&Value>) -> bool {

@@ -17,13 +17,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     codec,
-    de::{self, Node, Place, Render, Verbatim},
+    de::{self, Node, Render, Verbatim},
     dra,
     effective::Effective,
     error::ComposeError,
     layer::{ConfigMapSource, ConfigSource, Layer, Templates},
     leaf, lora,
-    merge::{Tree, merge},
+    merge::{Place, Tree, merge},
     pin::PresetNames,
     platform::Platform,
     render, rewrite, schema, select,
@@ -90,7 +90,7 @@ impl Composer {
             base_refs.iter().map(|name| find(inputs, namespace, name)).collect::<Result<Vec<_>, _>>()?;
         // The resolved spec has the base refs on top: it decides what is enabled, and the model's name.
         let chosen = if bases.is_empty() {
-            select::presets(&Tree::Leaf(&own))
+            select::presets(Place::Json(&own))
         } else {
             let (presets, model_name) = resolve(&own, &bases)?;
             if let (Some(model_name), Some(model)) =
@@ -121,7 +121,7 @@ impl Composer {
         let prefix = self.prefix(&presets)?;
         let pool = pool_name(&own, &bases, &prefix, name);
         let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
-        let data = template_data(service, own, &global);
+        let data = template_data(service, own, global);
         let mut spec = merged(&prefix, &bases, &data, inputs, name)?;
 
         let mut warnings = Vec::new();
@@ -228,8 +228,8 @@ fn find(inputs: &Inputs<'_>, namespace: &str, name: &str) -> Result<Arc<Layer>, 
 fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
     let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
     let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
-    let model_name = resolved.at(&["model", "name"]).and_then(|name| name.as_str()).map(ToOwned::to_owned);
-    Ok((select::presets(&resolved), model_name))
+    let model_name = resolved.at(&["model", "name"]).and_then(Place::as_str).map(ToOwned::to_owned);
+    Ok((select::presets(resolved.top()), model_name))
 }
 
 /// The pool that the service's requests go to: the topmost layer that names one decides.
@@ -260,7 +260,7 @@ fn merged(
     if tree.at(&["router", "scheduler", "pool", "spec"]).is_some()
         && tree
             .at(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"])
-            .is_none_or(|l| l.is_empty())
+            .is_none_or(Place::is_empty)
     {
         selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
         tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
@@ -269,7 +269,7 @@ fn merged(
     if tree.at(&["router", "scheduler", "template"]).is_some()
         && tree
             .at(&["router", "scheduler", "template", "serviceAccountName"])
-            .and_then(|n| n.as_str())
+            .and_then(Place::as_str)
             .is_none_or(str::is_empty)
     {
         account = Value::String(child_name(name, suffix::EPP_SERVICE_ACCOUNT));
@@ -287,7 +287,7 @@ fn merged(
             data: Data::typed(schema::TEMPLATE_DATA, Some(data)),
             rendered: RefCell::default(),
         };
-        if let Ok(spec) = typed(&tree, &renderer) {
+        if let Ok(spec) = typed(tree.top(), &renderer) {
             return Ok(spec);
         }
     }
@@ -295,12 +295,12 @@ fn merged(
     let config =
         json!({ "metadata": data[schema::SERVICE_KEY]["metadata"], "spec": tree.to_value(), "status": {} });
     let rendered = render::whole(&config, &data)?;
-    typed(&Tree::Leaf(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
+    typed(Place::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
 
 /// What templates see of the service and the platform, without what they hardly ever use: the status, the record of
 /// field managers and the like. [`leaf`] knows which templates need [`complete`] data.
-fn template_data(service: &LLMInferenceService, own: Value, global: &Value) -> Value {
+fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Value {
     let meta = &service.metadata;
     let mut metadata = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
@@ -316,7 +316,9 @@ fn template_data(service: &LLMInferenceService, own: Value, global: &Value) -> V
     let mut data = Map::new();
     data.insert("metadata".to_owned(), Value::Object(metadata));
     data.insert("spec".to_owned(), own);
-    json!({ schema::SERVICE_KEY: data, schema::GLOBAL_KEY: global })
+    // The macro would copy both.
+    let parts = [(schema::SERVICE_KEY, Value::Object(data)), (schema::GLOBAL_KEY, global)];
+    Value::Object(parts.into_iter().map(|(key, part)| (key.to_owned(), part)).collect())
 }
 
 /// The data of templates with all of the service in it.
@@ -372,22 +374,21 @@ impl Render for Renderer<'_> {
 const MAX_REMEMBERED: usize = 256;
 
 /// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
-pub(crate) fn typed(tree: &Tree<'_>, render: &dyn Render) -> Result<LLMInferenceServiceSpec, de::Error> {
+pub(crate) fn typed(spec: Place<'_, '_>, render: &dyn Render) -> Result<LLMInferenceServiceSpec, de::Error> {
     fn part<T: DeserializeOwned + Default>(
-        tree: &Tree<'_>,
+        spec: Place<'_, '_>,
         key: &str,
         render: &dyn Render,
     ) -> Result<T, de::Error> {
-        tree.get(key)
-            .map_or_else(|| Ok(T::default()), |tree| T::deserialize(Node::new(Place::Tree(&tree), render)))
+        spec.get(key).map_or_else(|| Ok(T::default()), |place| T::deserialize(Node::new(place, render)))
     }
     Ok(LLMInferenceServiceSpec {
-        model: part(tree, "model", render)?,
-        storage_initializer: part(tree, "storageInitializer", render)?,
-        workload: WorkloadSpec::deserialize(Node::new(Place::Tree(tree), render))?,
-        prefill: part(tree, "prefill", render)?,
-        router: part(tree, "router", render)?,
-        tracing: part(tree, "tracing", render)?,
-        base_refs: part(tree, "baseRefs", render)?,
+        model: part(spec, "model", render)?,
+        storage_initializer: part(spec, "storageInitializer", render)?,
+        workload: WorkloadSpec::deserialize(Node::new(spec, render))?,
+        prefill: part(spec, "prefill", render)?,
+        router: part(spec, "router", render)?,
+        tracing: part(spec, "tracing", render)?,
+        base_refs: part(spec, "baseRefs", render)?,
     })
 }

@@ -11,7 +11,10 @@ use serde::de::{
 };
 use serde_json::Value;
 
-use crate::{leaf::ACTION, merge::Tree};
+use crate::{
+    leaf,
+    merge::{Place, Tree},
+};
 
 /// Turns a string with an action into what it renders to.
 pub(crate) trait Render {
@@ -54,15 +57,6 @@ impl de::Error for Error {
     }
 }
 
-/// A place in a tree, or in a plain value.
-#[derive(Clone, Copy)]
-pub(crate) enum Place<'t, 'a> {
-    /// A tree.
-    Tree(&'t Tree<'a>),
-    /// A value.
-    Json(&'a Value),
-}
-
 /// A place and what renders its strings.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'t, 'a> {
@@ -100,7 +94,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
                 (_, Some(n), _) => visitor.visit_u64(n),
                 (.., n) => visitor.visit_f64(n.unwrap_or_default()),
             },
-            Place::Json(Value::String(text)) if text.contains(ACTION) => match self.render.render(text) {
+            Place::Json(Value::String(text)) if leaf::is_template(text) => match self.render.render(text) {
                 Some(text) => visitor.visit_string(text),
                 None => Err(Error::Unrendered),
             },

@@ -47,6 +47,12 @@ pub fn printed(field: &str, value: &Value) -> String {
     out
 }
 
+/// Whether a service has a field at this path of names (`spec.prefill.replicas`), set or not. What brackets hold is not
+/// looked at.
+pub fn is_field(path: &str) -> bool {
+    type_at(schema::SERVICE, path).is_some()
+}
+
 /// The type at a path of field names and indices; keys of maps stand in brackets.
 fn type_at(ty: Ty, field: &str) -> Option<Ty> {
     field.split('.').filter(|step| !step.is_empty()).try_fold(ty, |ty, step| {

@@ -19,40 +19,92 @@ pub(crate) enum Tree<'a> {
     List(Vec<Self>),
 }
 
-impl<'a> Tree<'a> {
+/// Somewhere in a tree, or in a plain value: looking costs no copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'t, 'a> {
+    /// A tree that is no leaf.
+    Tree(&'t Tree<'a>),
+    /// A value.
+    Json(&'a Value),
+}
+
+impl<'a> Place<'_, 'a> {
     /// The member `key`.
-    pub(crate) fn get(&self, key: &str) -> Option<Self> {
+    pub(crate) fn get(self, key: &str) -> Option<Self> {
         match self {
-            Self::Leaf(json) => json.get(key).map(Tree::Leaf),
-            Self::Object(entries) => {
-                entries.binary_search_by(|(k, _)| (*k).cmp(key)).ok().map(|i| entries[i].1.clone())
+            Self::Json(json) => json.get(key).map(Place::Json),
+            Self::Tree(Tree::Object(entries)) => {
+                entries.binary_search_by(|(k, _)| (*k).cmp(key)).ok().map(|i| entries[i].1.top())
             }
-            Self::List(_) => None,
+            Self::Tree(_) => None,
         }
     }
 
     /// What is found by following `path`.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<Self> {
-        path.iter().try_fold(self.clone(), |tree, key| tree.get(key))
+    pub(crate) fn at(self, path: &[&str]) -> Option<Self> {
+        path.iter().try_fold(self, |place, key| place.get(key))
+    }
+
+    /// The value, where no layer merged into it.
+    pub(crate) fn json(self) -> Option<&'a Value> {
+        match self {
+            Self::Json(json) => Some(json),
+            Self::Tree(_) => None,
+        }
     }
 
     /// A string.
-    pub(crate) fn as_str(&self) -> Option<&'a str> {
-        match self {
-            Self::Leaf(json) => json.as_str(),
-            _ => None,
-        }
+    pub(crate) fn as_str(self) -> Option<&'a str> {
+        self.json()?.as_str()
     }
 
     /// Whether this is an empty object or list, or null.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         match self {
-            Self::Leaf(Value::Object(map)) => map.is_empty(),
-            Self::Leaf(Value::Array(items)) => items.is_empty(),
-            Self::Leaf(json) => json.is_null(),
-            Self::Object(entries) => entries.is_empty(),
-            Self::List(items) => items.is_empty(),
+            Self::Json(Value::Object(map)) => map.is_empty(),
+            Self::Json(Value::Array(items)) => items.is_empty(),
+            Self::Json(json) => json.is_null(),
+            Self::Tree(Tree::Object(entries)) => entries.is_empty(),
+            Self::Tree(Tree::List(items)) => items.is_empty(),
+            Self::Tree(Tree::Leaf(json)) => json.is_null(),
         }
+    }
+
+    /// Whether this is a list with something in it.
+    pub(crate) fn is_filled_list(self) -> bool {
+        match self {
+            Self::Json(json) => json.as_array().is_some_and(|items| !items.is_empty()),
+            Self::Tree(Tree::List(items)) => !items.is_empty(),
+            Self::Tree(_) => false,
+        }
+    }
+
+    /// An owned copy.
+    pub(crate) fn to_value(self) -> Value {
+        match self {
+            Self::Json(json) => json.clone(),
+            Self::Tree(tree) => tree.to_value(),
+        }
+    }
+}
+
+impl<'a> Tree<'a> {
+    /// The top of this tree.
+    pub(crate) fn top(&self) -> Place<'_, 'a> {
+        match self {
+            Self::Leaf(json) => Place::Json(json),
+            other => Place::Tree(other),
+        }
+    }
+
+    /// The member `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<Place<'_, 'a>> {
+        self.top().get(key)
+    }
+
+    /// What is found by following `path`.
+    pub(crate) fn at(&self, path: &[&str]) -> Option<Place<'_, 'a>> {
+        self.top().at(path)
     }
 
     /// Sets the value at `path`, whose parents must be objects.
@@ -128,10 +180,14 @@ pub(crate) fn merge<'a>(ty: Ty, base: Tree<'a>, patch: &'a Value) -> Result<Tree
         model.into_iter().flatten().filter(|(k, _)| *k != "uri").map(|(k, v)| (k.as_str(), v)).collect();
     if !members.is_empty() {
         let Ty::Struct(s) = ty else { return Ok(merged) };
-        let base = merged.get("model").unwrap_or(Tree::Object(Vec::new()));
-        let model = object(shape(field_type(s, "model")), base, members.into_iter())?;
         let mut entries = merged.into_entries();
-        match entries.binary_search_by(|(k, _)| (*k).cmp("model")) {
+        let at = entries.binary_search_by(|(k, _)| (*k).cmp("model"));
+        let base = match at {
+            Ok(at) => std::mem::replace(&mut entries[at].1, Tree::List(Vec::new())),
+            Err(_) => Tree::Object(Vec::new()),
+        };
+        let model = object(shape(field_type(s, "model")), base, members.into_iter())?;
+        match at {
             Ok(at) => entries[at].1 = model,
             Err(at) => entries.insert(at, ("model", model)),
         }
@@ -241,8 +297,9 @@ fn member<'a>(shape_: Shape, key: &str, old: Tree<'a>, value: &'a Value) -> Resu
 /// Merges lists by key, and orders the result as Kubernetes does (contract 02 §3.6).
 fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Result<Tree<'a>, String> {
     let base = base.into_items();
-    let key_of = |tree: &Tree<'a>| tree.get(key).map(|k| k.to_value());
-    let base_keys: Vec<Option<Value>> = base.iter().map(key_of).collect();
+    // Keys are scalars, which no layer merges into.
+    let key_of = |tree: &Tree<'a>| tree.get(key).and_then(Place::json);
+    let base_keys: Vec<Option<&'a Value>> = base.iter().map(key_of).collect();
     let patch_keys: Vec<Option<&Value>> = patch.iter().map(|item| item.get(key)).collect();
 
     // Merge in place; what is new goes to the end, where later elements of the same key find it.
@@ -252,7 +309,7 @@ fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Resul
         let Some(item_key) = item_key else {
             return Err(format!("map: {} does not contain declared merge key: {key}", scalar(item)));
         };
-        let found = keys.iter().position(|k| k.as_ref() == Some(item_key));
+        let found = keys.iter().position(|k| *k == Some(*item_key));
         match (found, item) {
             (Some(at), Value::Object(map)) => {
                 let old = std::mem::replace(&mut merged[at], Tree::List(Vec::new()));
@@ -260,20 +317,20 @@ fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Resul
             }
             (Some(at), _) => merged[at] = Tree::Leaf(item),
             (None, _) => {
-                keys.push(Some((*item_key).clone()));
+                keys.push(Some(*item_key));
                 merged.push(Tree::Leaf(item));
             }
         }
     }
 
-    let in_patch = |k: &Option<Value>| patch_keys.iter().position(|p| *p == k.as_ref());
-    let in_base = |k: &Option<Value>| base_keys.iter().position(|b| b == k);
+    let in_patch = |k: Option<&Value>| patch_keys.iter().position(|p| *p == k);
+    let in_base = |k: Option<&Value>| base_keys.iter().position(|b| *b == k);
     let mut from_patch = Vec::new();
     let mut base_only = Vec::new();
     for (tree, tree_key) in merged.into_iter().zip(&keys) {
-        match in_patch(tree_key) {
-            Some(at) => from_patch.push((at, in_base(tree_key), tree)),
-            None => base_only.push((in_base(tree_key), tree)),
+        match in_patch(*tree_key) {
+            Some(at) => from_patch.push((at, in_base(*tree_key), tree)),
+            None => base_only.push((in_base(*tree_key), tree)),
         }
     }
     from_patch.sort_by_key(|(at, ..)| *at);

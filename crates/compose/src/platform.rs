@@ -23,6 +23,27 @@ pub struct Platform {
     pub autoscaling: Option<Autoscaling>,
     /// Whether models are cached on nodes.
     pub local_model: bool,
+    /// Whose images the presets name for the roles that this build plays.
+    pub images: Images,
+}
+
+/// The image that holds this build.
+pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
+
+/// Whose images the presets name for the roles that this build plays (the picker and the routing sidecar): key `longboat`,
+/// which the reference does not have and does not mind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Images {
+    /// Those of the reference, as the presets have them.
+    Reference,
+    /// This one: [`IMAGE`], or a copy of it in another registry.
+    Ours(String),
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        Self::Ours(IMAGE.to_owned())
+    }
 }
 
 /// Gateways and URLs: key `ingress`.
@@ -256,6 +277,12 @@ struct RawLocalModel {
 /// Image of the init container where none is configured (contract 02 §14.5).
 const DEFAULT_INITIALIZER: &str = "kserve/storage-initializer:latest";
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawLongboat {
+    image: String,
+}
+
 impl Platform {
     /// Reads the data of the ConfigMap. `system_namespace` is where a gateway without a namespace is.
     ///
@@ -276,6 +303,7 @@ impl Platform {
             expiration_annotations,
             autoscaling: section(data, "autoscaling-wva-controller-config", "WVAControllerConfig")?,
             local_model: local.enabled,
+            images: images(data)?,
         })
     }
 
@@ -288,7 +316,29 @@ impl Platform {
             "EnableTLS": self.ingress.enable_tls,
             "ModelBasedRoutingHeaderName": self.ingress.model_header,
             "InferencePoolNamespacedName": format!("{namespace}/{pool}"),
+            "Image": match &self.images {
+                Images::Ours(image) => image.as_str(),
+                Images::Reference => "",
+            },
         })
+    }
+}
+
+/// The value that stands for the images of the reference.
+const REFERENCE: &str = "reference";
+
+fn images(data: &BTreeMap<String, String>) -> Result<Images, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    match raw.image.as_str() {
+        "" => Ok(Images::default()),
+        REFERENCE => Ok(Images::Reference),
+        image if image.contains(char::is_whitespace) => Err(PlatformError::Invalid {
+            target: "LongboatConfig",
+            problem: format!(
+                "\"longboat\".\"image\" is {image:?}: expected an image, or \"{REFERENCE}\" for the images of the reference"
+            ),
+        }),
+        _ => Ok(Images::Ours(raw.image)),
     }
 }
 

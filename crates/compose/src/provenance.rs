@@ -1,7 +1,7 @@
 //! Where each leaf of an effective spec comes from.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Write as _},
     sync::Arc,
 };
@@ -105,7 +105,7 @@ impl Provenance {
         // A spec always serialises: it has string keys only.
         let spec = serde_json::to_value(spec).unwrap_or_default();
         for_each_leaf(schema::SPEC, &spec, &mut Place::default(), &mut |place, value| {
-            let Place { path, pointer } = place;
+            let Place { path, pointer, .. } = place;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             let latest = entries.pop();
             // An absent URI is written as "".
@@ -133,6 +133,11 @@ impl Provenance {
     }
 }
 
+/// Calls `visit` with the path and the value of each leaf of a spec.
+pub(crate) fn for_each(spec: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    for_each_leaf(schema::SPEC, spec, &mut Place::default(), &mut |place, value| visit(&place.path, value));
+}
+
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.is_empty(),
@@ -147,11 +152,13 @@ fn is_empty(value: &Value) -> bool {
 struct History {
     origin: Origin,
     entries: BTreeMap<String, Vec<Replaced>>,
+    /// Lists that merge and that a layer had.
+    lists: BTreeSet<String>,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { origin: Origin::Derived, entries: BTreeMap::new() }
+        Self { origin: Origin::Derived, entries: BTreeMap::new(), lists: BTreeSet::new() }
     }
 }
 
@@ -159,7 +166,8 @@ impl History {
     fn visit(&mut self, ty: Ty, json: &Value) {
         let origin = self.origin.clone();
         let entries = &mut self.entries;
-        for_each_leaf(ty, json, &mut Place::default(), &mut |Place { path, .. }, value| {
+        let mut place = Place { known: std::mem::take(&mut self.lists), ..Place::default() };
+        for_each_leaf(ty, json, &mut place, &mut |Place { path, .. }, value| {
             // An empty object adds nothing to what is there, and an absent model URI is written as "".
             let says_nothing = value.as_object().is_some_and(serde_json::Map::is_empty)
                 || path == "model.uri" && value == ""
@@ -172,6 +180,8 @@ impl History {
                 .or_default()
                 .push(Replaced { origin: origin.clone(), value: value.clone() });
         });
+        self.lists = place.known;
+        self.lists.extend(place.lists);
     }
 }
 
@@ -180,6 +190,10 @@ impl History {
 struct Place {
     path: String,
     pointer: String,
+    /// Lists that this one merges with: elements of one key become one, which are kept apart where a list is new.
+    known: BTreeSet<String>,
+    /// Lists that merge and were passed.
+    lists: Vec<String>,
 }
 
 // === impl Place ===
@@ -244,11 +258,17 @@ fn member(
     visit: &mut impl FnMut(&Place, &Value),
 ) {
     let (holder, ty) = find_field(s, key).unwrap_or((s, Ty::Any));
-    match (ty, json) {
-        (Ty::Slice(_, inner), Value::Array(items)) if !items.is_empty() => {
-            elements(*inner, list_key(holder.name, key), items, place, visit);
-        }
-        _ => for_each_leaf(ty, json, place, visit),
+    let (Ty::Slice(_, inner), Value::Array(items)) = (ty, json) else {
+        return for_each_leaf(ty, json, place, visit);
+    };
+    let merge_key = list_key(holder.name, key);
+    if merge_key.is_some() {
+        place.lists.push(place.path.clone());
+    }
+    if items.is_empty() {
+        for_each_leaf(ty, json, place, visit);
+    } else {
+        elements(*inner, merge_key, items, place, visit);
     }
 }
 
@@ -260,6 +280,7 @@ fn elements(
     visit: &mut impl FnMut(&Place, &Value),
 ) {
     let mark = place.mark();
+    let merges = place.known.contains(&place.path);
     for (i, item) in items.iter().enumerate() {
         let found = merge_key.and_then(|key| Some((key, item.get(key)?)));
         let path = &mut place.path;
@@ -269,7 +290,7 @@ fn elements(
             Some((key, value)) => write!(path, "[{key}={value}"),
             None => write!(path, "[{i}"),
         };
-        if let Some((key, value)) = found {
+        if let Some((key, value)) = found.filter(|_| !merges) {
             // Keys can repeat (two variables of one name): the later ones are numbered.
             let earlier = items[..i].iter().filter(|other| other.get(key) == Some(value)).count();
             if earlier > 0 {

@@ -3,7 +3,7 @@
 use longboat_api::names::preset;
 use serde_json::Value;
 
-use crate::merge::Tree;
+use crate::merge::Place;
 
 /// Scheduler plugins that need a tokenizer.
 const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-scorer"];
@@ -11,18 +11,18 @@ const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-sc
 pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
 
 /// Suffixes of the presets for a resolved spec, lowest layer first.
-pub(crate) fn presets(spec: &Tree<'_>) -> Vec<&'static str> {
+pub(crate) fn presets(spec: Place<'_, '_>) -> Vec<&'static str> {
     let scheduler = spec.at(&["router", "scheduler"]);
-    let plugins = scheduler.as_ref().map(plugin_types).unwrap_or_default();
+    let plugins = scheduler.map(plugin_types).unwrap_or_default();
     let external_pool = || {
         spec.at(&["router", "scheduler", "pool", "ref", "name"])
-            .and_then(|name| name.as_str())
+            .and_then(Place::as_str)
             .is_some_and(|name| !name.is_empty())
     };
     let has_plugin = |wanted: &[&str]| plugins.iter().any(|plugin| wanted.contains(&plugin.as_str()));
 
     let mut chosen = Vec::new();
-    if let Some(scheduler) = &scheduler {
+    if let Some(scheduler) = scheduler {
         if !external_pool() {
             chosen.push(preset::SCHEDULER);
         }
@@ -33,13 +33,7 @@ pub(crate) fn presets(spec: &Tree<'_>) -> Vec<&'static str> {
             chosen.push(preset::SCHEDULER_LATENCY_PREDICTOR);
         }
     }
-    let routes_refs = || {
-        spec.at(&["router", "route", "http", "refs"]).is_some_and(|refs| match refs {
-            Tree::Leaf(json) => json.as_array().is_some_and(|refs| !refs.is_empty()),
-            Tree::List(refs) => !refs.is_empty(),
-            Tree::Object(_) => false,
-        })
-    };
+    let routes_refs = || spec.at(&["router", "route", "http", "refs"]).is_some_and(Place::is_filled_list);
     if spec.at(&["router", "route"]).is_some() && !routes_refs() {
         chosen.push(preset::ROUTER_ROUTE);
     }
@@ -49,7 +43,7 @@ pub(crate) fn presets(spec: &Tree<'_>) -> Vec<&'static str> {
     match spec.get("prefill") {
         Some(prefill) => {
             chosen.extend(workload(
-                &prefill,
+                prefill,
                 [
                     preset::PREFILL_TEMPLATE,
                     preset::PREFILL_WORKER_DATA_PARALLEL,
@@ -97,17 +91,15 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
 
 /// The preset of one workload: for a single node, data parallel, pipeline parallel; none for workers that are neither.
 fn workload(
-    spec: &Tree<'_>,
+    spec: Place<'_, '_>,
     [single, data_parallel, pipeline_parallel]: [&'static str; 3],
 ) -> Option<&'static str> {
     if spec.get("worker").is_none() {
         return Some(single);
     }
     let positive = |field: &str| {
-        spec.at(&["parallelism", field]).is_some_and(|n| match n {
-            Tree::Leaf(json) => json.as_i64().is_some_and(|n| n > 0),
-            _ => false,
-        })
+        let number = spec.at(&["parallelism", field]).and_then(Place::json).and_then(Value::as_i64);
+        number.is_some_and(|number| number > 0)
     };
     if positive("data") || positive("dataLocal") {
         Some(data_parallel)
@@ -119,7 +111,7 @@ fn workload(
 }
 
 /// Types of the plugins that the scheduler's config lists; none where it cannot be read. ConfigMaps are not consulted.
-fn plugin_types(scheduler: &Tree<'_>) -> Vec<String> {
+fn plugin_types(scheduler: Place<'_, '_>) -> Vec<String> {
     match scheduler.at(&["config", "inline"]) {
         Some(inline) => plugins_of(&inline.to_value()),
         None => argument_config(scheduler).map(|text| plugins_of_text(&text)).unwrap_or_default(),
@@ -147,7 +139,7 @@ fn listed_plugins(config: &Value) -> Vec<String> {
 }
 
 /// The config that the scheduler's own container gets as an argument, if its first config flag carries text.
-fn argument_config(scheduler: &Tree<'_>) -> Option<String> {
+fn argument_config(scheduler: Place<'_, '_>) -> Option<String> {
     const TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
     const FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
     let containers = scheduler.at(&["template", "containers"])?.to_value();

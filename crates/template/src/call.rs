@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value as Json;
+
 use crate::{
     Template,
     exec::{Quoted, State, Step},
@@ -44,6 +46,7 @@ impl<'a> State<'a> {
         if let Some(last) = last {
             values.push(self.validate(last, param(args.len()))?);
         }
+        self.charge(values.iter().map(|value| weight(name, value)).fold(0, usize::saturating_add))?;
         let result = if name == "call" {
             let callee = args.first().map_or_else(|| values[0].type_name(), ToString::to_string);
             Err(match &values[0] {
@@ -57,7 +60,12 @@ impl<'a> State<'a> {
             Ok(Value::Str(text)) if text.len() > self.limits.output => {
                 self.error(format!("output exceeds the limit of {} bytes", self.limits.output))
             }
-            Ok(value) => Ok(value),
+            Ok(value) => {
+                if let Value::Str(text) = &value {
+                    self.charge(text.len())?;
+                }
+                Ok(value)
+            }
             Err(message) => {
                 match whole {
                     Quoted::Command(command) => self.at_command(command),
@@ -136,6 +144,26 @@ impl<'a> State<'a> {
                 self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
             }
         }
+    }
+}
+
+/// Bytes that a function looks at in an argument.
+fn weight(function: &str, value: &Value<'_>) -> usize {
+    match (function, value) {
+        (_, Value::Str(text)) => text.len(),
+        ("index" | "len" | "slice" | "not" | "call", _) => 0,
+        (_, Value::Typed(_, Some(json))) => size(json),
+        _ => 0,
+    }
+}
+
+/// About how many bytes a value prints to.
+fn size(json: &Json) -> usize {
+    match json {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(|item| 1 + size(item)).sum(),
+        Json::Object(map) => map.iter().map(|(key, item)| key.len() + size(item)).sum(),
+        _ => 8,
     }
 }
 

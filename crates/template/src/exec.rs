@@ -11,6 +11,16 @@ use crate::{
     reflect::{Kind, Ty, Value, scalar_field},
 };
 
+/// Bytes that are looked at or made within one step.
+const BYTES_A_STEP: usize = 64;
+
+/// Variables that are passed over within one step.
+const VARIABLES_A_STEP: usize = 32;
+
+/// Blocks within blocks, those of called templates included. Each takes the stack of a few calls here, and threads of a
+/// server have 2 MiB.
+const MAX_BLOCKS: usize = 400;
+
 /// Why a walk ended early.
 pub(crate) enum Stop {
     /// An error, with its full text.
@@ -36,6 +46,7 @@ pub(crate) fn execute<'a>(
         body: &template.name,
         at: At { pos: 0, node: None },
         depth: 0,
+        blocks: 0,
         steps: 0,
         limits,
     };
@@ -68,6 +79,8 @@ pub(crate) struct State<'a> {
     body: &'a str,
     at: At<'a>,
     depth: usize,
+    /// Lists of nodes inside of each other: what takes the stack of the process.
+    blocks: usize,
     steps: usize,
     pub(crate) limits: Limits,
 }
@@ -106,13 +119,22 @@ impl<'a> State<'a> {
         self.at = At { pos: command.pos, node: Some(Quoted::Command(command)) };
     }
 
-    /// Counts work and depth, so that no template can hang or exhaust the process.
+    /// Counts work, so that no template can hang the process.
     pub(crate) fn tick(&mut self) -> Step<()> {
-        self.steps += 1;
+        self.spend(1)
+    }
+
+    fn spend(&mut self, steps: usize) -> Step<()> {
+        self.steps = self.steps.saturating_add(steps);
         if self.steps > self.limits.steps {
             return self.error(format!("exceeded the limit of {} evaluation steps", self.limits.steps));
         }
         Ok(())
+    }
+
+    /// Counts the bytes of values that a step reads or makes, so that a step is a bounded piece of work.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Step<()> {
+        self.spend(bytes / BYTES_A_STEP)
     }
 
     fn write(&mut self, text: &str) -> Step<()> {
@@ -126,7 +148,13 @@ impl<'a> State<'a> {
     // === nodes ===
 
     fn list(&mut self, dot: &Value<'a>, nodes: &'a [Node]) -> Step<()> {
-        nodes.iter().try_for_each(|node| self.walk(dot, node))
+        if self.blocks == MAX_BLOCKS {
+            return self.error(format!("exceeded maximum nesting depth ({MAX_BLOCKS})"));
+        }
+        self.blocks += 1;
+        let done = nodes.iter().try_for_each(|node| self.walk(dot, node));
+        self.blocks -= 1;
+        done
     }
 
     fn walk(&mut self, dot: &Value<'a>, node: &'a Node) -> Step<()> {
@@ -224,6 +252,7 @@ impl<'a> State<'a> {
             }
             Kind::Map => {
                 let ty = value.element_type();
+                self.charge(value.len_of_map().saturating_mul(BYTES_A_STEP / 4))?;
                 for (key, json) in value.entries() {
                     any = true;
                     if !self.iteration(branch, mark, Value::Str(key.into()), &Value::typed(ty, Some(json)))? {
@@ -383,10 +412,12 @@ impl<'a> State<'a> {
     ) -> Step<Value<'a>> {
         let Expr::Variable(_, path) = expr else { return Ok(Value::Invalid) };
         self.at_expr(expr);
-        let Some(value) = self.vars.iter().rev().find(|(n, _)| *n == &*path[0]).map(|(_, v)| v.clone())
-        else {
+        let found = self.vars.iter().rev().position(|(n, _)| *n == &*path[0]);
+        let Some(distance) = found else {
             return self.error(format!("undefined variable: {}", path[0]));
         };
+        let value = self.vars[self.vars.len() - 1 - distance].1.clone();
+        self.charge(distance / VARIABLES_A_STEP * BYTES_A_STEP)?;
         if path.len() == 1 {
             self.not_a_function(args, last)?;
             return Ok(value);

@@ -12,6 +12,13 @@ use crate::{
 /// Fields wider than this are a mistake, or an attack: Go gives up at the same size.
 const MAX_WIDTH: usize = 1_000_000;
 
+/// Longest text that one call makes, bytes: what `Limits` allows by default, and so that a short format with wide fields
+/// cannot fill the memory before anybody looks.
+pub(crate) const MAX_TEXT: usize = 4 << 20;
+
+/// Digits after the point of a float, beyond which all are zero: an exact double has no more.
+const MAX_DIGITS: usize = 1_100;
+
 /// Where a pointer that is printed as an address is said to point: addresses mean nothing, so they are all one.
 const ADDRESS: &str = "0xc000000000";
 
@@ -156,7 +163,11 @@ struct Spec {
 }
 
 /// `fmt.Sprintf`.
-pub(crate) fn printf(format: &str, values: &[Value<'_>]) -> String {
+///
+/// # Errors
+///
+/// When the text would be longer than [`MAX_TEXT`], which Go does not mind.
+pub(crate) fn printf(format: &str, values: &[Value<'_>]) -> Result<String, String> {
     let mut out = String::new();
     let mut args = values.iter();
     let mut chars = format.chars().peekable();
@@ -165,6 +176,9 @@ pub(crate) fn printf(format: &str, values: &[Value<'_>]) -> String {
         if c != '%' {
             out.push(c);
             continue;
+        }
+        if out.len() > MAX_TEXT {
+            return Err(format!("output exceeds the limit of {MAX_TEXT} bytes"));
         }
         let mut spec = Spec::default();
         while let Some(&flag) = chars.peek() {
@@ -226,7 +240,7 @@ pub(crate) fn printf(format: &str, values: &[Value<'_>]) -> String {
         }
         out.push(')');
     }
-    out
+    Ok(out)
 }
 
 fn formatted(out: &mut String, spec: &Spec, verb: char, value: &Value<'_>) {
@@ -307,16 +321,26 @@ fn integer(spec: &Spec, verb: char, value: i64) -> String {
         (_, _, true) => " ",
         _ => "",
     };
-    let width = spec.precision.unwrap_or(0);
-    format!("{sign}{prefix}{digits:0>width$}")
+    // Rust's own padding ends at 65,535.
+    let zeros = "0".repeat(spec.precision.unwrap_or(0).saturating_sub(digits.len()));
+    format!("{sign}{prefix}{zeros}{digits}")
 }
 
 fn float(spec: &Spec, verb: char, value: f64) -> String {
     let mut text = match (verb, spec.precision) {
-        ('f' | 'F', precision) => format!("{value:.*}", precision.unwrap_or(6)),
-        ('e' | 'E', precision) => exponent(&format!("{value:.*e}", precision.unwrap_or(6))),
+        ('f' | 'F', precision) => {
+            let wanted = precision.unwrap_or(6);
+            let zeros = "0".repeat(wanted.saturating_sub(MAX_DIGITS));
+            format!("{value:.*}{zeros}", wanted.min(MAX_DIGITS))
+        }
+        ('e' | 'E', precision) => {
+            let wanted = precision.unwrap_or(6);
+            let text = format!("{value:.*e}", wanted.min(MAX_DIGITS));
+            let zeros = "0".repeat(wanted.saturating_sub(MAX_DIGITS));
+            exponent(&text.replacen('e', &format!("{zeros}e"), 1))
+        }
         (_, None) => general(value),
-        (_, Some(precision)) => significant(value, precision.max(1)),
+        (_, Some(precision)) => significant(value, precision.clamp(1, MAX_DIGITS)),
     };
     if verb.is_ascii_uppercase() {
         text = text.to_uppercase();

@@ -84,7 +84,7 @@ static BUILTINS: &[Function] = &[
     fixed("not", VALUE, |v| Ok(Value::Bool(!v[0].is_true()))),
     variadic("or", TWO, |_| Ok(Value::Invalid)),
     variadic("print", ANY, |v| Ok(text(print(v)))),
-    variadic("printf", &[Param::String, Param::Any], |v| Ok(text(printf(v[0].as_str(), &v[1..])))),
+    variadic("printf", &[Param::String, Param::Any], |v| printf(v[0].as_str(), &v[1..]).map(text)),
     variadic("println", ANY, |v| Ok(text(println(v)))),
     variadic("slice", TWO, slice),
     variadic("urlquery", ANY, |v| Ok(text(urlquery(&print_indirect(v))))),
@@ -190,7 +190,7 @@ fn len<'a>(values: &[Value<'a>]) -> Result<Value<'a>, String> {
     let length = match value.kind() {
         Kind::Str => value.as_str().len(),
         Kind::Slice => value.elements().len(),
-        Kind::Map => value.entries().len(),
+        Kind::Map => value.len_of_map(),
         Kind::Invalid => return Err("len of nil pointer".to_owned()),
         _ => return Err(format!("len of type {}", value.type_name())),
     };

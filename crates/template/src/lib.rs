@@ -33,14 +33,14 @@ pub struct Limits {
     pub output: usize,
     /// Templates that call templates.
     pub depth: usize,
-    /// Nodes, pipelines, operands and loop passes evaluated.
+    /// Nodes, pipelines, operands and loop passes evaluated; long values count as more than one.
     pub steps: usize,
 }
 
 impl Default for Limits {
     /// Enough for anything that Kubernetes would store (1.5 MiB an object), milliseconds at worst.
     fn default() -> Self {
-        Self { output: 4 << 20, depth: 256, steps: 1_000_000 }
+        Self { output: format::MAX_TEXT, depth: 256, steps: 1_000_000 }
     }
 }
 
@@ -131,5 +131,7 @@ impl Template {
     }
 }
 
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod tests;

@@ -286,6 +286,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// How many entries a map has; 0 for everything else.
+    pub(crate) fn len_of_map(&self) -> usize {
+        match self {
+            Self::Typed(Ty::Map(..), Some(Json::Object(map))) => map.len(),
+            _ => 0,
+        }
+    }
+
     /// A map's entry.
     pub(crate) fn entry(&self, key: &str) -> Option<Self> {
         match self {

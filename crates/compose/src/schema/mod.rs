@@ -101,6 +101,8 @@ static GLOBAL_CONFIG: Struct = Struct {
         global("EnableTLS", Bool("bool")),
         global("ModelBasedRoutingHeaderName", Str("string")),
         global("InferencePoolNamespacedName", Str("string")),
+        // Ours: the image of this build, or nothing where those of the reference are wanted.
+        global("Image", Str("string")),
     ],
 };
 

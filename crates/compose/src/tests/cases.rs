@@ -9,9 +9,12 @@ use std::{
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use serde_json::{Value, json};
 
-use super::recordings::{
-    config_set, differences, folders, golden, name, platform, recorded_presets, remark, text, with_configs,
-    yaml,
+use super::{
+    recordings::{
+        config_set, differences, folders, golden, name, platform, recorded_presets, remark, text,
+        with_configs, yaml,
+    },
+    replay,
 };
 use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, schema};
 
@@ -114,6 +117,10 @@ fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Path
         (Err(ours), theirs) => vec![format!("our error {ours}, theirs {theirs:?}")],
         (Ok(_), Some(theirs)) => vec![format!("no error, theirs {theirs}")],
         (Ok(ours), None) => {
+            let faults = replay::faults(&ours);
+            if !faults.is_empty() {
+                return faults;
+            }
             let theirs = yaml(file);
             let ours = json!({
                 "appliedConfigs": ours.applied,

@@ -2,10 +2,14 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use longboat_api::v1alpha2::{ConfigSource, LLMInferenceServiceConfig};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::recordings::{config_set, service};
+use super::{
+    recordings::{config_set, service, with_configs},
+    replay,
+};
 use crate::{Composer, ConfigSet, Effective, Inputs, NoConfigMaps, Platform, PresetNames, compose, presets};
 
 static CONFIGS: LazyLock<ConfigSet> =
@@ -87,13 +91,25 @@ proptest! {
     }
 
     #[test]
+    fn replaying_the_provenance_of_layers_gives_the_spec(specs in prop::collection::vec(spec(), 3)) {
+        let named = |name: &str, mut spec: Value| -> LLMInferenceServiceConfig {
+            spec.as_object_mut().unwrap().remove("model");
+            serde_json::from_value(json!({ "metadata": { "name": name, "namespace": "n" }, "spec": spec })).unwrap()
+        };
+        let [mut own, team, size] = specs.try_into().unwrap();
+        let bases = [("team", team), ("size", size)].into_iter().map(|(name, spec)| named(name, spec));
+        let configs = with_configs(&CONFIGS, &bases.collect::<Vec<_>>());
+        own["baseRefs"] = json!([{ "name": "team" }, { "name": "size" }]);
+        let Some(effective) = run(&own, &configs, &Composer::default()) else { return Ok(()) };
+        prop_assert_eq!(effective.applied.iter().filter(|config| config.source == ConfigSource::UserRef).count(), 2);
+        prop_assert_eq!(replay::faults(&effective), Vec::<String>::new());
+    }
+
+    #[test]
     fn every_leaf_has_an_origin_and_rendering_by_leaf_is_rendering_the_whole(spec in spec()) {
         let configs = &*CONFIGS;
         let Some(effective) = run(&spec, configs, &Composer::default()) else { return Ok(()) };
-        let provenance = effective.provenance();
-        let mut leaves = 0;
-        count(&serde_json::to_value(&effective.spec).unwrap(), &mut leaves);
-        prop_assert_eq!(provenance.iter().count(), leaves);
+        prop_assert_eq!(replay::faults(&effective), Vec::<String>::new());
 
         // An action in the metadata makes the whole document one template.
         let mut templated = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
@@ -107,13 +123,5 @@ proptest! {
             preset_names: &PresetNames::default(),
         });
         prop_assert_eq!(effective.spec, whole.unwrap().spec);
-    }
-}
-
-fn count(json: &Value, leaves: &mut usize) {
-    match json {
-        Value::Object(map) if !map.is_empty() => map.values().for_each(|v| count(v, leaves)),
-        Value::Array(items) if !items.is_empty() => items.iter().for_each(|v| count(v, leaves)),
-        _ => *leaves += 1,
     }
 }

@@ -1,9 +1,12 @@
 //! Comparison with recordings of the reference, and laws.
 
 mod cases;
+mod images;
 mod laws;
 mod operator;
 mod ours;
 mod platform;
 mod recordings;
+mod replay;
 mod scripts;
+mod security;
