@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     objects::{self, Object},
+    parallel,
     scene::{PlanningError, Scene},
 };
 
@@ -75,6 +76,11 @@ pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered
         notes,
         incomplete: planned.plan.problem.is_some(),
     })
+}
+
+/// The children of many services, in their order: [`children`] of each, on all processors.
+pub fn all(scene: &Scene, services: &[&LLMInferenceService]) -> Vec<Result<Rendered, PlanningError>> {
+    parallel::map(services, |service| children(scene, service))
 }
 
 /// The planned objects, with placeholders for what is only known when they are written.

@@ -123,7 +123,7 @@ pub enum PlanningError {
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The service as the controller would see it: with defaults, and a uid.
-    pub service: LLMInferenceService,
+    pub service: Arc<LLMInferenceService>,
     /// Whether a manifest brought it, and not the cluster.
     pub given: bool,
 }
@@ -244,7 +244,7 @@ impl Scene {
         }
         let subjects = services
             .iter()
-            .map(|service| Subject { service: completed(service.as_ref().clone()), given: false });
+            .map(|service| Subject { service: Arc::new(completed(service.as_ref().clone())), given: false });
         Ok(Self {
             subjects: subjects.collect(),
             preset_names,
@@ -348,10 +348,12 @@ impl Scene {
         spec: &LLMInferenceServiceSpec,
     ) -> Result<(Plan, Snapshot, Vec<String>), PlanError> {
         let mut snapshot = self.snapshot.clone();
-        // Members of a group share their traffic.
-        snapshot
-            .inference_services
-            .extend(self.subjects.iter().map(|subject| Arc::new(subject.service.clone())));
+        // Members of a group share their traffic; nobody else looks at other services.
+        if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
+            let all = self.subjects.iter().map(|subject| &subject.service);
+            let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
+            snapshot.inference_services.extend(near.cloned());
+        }
         let assumed =
             if self.assuming { assume::what_is_missing(service, spec, &mut snapshot) } else { Vec::new() };
         let plan = longboat_plan::children(service, spec, &snapshot)?;
@@ -390,9 +392,9 @@ impl Scene {
         if let Some(known) = self.subjects.iter_mut().find(same) {
             service.metadata.uid.clone_from(&known.service.metadata.uid);
             service.status.clone_from(&known.service.status);
-            *known = Subject { service: completed(service), given: true };
+            *known = Subject { service: Arc::new(completed(service)), given: true };
         } else {
-            self.subjects.push(Subject { service: completed(service), given: true });
+            self.subjects.push(Subject { service: Arc::new(completed(service)), given: true });
         }
     }
 

@@ -288,6 +288,29 @@ fn more_replicas_roll_no_pods() {
 }
 
 #[test]
+fn a_field_that_is_not_there_is_told_from_one_that_nothing_sets() {
+    let scene = scene();
+    let ask = |path: &str| {
+        explain::explain(&scene, &scene.subjects[0].service, Some(path)).unwrap_err().to_string()
+    };
+    assert_eq!(
+        ask("spec.parallelism.tensor"),
+        "nothing sets `spec.parallelism.tensor` of default/chat: no layer, and composing does not either"
+    );
+    assert_eq!(
+        ask("spec.replcas"),
+        "default/chat has no field `spec.replcas` (did you mean `spec.replicas`?)"
+    );
+    let nearest = ask("deployment.spec.nothing-like-it");
+    assert_eq!(nearest.matches("`deployment.spec.template`").count(), 1, "{nearest}");
+    let nearest = ask("spec.annotations.nothing-like-it");
+    assert!(
+        nearest.contains("`spec.annotations[\"serving.kserve.io/model-based-routing-enabled\"]`"),
+        "{nearest}"
+    );
+}
+
+#[test]
 fn without_presets_a_service_has_nothing_to_build_on() {
     let documents = longboat_manifest::parse("svc.yaml", SERVICE).unwrap();
     let settings = Settings { presets: Presets::None, ..Settings::default() };

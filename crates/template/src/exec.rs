@@ -472,7 +472,9 @@ impl<'a> State<'a> {
                 self.error(format!("nil data; no entry for key {}", quote(name)))
             };
         }
-        let type_name = if interface { Ty::Any.to_string() } else { receiver.type_name() };
+        // Printing a type costs more than looking up the field: only for messages.
+        let named = receiver.clone();
+        let type_name = || if interface { Ty::Any.to_string() } else { named.type_name() };
         let (value, nil) = receiver.indirect();
         if has_args
             && let Value::Typed(Ty::Struct(s), _) = value
@@ -506,7 +508,7 @@ impl<'a> State<'a> {
                     _ => true,
                 };
                 if known {
-                    return self.error(format!("nil pointer evaluating {type_name}.{name}"));
+                    return self.error(format!("nil pointer evaluating {}.{name}", type_name()));
                 }
             }
             Value::Typed(ty, json) => {
@@ -516,6 +518,6 @@ impl<'a> State<'a> {
             }
             _ => {}
         }
-        self.error(format!("can't evaluate field {name} in type {type_name}"))
+        self.error(format!("can't evaluate field {name} in type {}", type_name()))
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         match explain::explain(&scene, &subject.service, args.path.as_deref()) {
             Ok(answer) => answers.push(answer),
             // Of several services, not all have every field.
-            Err(error @ ExplainError::Unknown { .. }) => unknown = Some(error),
+            Err(error @ (ExplainError::Unknown { .. } | ExplainError::Unset { .. })) => unknown = Some(error),
             Err(error) => return Err(error.into()),
         }
     }

@@ -42,8 +42,9 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     anyhow::ensure!(!asked.is_empty(), "there is no LLMInferenceService in these manifests");
     let mut complete = true;
     let mut values: Vec<Value> = Vec::new();
-    for subject in asked {
-        let service = &subject.service;
+    let services: Vec<_> = asked.iter().map(|subject| subject.service.as_ref()).collect();
+    let mut all = if args.effective { Vec::new() } else { render::all(&scene, &services) }.into_iter();
+    for service in services {
         let metadata = &service.metadata;
         let name = format!(
             "{}/{}",
@@ -57,7 +58,8 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
             values.push(value);
             continue;
         }
-        let rendered = render::children(&scene, service).with_context(failed)?;
+        let Some(rendered) = all.next() else { break };
+        let rendered = rendered.with_context(failed)?;
         world::tell(&name, &rendered.notes);
         for gone in &rendered.removed {
             printer::note(&format!("{name}: {gone} would be removed"));

@@ -144,7 +144,7 @@ fn find<'a>(scene: &'a Scene, service: &LLMInferenceService) -> Option<&'a LLMIn
     let same = |other: &&LLMInferenceService| {
         other.metadata.name == service.metadata.name && other.metadata.namespace == service.metadata.namespace
     };
-    scene.subjects.iter().map(|subject| &subject.service).find(same)
+    scene.subjects.iter().map(|subject| subject.service.as_ref()).find(same)
 }
 
 fn one(

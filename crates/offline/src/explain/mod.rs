@@ -6,10 +6,10 @@ mod layers;
 mod text;
 mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::Effective;
+use longboat_compose::{Effective, go};
 use longboat_manifest::nearest;
 use serde::Serialize;
 use thiserror::Error;
@@ -91,6 +91,14 @@ pub enum ExplainError {
     /// The path cannot be read.
     #[error("`{0}` is no path: a bracket is not closed")]
     Path(String),
+    /// There is such a field, but it has no value.
+    #[error("nothing sets `{path}` of {service}: no layer, and composing does not either")]
+    Unset {
+        /// The service.
+        service: String,
+        /// The path as given.
+        path: String,
+    },
     /// There is no such field.
     #[error("{service} has no field `{path}`{}", hint(nearest))]
     Unknown {
@@ -148,6 +156,9 @@ pub fn explain(
     };
     let wanted = paths::parse(inner).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
     let fields = field::fields(scene, service, &effective, &wanted);
+    if fields.is_empty() && go::is_field(&format!("spec.{}", inner.trim_start_matches('.'))) {
+        return Err(ExplainError::Unset { service: name, path: path.to_owned() });
+    }
     if fields.is_empty() {
         let nearest = near(&effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
@@ -201,16 +212,15 @@ pub(crate) fn near<'a>(
     path: &str,
     prefix: &str,
 ) -> Vec<String> {
-    let path = path.trim_start_matches('.');
-    let wanted: Vec<&str> = path.split('.').collect();
+    let wanted = parts(path.trim_start_matches('.'));
     for cut in (0..wanted.len()).rev() {
         let head = wanted[..cut].join(".");
-        let below: Vec<String> = known
+        let below: BTreeSet<String> = known
             .clone()
             .filter_map(|path| {
                 let rest =
                     if head.is_empty() { path } else { path.strip_prefix(&head)?.strip_prefix('.')? };
-                Some(rest.split('.').next().unwrap_or(rest).to_owned())
+                Some((*parts(rest).first()?).to_owned())
             })
             .collect();
         if below.is_empty() {
@@ -223,10 +233,24 @@ pub(crate) fn near<'a>(
         if let Some(name) = nearest(below.iter().map(String::as_str), wanted[cut]) {
             return vec![whole(name)];
         }
-        let mut names: Vec<String> = below.iter().map(|name| whole(name)).collect();
-        names.dedup();
-        names.truncate(8);
-        return names;
+        return below.iter().take(MOST_NEAREST).map(|name| whole(name)).collect();
     }
     Vec::new()
+}
+
+/// Most names that are offered in place of one that is not there.
+const MOST_NEAREST: usize = 8;
+
+/// The parts of a path between dots; what is in brackets may have dots.
+fn parts(path: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    path.split(|c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '.' && depth == 0
+    })
+    .collect()
 }
