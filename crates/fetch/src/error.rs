@@ -15,6 +15,12 @@ pub enum FetchError {
         /// The whole URI.
         uri: String,
     },
+    /// A source is the last argument.
+    #[error("`{uri}` has no destination: give sources and folders in turn")]
+    NoDestination {
+        /// The source.
+        uri: String,
+    },
     /// A file cannot be read or written.
     #[error("cannot copy `{}`", path.display())]
     Copy {

@@ -13,33 +13,40 @@ pub use error::FetchError;
 /// Set to `skip` by a node whose engine is the simulator.
 pub const SKIP_VARIABLE: &str = "LONGBOAT_FETCH";
 
-/// `SRC_URI DEST_PATH`, as the reference takes them (contract 07 §1).
+/// `SRC_URI DEST_PATH`, as often as there is something to bring: a model and its adapters (contract 07 §1).
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// Where the model is: `hf://…`, `s3://…`, `gs://…`, `https://…`, `pvc://…`, `file://…` or a path
-    pub source: String,
-    /// The folder to put it into
-    pub destination: PathBuf,
+    /// Where the model is, and the folder to put it into: `hf://…`, `s3://…`, `gs://…`, `https://…`, `pvc://…`,
+    /// `file://…` or a path, each followed by its folder
+    #[arg(value_names = ["SOURCE", "DESTINATION"], num_args = 2.., required = true)]
+    pub pairs: Vec<String>,
     /// `skip`: fetch nothing and say so, because the engine reads no weights
     #[arg(long, env = SKIP_VARIABLE, hide = true)]
     pub mode: Option<String>,
 }
 
-/// Brings the model to the destination.
+/// Brings each source to its destination, one after the other.
 pub async fn run(args: Args) -> Result<(), FetchError> {
-    if args.mode.as_deref() == Some("skip") {
-        tracing::info!(
-            source = args.source,
-            "No weights were fetched: the engine is a simulator and reads none.",
-        );
-        return Ok(());
+    let (pairs, rest) = args.pairs.as_chunks::<2>();
+    if let [source] = rest {
+        return Err(FetchError::NoDestination { uri: source.clone() });
     }
-    let scheme = args.source.split_once("://").map(|(scheme, _)| scheme);
-    match scheme {
-        None | Some("file" | "pvc") => {
-            let path = args.source.split_once("://").map_or(args.source.as_str(), |(_, path)| path);
-            local::copy(PathBuf::from(path), args.destination).await
+    let skip = args.mode.as_deref() == Some("skip");
+    for [source, destination] in pairs {
+        if skip {
+            tracing::info!(source, "No weights were fetched: the engine is a simulator and reads none.");
+        } else {
+            bring(source, destination.into()).await?;
         }
-        Some(scheme) => Err(FetchError::Unsupported { scheme: scheme.to_owned(), uri: args.source }),
+    }
+    Ok(())
+}
+
+async fn bring(source: &str, destination: PathBuf) -> Result<(), FetchError> {
+    let (scheme, path) =
+        source.split_once("://").map_or((None, source), |(scheme, path)| (Some(scheme), path));
+    match scheme {
+        None | Some("file" | "pvc") => local::copy(PathBuf::from(path), destination).await,
+        Some(scheme) => Err(FetchError::Unsupported { scheme: scheme.to_owned(), uri: source.to_owned() }),
     }
 }

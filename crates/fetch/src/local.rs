@@ -60,8 +60,7 @@ mod tests {
         std::fs::write(source.join("deep/weights"), "w").unwrap();
         for _ in 0..2 {
             let args = Args {
-                source: format!("file://{}", source.display()),
-                destination: destination.clone(),
+                pairs: vec![format!("file://{}", source.display()), destination.display().to_string()],
                 mode: None,
             };
             run(args).await.unwrap();
@@ -73,13 +72,31 @@ mod tests {
     async fn what_cannot_be_fetched_is_refused_by_name_and_skipping_is_not_fetching() {
         let dir = tempfile::tempdir().unwrap();
         let args = |source: &str, mode: Option<&str>| Args {
-            source: source.into(),
-            destination: dir.path().join("mnt"),
+            pairs: vec![source.into(), dir.path().join("mnt").display().to_string()],
             mode: mode.map(Into::into),
         };
         let error = run(args("hf://a/b", None)).await.unwrap_err();
         assert!(matches!(&error, FetchError::Unsupported { scheme, .. } if scheme == "hf"), "{error}");
         assert!(matches!(run(args("/no/such/folder", None)).await, Err(FetchError::Copy { .. })));
         run(args("hf://a/b", Some("skip"))).await.unwrap();
+        let mut odd = args("/a", None);
+        odd.pairs.truncate(1);
+        assert!(matches!(run(odd).await, Err(FetchError::NoDestination { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_model_and_its_adapters_come_in_one_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut pairs = Vec::new();
+        for name in ["model", "adapter"] {
+            let source = dir.path().join(name);
+            std::fs::create_dir_all(&source).unwrap();
+            std::fs::write(source.join("config.json"), name).unwrap();
+            pairs.extend(
+                [source, dir.path().join(format!("mnt-{name}"))].map(|path| path.display().to_string()),
+            );
+        }
+        run(Args { pairs, mode: None }).await.unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("mnt-adapter/config.json")).unwrap(), "adapter");
     }
 }

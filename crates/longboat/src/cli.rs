@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Controller(Box<longboat_controller::ProcessArgs>),
     /// Role: the endpoint picker of an InferencePool
     Epp(Box<longboat_epp::Args>),
+    /// Role: the proxy beside a decode pod, which lets another pod compute the prompt
+    Sidecar(Box<longboat_sidecar::Args>),
     /// Role: bring a model into a folder, as the storage initializer does
     Fetch(longboat_fetch::Args),
     /// Role: a Kubernetes API server in memory
@@ -266,6 +268,11 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
         arguments.retain(|argument| !argument.is_empty());
         arguments = longboat_epp::normalized(arguments);
     }
+    if arguments.get(1).is_some_and(|role| role == "sidecar") {
+        arguments = longboat_sidecar::expanded(arguments).map_err(|error| {
+            clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{error}\n"))
+        })?;
+    }
     let matches = Cli::command().try_get_matches_from(arguments)?;
     let mut command = Cli::from_arg_matches(&matches)?.command;
     match &mut command {
@@ -295,6 +302,11 @@ mod tests {
         );
         let parsed =
             parse(["/x/bin/storage-initializer", "hf://a/b", "/mnt"].map(Into::into).to_vec()).unwrap();
-        assert!(matches!(parsed, Command::Fetch(args) if args.source == "hf://a/b"));
+        assert!(matches!(parsed, Command::Fetch(args) if args.pairs == ["hf://a/b", "/mnt"]));
+        let parsed =
+            parse(["/app/pd-sidecar", "--port=1", "", "--vllm-port=2", "extra"].map(Into::into).to_vec());
+        assert!(
+            matches!(parsed.unwrap(), Command::Sidecar(args) if (args.port, args.vllm_port) == (1, Some(2)))
+        );
     }
 }

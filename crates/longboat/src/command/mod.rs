@@ -42,6 +42,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
+        Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
         Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
         Command::Apiserver(args) => {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })

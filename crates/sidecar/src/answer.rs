@@ -1,0 +1,56 @@
+//! Answers of the sidecar's own, in the form of vLLM's errors.
+
+use http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
+
+use crate::body::{ProxyBody, full};
+
+/// Clients and dashboards look for this text.
+const NOT_READY: &str = "The decode node is not ready. Please check that the vLLM service is running and the port configuration is correct.";
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    object: &'static str,
+    message: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    param: &'static str,
+    code: u16,
+}
+
+/// An error as vLLM words them.
+pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
+    let kind = match status {
+        StatusCode::BAD_REQUEST => "BadRequestError",
+        StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+        StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+        StatusCode::BAD_GATEWAY => "BadGateway",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        _ => "InternalServerError",
+    };
+    let body = ErrorBody { object: "error", message, kind, param: "", code: status.as_u16() };
+    let mut response = Response::new(full(serde_json::to_vec(&body).unwrap_or_default()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Nothing listens on the engine's port.
+pub(crate) fn decoder_not_ready() -> Response<ProxyBody> {
+    error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY)
+}
+
+/// The target is not a pod of the pool.
+pub(crate) fn forbidden() -> Response<ProxyBody> {
+    let mut response = Response::new(full("Forbidden: prefill target not allowed by SSRF protection\n"));
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// The sidecar lives; its engine is not asked.
+pub(crate) fn healthy() -> Response<ProxyBody> {
+    Response::new(full(""))
+}

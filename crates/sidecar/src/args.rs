@@ -1,0 +1,231 @@
+//! The command line, as upstream's (contract 04 §10.1).
+
+use std::{ffi::OsString, net::IpAddr, time::Duration};
+
+use clap::ArgAction;
+use serde_json::Value;
+
+use crate::{duration, error::Error};
+
+/// The flags of the sidecar. Pass arguments through [`expanded`] before clap sees them.
+#[derive(Debug, Clone, clap::Args)]
+#[command(args_override_self = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Args {
+    /// Port to listen on.
+    #[arg(long, default_value_t = 8000)]
+    pub port: u16,
+    /// Port of the engine beside the sidecar [default: 8200].
+    #[arg(long)]
+    pub model_server_port: Option<u16>,
+    /// The former name of --model-server-port, which wins.
+    #[arg(long)]
+    pub vllm_port: Option<u16>,
+    /// Engines beside the sidecar: rank i listens on port+i and is the engine on model-server-port+i.
+    #[arg(long, default_value_t = 1)]
+    pub data_parallel_size: u16,
+    /// How prefill results reach the decoder: nixlv2.
+    #[arg(long, alias = "connector", default_value = "nixlv2")]
+    pub kv_connector: String,
+    /// How encoder results reach the prefiller: not supported.
+    #[arg(long, default_value = "")]
+    pub ec_connector: String,
+    /// Serve TLS.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub secure_proxy: bool,
+    /// Folder with tls.crt and tls.key, taken up when they change [default: a self-signed certificate].
+    #[arg(long, default_value = "")]
+    pub cert_path: String,
+    /// Stages to speak TLS to: prefiller, decoder, encoder; repeatable, or separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    pub enable_tls: Vec<String>,
+    /// Stages whose certificates are not verified.
+    #[arg(long, value_delimiter = ',')]
+    pub tls_insecure_skip_verify: Vec<String>,
+    /// Send prompts only to pods of the pool.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub enable_ssrf_protection: bool,
+    /// The pool as NAMESPACE/NAME; a bare name is in namespace `default`.
+    #[arg(long, env = "INFERENCE_POOL", default_value = "")]
+    pub inference_pool: String,
+    /// Its API group; inference.networking.x-k8s.io is read as v1alpha2.
+    #[arg(long, default_value = "inference.networking.k8s.io")]
+    pub pool_group: String,
+    /// Choose one of several prefill endpoints at random instead of the first.
+    #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub enable_prefiller_sampling: bool,
+    /// How often a prefill that failed with 502, 503 or 504, or without an answer, is sent again.
+    #[arg(long, default_value_t = 0)]
+    pub prefill_max_retries: u32,
+    /// How long to wait before that.
+    #[arg(long, default_value = "200ms", value_parser = duration::parse)]
+    pub prefill_retry_backoff: Duration,
+    /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub decode_on_prefill_failure: bool,
+    /// Tokens of a decode request before it is asked again: not supported.
+    #[arg(long, default_value_t = 0)]
+    pub decode_chunk_size: u32,
+    /// Idle connections kept to each endpoint.
+    #[arg(long, default_value_t = 1024)]
+    pub max_idle_conns_per_host: usize,
+    /// The longest request body to hold, in MiB.
+    #[arg(long, default_value_t = 64)]
+    pub max_request_body_mib: usize,
+    /// Port for Prometheus metrics; 0 for none.
+    #[arg(long, default_value_t = 0)]
+    pub metrics_port: u16,
+    /// Pull caches from other pods: not supported.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub enable_p2p_pull: bool,
+    /// MoRI-IO's write mode: not supported.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub moriio_write_mode: bool,
+    /// Accepted; for connectors that are not supported.
+    #[arg(long, hide = true)]
+    pub mooncake_bootstrap_port: Option<u16>,
+    /// Accepted; for connectors that are not supported.
+    #[arg(long, hide = true)]
+    pub p2p_connector_port: Option<u16>,
+    /// Accepted; traces are not exported.
+    #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub tracing: bool,
+    /// Accepted; LONGBOAT_LOG sets what is logged.
+    #[arg(long, short = 'v', hide = true)]
+    pub verbosity: Option<String>,
+    /// The address of this pod, by which a request names one of its ranks.
+    #[arg(skip = std::env::var("POD_IP").unwrap_or_default())]
+    pub pod_ip: String,
+    /// Where to listen, and where the engine is, where that is not every address and `localhost`: on a local node,
+    /// each pod has an address of its own.
+    #[arg(skip)]
+    pub address: Option<IpAddr>,
+    /// Accepted, as upstream does.
+    #[arg(hide = true)]
+    pub ignored: Vec<String>,
+}
+
+/// Flags of upstream that say nothing as long as the feature that they belong to is off, or how to log.
+const WITHOUT_EFFECT: [&str; 2] = ["--moriio-", "--zap-"];
+
+/// Flags that hold a document with further flags.
+const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
+
+/// Arguments as clap takes them: what `--configuration` or `--configuration-file` holds becomes flags, where the command
+/// line does not have them already.
+pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, Error> {
+    let mut rest = Vec::new();
+    let mut documents = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy().into_owned();
+        if WITHOUT_EFFECT.iter().any(|prefix| text.starts_with(prefix))
+            && !text.starts_with("--moriio-write-mode")
+        {
+            continue;
+        }
+        let (name, value) =
+            text.split_once('=').map_or((text.as_str(), None), |(name, value)| (name, Some(value)));
+        let Some(flag) = DOCUMENTS.into_iter().find(|flag| name.strip_prefix("--") == Some(flag)) else {
+            rest.push(argument);
+            continue;
+        };
+        let value = match value {
+            Some(value) => value.to_owned(),
+            None => arguments.next().map(|next| next.to_string_lossy().into_owned()).unwrap_or_default(),
+        };
+        if !value.is_empty() {
+            documents.push((flag, value));
+        }
+    }
+    match documents.as_slice() {
+        [] => Ok(rest),
+        [(flag, value)] => {
+            let wrong = |message: String| Error::Configuration { flag, message };
+            let text = if *flag == "configuration" {
+                value.clone()
+            } else {
+                std::fs::read_to_string(value).map_err(|error| wrong(format!("{value}: {error}")))?
+            };
+            let more = flags(&text, &rest).map_err(wrong)?;
+            rest.extend(more);
+            Ok(rest)
+        }
+        _ => Err(Error::Configuration {
+            flag: "configuration",
+            message: "give it or --configuration-file, not both".into(),
+        }),
+    }
+}
+
+/// The flags that a YAML document stands for, without those that are given already.
+fn flags(document: &str, given: &[OsString]) -> Result<Vec<OsString>, String> {
+    let value: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
+    let Value::Object(entries) = value else {
+        return Err("expected a mapping of flag names to values".into());
+    };
+    let is_given = |name: &str| {
+        given.iter().filter_map(|argument| argument.to_str()).any(|argument| {
+            argument
+                .strip_prefix("--")
+                .is_some_and(|argument| argument.split('=').next().is_some_and(|given| given == name))
+        })
+    };
+    let mut flags = Vec::new();
+    for (name, value) in entries.into_iter().filter(|(name, _)| !is_given(name)) {
+        let text = match value {
+            Value::Array(items) => {
+                let items: Option<Vec<String>> = items.iter().map(scalar).collect();
+                items.map(|items| items.join(","))
+            }
+            value => scalar(&value),
+        };
+        let text = text.ok_or_else(|| format!("`{name}`: expected a scalar or a list of scalars"))?;
+        flags.push(format!("--{name}={text}").into());
+    }
+    Ok(flags)
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(arguments: &[&str]) -> Result<Vec<String>, String> {
+        expanded(arguments.iter().map(OsString::from))
+            .map(|arguments| arguments.iter().map(|argument| argument.to_string_lossy().into()).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_document_becomes_flags_and_the_command_line_wins() {
+        assert_eq!(
+            expand(&[
+                "--configuration={port: 1, secure-proxy: false, enable-tls: [decoder, prefiller]}",
+                "--port=2"
+            ])
+            .unwrap(),
+            ["--port=2", "--enable-tls=decoder,prefiller", "--secure-proxy=false"]
+        );
+    }
+
+    #[test]
+    fn two_documents_or_a_wrong_one_are_refused() {
+        assert!(expand(&["--configuration={}", "--configuration-file=/nope"]).is_err());
+        assert!(expand(&["--configuration=[1]"]).is_err());
+        assert!(expand(&["--configuration={port: {a: 1}}"]).unwrap_err().contains("`port`"));
+    }
+
+    #[test]
+    fn flags_of_features_that_are_off_are_dropped() {
+        assert_eq!(expand(&["--moriio-dp-size=2", "--zap-encoder=json", "--port=1"]).unwrap(), ["--port=1"]);
+        assert_eq!(expand(&["--moriio-write-mode"]).unwrap(), ["--moriio-write-mode"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Bodies on their way through.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+
+/// Why a body ended before its end.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body in either direction.
+pub(crate) type ProxyBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Why a body could not be read whole.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// More than is held.
+    #[error("it is longer than {0} bytes")]
+    TooLong(usize),
+    /// The sender stopped, or went away.
+    #[error("it ended early")]
+    Cut(#[source] BodyError),
+}
+
+/// Bytes that are at hand.
+pub(crate) fn full(bytes: impl Into<Bytes>) -> ProxyBody {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that is passed on as it comes.
+pub(crate) fn passed<B>(body: B) -> ProxyBody
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BodyError>,
+{
+    let body = Box::pin(body.map_err(Into::into));
+    Flushed { body, error: None }.boxed_unsync()
+}
+
+/// A body whose error comes a turn later than what was before it: the server closes the connection at an error, and what
+/// it has not written by then is lost.
+struct Flushed<B> {
+    body: Pin<Box<B>>,
+    error: Option<BodyError>,
+}
+
+// === impl Flushed ===
+
+impl<B: Body<Data = Bytes, Error = BodyError>> Body for Flushed<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(error) = self.error.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        match ready!(self.body.as_mut().poll_frame(context)) {
+            Some(Err(error)) => {
+                self.error = Some(error);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            frame => Poll::Ready(frame),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.error.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Reads a body of at most `limit` bytes.
+pub(crate) async fn read<B>(body: B, limit: usize) -> Result<Bytes, ReadError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BodyError>,
+{
+    if body.size_hint().lower() > limit as u64 {
+        return Err(ReadError::TooLong(limit));
+    }
+    let mut body = std::pin::pin!(body);
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| ReadError::Cut(error.into()))?.into_data() else {
+            continue;
+        };
+        if first.len() + whole.len() + data.len() > limit {
+            return Err(ReadError::TooLong(limit));
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            if whole.is_empty() {
+                whole.extend_from_slice(&std::mem::take(&mut first));
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    fn pieces(pieces: Vec<&'static str>) -> impl Body<Data = Bytes, Error = BodyError> {
+        StreamBody::new(stream::iter(
+            pieces.into_iter().map(|piece| Ok::<_, BodyError>(Frame::data(Bytes::from(piece)))),
+        ))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit_and_no_further() {
+        assert_eq!(read(pieces(vec!["ab", "cd", "e"]), 5).await.unwrap(), "abcde");
+        assert_eq!(read(pieces(vec![]), 0).await.unwrap(), "");
+        assert!(matches!(read(pieces(vec!["ab", "cd"]), 3).await, Err(ReadError::TooLong(3))));
+        assert!(matches!(read(full("abcd"), 3).await, Err(ReadError::TooLong(3))));
+    }
+}

@@ -1,0 +1,111 @@
+//! A JSON object whose values stay text: what is not looked at leaves as it came, to the byte.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap,
+};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// An object's entries in their order; of several with one name, the last counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Object<'a>(Vec<(String, Cow<'a, RawValue>)>);
+
+// === impl Object ===
+
+impl<'a> Object<'a> {
+    /// Reads an object; the error says where and what, as serde_json does.
+    pub(crate) fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(entry, _)| entry == name).map(|(_, value)| value.as_ref())
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: Cow<'a, RawValue>) {
+        match self.0.iter_mut().find(|(entry, _)| entry == name) {
+            Some((_, current)) => *current = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Sets what is a constant or a number.
+    pub(crate) fn set_value(&mut self, name: &str, value: &impl Serialize) {
+        if let Ok(value) = to_raw_value(value) {
+            self.set(name, Cow::Owned(value));
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.0.retain(|(entry, _)| entry != name);
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value.as_ref())?;
+        }
+        map.end()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Object<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a JSON object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut object = Object::default();
+                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    object.set(&name, Cow::Borrowed(value));
+                }
+                Ok(object)
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_touched_keeps_its_bytes() {
+        let text = br#"{"seed":9007199254740993,"t":1e-7,"s":"\u003c<","a":[ 1 , 2 ]}"#;
+        let mut object = Object::parse(text).unwrap();
+        assert_eq!(object.to_vec(), text);
+        object.set_value("seed", &1);
+        object.set_value("new", &false);
+        object.remove("t");
+        assert_eq!(object.to_vec(), br#"{"seed":1,"s":"\u003c<","a":[ 1 , 2 ],"new":false}"#);
+    }
+
+    #[test]
+    fn of_two_entries_with_one_name_the_last_counts() {
+        assert_eq!(Object::parse(br#"{"a":1,"b":2,"a":3}"#).unwrap().to_vec(), br#"{"a":3,"b":2}"#);
+    }
+
+    #[test]
+    fn only_an_object_is_an_object() {
+        for text in ["", "null", "[]", "\"x\"", "1", "{\"a\":", "{} {}"] {
+            assert!(Object::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What becomes of a request.
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, Method, Request, Response, StatusCode, uri::Authority};
+use hyper::body::Incoming;
+use rand::seq::IndexedRandom;
+
+use crate::{
+    allowlist::Allowlist,
+    answer,
+    body::{ProxyBody, ReadError, passed, read},
+    flow::{self, Flow},
+    headers,
+    legs::Api,
+    metrics::{Metrics, Outcome},
+    settings::Settings,
+    target::{self, Target},
+    upstream::Upstream,
+};
+
+/// The sidecar's part in a request, on all of its ports.
+pub(crate) struct Proxy {
+    settings: Settings,
+    prefiller: Upstream,
+    decoder: Upstream,
+    engines: Vec<Authority>,
+    allowlist: Option<Allowlist>,
+    metrics: Metrics,
+}
+
+/// Where the prompt goes, or why it goes nowhere.
+enum Chosen {
+    Prefiller(Target),
+    None,
+    Refused(Response<ProxyBody>),
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    pub(crate) fn new(settings: Settings, allowlist: Option<Allowlist>) -> Self {
+        let engine = |rank: &crate::settings::Rank| {
+            Authority::try_from(format!("localhost:{}", rank.engine)).expect("a host name and a port")
+        };
+        Self {
+            prefiller: Upstream::prefiller(&settings),
+            decoder: Upstream::decoder(&settings),
+            engines: settings.ranks.iter().map(engine).collect(),
+            allowlist,
+            metrics: Metrics::new(),
+            settings,
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Answers a request that came in on the port of rank `rank`.
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        rank: usize,
+        peer: SocketAddr,
+    ) -> Response<ProxyBody> {
+        if request.uri().path() == "/health" && request.method() == Method::GET {
+            return answer::healthy();
+        }
+        if request.method() == Method::CONNECT {
+            let message = "this is no proxy for other hosts";
+            return answer::error(StatusCode::METHOD_NOT_ALLOWED, message);
+        }
+        let api = Api::of(request.uri().path()).filter(|_| request.method() == Method::POST);
+        let (mut head, body) = request.into_parts();
+        let Some(api) = api else {
+            return self.pass(head, body, rank, peer).await;
+        };
+        let Some(rank) = self.rank(&head.headers, rank) else {
+            self.metrics.count(Outcome::Refused);
+            return answer::error(
+                StatusCode::BAD_REQUEST,
+                "x-data-parallel-host-port names no rank of this pod",
+            );
+        };
+        let target = match self.choose(&head.headers) {
+            Chosen::None => return self.pass(head, body, rank, peer).await,
+            Chosen::Refused(answer) => {
+                self.metrics.count(Outcome::Refused);
+                return answer;
+            }
+            Chosen::Prefiller(target) => target,
+        };
+        let body = match read(body, self.settings.body_limit).await {
+            Ok(body) => body,
+            Err(error) => {
+                self.metrics.count(Outcome::Refused);
+                let status = match error {
+                    ReadError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+                    ReadError::Cut(_) => StatusCode::BAD_REQUEST,
+                };
+                return answer::error(status, &format!("the request's body cannot be taken: {error}"));
+            }
+        };
+        let authority = head.uri.authority().map(ToString::to_string);
+        headers::for_engine(&mut head.headers, peer, authority.as_deref());
+        // Says how the client's body ends; that of the legs has a length.
+        head.headers.remove(http::header::TRAILER);
+        let flow = Flow {
+            settings: &self.settings,
+            prefiller: &self.prefiller,
+            decoder: &self.decoder,
+            metrics: &self.metrics,
+        };
+        flow.run(api, head, body, &target, &self.engines[rank]).await
+    }
+
+    /// The engine that is to decode: that of the port, or the one that the request names.
+    fn rank(&self, headers: &HeaderMap, rank: usize) -> Option<usize> {
+        let named = headers.get(headers::RANK).and_then(|value| value.to_str().ok()).map(str::trim);
+        match named {
+            Some(named) if self.engines.len() > 1 && !named.is_empty() => {
+                let (host, port) = named.rsplit_once(':')?;
+                let port: u16 = port.parse().ok()?;
+                let here = host == self.settings.pod_ip;
+                self.settings.ranks.iter().position(|rank| here && rank.port == port)
+            }
+            _ => Some(rank),
+        }
+    }
+
+    fn choose(&self, headers: &HeaderMap) -> Chosen {
+        let value = headers.get(headers::PREFILLER).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let entries = value.as_deref().map(target::entries).unwrap_or_default();
+        let entry = if self.settings.sampling { entries.choose(&mut rand::rng()) } else { entries.first() };
+        let Some(entry) = entry else {
+            return Chosen::None;
+        };
+        let target = Target::parse(entry);
+        if let Some(allowlist) = &self.allowlist {
+            let host =
+                target.as_ref().map_or_else(|| target::named_host(entry), |target| Some(target.host()));
+            if !host.is_some_and(|host| allowlist.allows(host)) {
+                tracing::warn!(entry, "A request names a prefill endpoint that is no pod of the pool.");
+                return Chosen::Refused(answer::forbidden());
+            }
+        }
+        target.map_or_else(
+            || {
+                let message = format!("x-prefiller-host-port: `{entry}` is not HOST:PORT");
+                Chosen::Refused(answer::error(StatusCode::BAD_GATEWAY, &message))
+            },
+            Chosen::Prefiller,
+        )
+    }
+
+    /// To the engine, as it is.
+    async fn pass(
+        &self,
+        mut head: http::request::Parts,
+        body: Incoming,
+        rank: usize,
+        peer: SocketAddr,
+    ) -> Response<ProxyBody> {
+        self.metrics.count(Outcome::Passed);
+        let authority = head.uri.authority().map(ToString::to_string);
+        headers::for_engine(&mut head.headers, peer, authority.as_deref());
+        // Belongs to the connection of the client.
+        head.extensions = http::Extensions::new();
+        let request = Request::from_parts(head, passed(body));
+        match self.decoder.send(&self.engines[rank], request).await {
+            Ok(mut answer) => {
+                headers::for_client(answer.headers_mut());
+                answer.map(passed)
+            }
+            Err(error) => flow::unreachable_decoder(&error),
+        }
+    }
+}

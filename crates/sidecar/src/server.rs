@@ -1,0 +1,218 @@
+//! The process: listening, TLS, and an end without cutting answers short.
+
+use std::{
+    convert::Infallible,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::{Request, Response, StatusCode, header};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{
+        conn::auto::Builder,
+        graceful::{GracefulShutdown, Watcher},
+    },
+};
+use kube::Client;
+use longboat_tls::{LeafRequest, Reloading};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::watch,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    allowlist::{self, Allowlist},
+    args::Args,
+    body::{ProxyBody, full},
+    error::Error,
+    proxy::Proxy,
+    settings::{Serving, Settings},
+};
+
+const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+/// A client that has connected must send its request's head within this time, so that idle sockets do not pile up.
+const HEADER_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// How long running requests may go on after a stop was asked for: what upstream means to give them.
+const DRAIN: Duration = Duration::from_mins(1);
+
+/// Head of a request, at most; agents send long cookies and traces.
+const LONGEST_HEAD: usize = 1 << 20;
+
+/// Days until the self-signed certificate expires, of which nobody takes notice.
+const SELF_SIGNED_DAYS: u32 = 3650;
+
+/// Serves until `shutdown`, then takes no new request and lets running ones finish.
+pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
+    let settings = Settings::try_from(args)?;
+    let tls = acceptor(&settings, &shutdown).await?;
+    let mut background = JoinSet::new();
+    let allowlist = match settings.allowed.clone() {
+        None => None,
+        Some(pool) => {
+            let client = Client::try_default().await.map_err(Error::Cluster)?;
+            let allowlist = Allowlist::default();
+            let (synced, mut is_synced) = watch::channel(false);
+            let following =
+                allowlist::follow(client, pool, allowlist.clone(), synced, shutdown.child_token());
+            background.spawn(following);
+            // Until the list has been read once, everything would be forbidden.
+            let reading = is_synced.wait_for(|synced| *synced);
+            if shutdown.run_until_cancelled(reading).await.is_none() {
+                return Ok(());
+            }
+            Some(allowlist)
+        }
+    };
+    let mut listeners = Vec::new();
+    for rank in &settings.ranks {
+        listeners.push(listen(settings.address, rank.port).await?);
+    }
+    let metrics = match settings.metrics_port {
+        Some(port) => Some(listen(settings.address, port).await?),
+        None => None,
+    };
+    let ports: Vec<u16> = settings.ranks.iter().map(|rank| rank.port).collect();
+    tracing::info!(?ports, "Passing requests to the engine beside this sidecar.");
+    let proxy = Arc::new(Proxy::new(settings, allowlist));
+    let mut servers = JoinSet::new();
+    for (rank, listener) in listeners.into_iter().enumerate() {
+        servers.spawn(serve(listener, tls.clone(), proxy.clone(), Part::Rank(rank), shutdown.clone()));
+    }
+    if let Some(listener) = metrics {
+        servers.spawn(serve(listener, None, proxy, Part::Metrics, shutdown.clone()));
+    }
+    while servers.join_next().await.is_some() {}
+    background.shutdown().await;
+    Ok(())
+}
+
+async fn acceptor(settings: &Settings, shutdown: &CancellationToken) -> Result<Option<TlsAcceptor>, Error> {
+    let config = match &settings.serving {
+        Serving::Plain => return Ok(None),
+        Serving::SelfSigned => {
+            let pair = longboat_tls::self_signed(&LeafRequest {
+                common_name: "routing-sidecar".into(),
+                dns_names: vec!["localhost".into()],
+                days: SELF_SIGNED_DAYS,
+                ..LeafRequest::default()
+            })?;
+            longboat_tls::server_config(&pair, ALPN)?
+        }
+        Serving::Folder(folder) => Reloading::watch(folder, ALPN, shutdown.child_token()).await?.config(),
+    };
+    Ok(Some(TlsAcceptor::from(config)))
+}
+
+async fn listen(address: Option<IpAddr>, port: u16) -> Result<TcpListener, Error> {
+    let everywhere = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
+    let wanted = address.map_or(everywhere, |address| SocketAddr::new(address, port));
+    let listener = match TcpListener::bind(wanted).await {
+        // a kernel without IPv6
+        Err(error) if address.is_none() && error.kind() != std::io::ErrorKind::AddrInUse => {
+            TcpListener::bind(("0.0.0.0", port)).await
+        }
+        bound => bound,
+    };
+    listener.map_err(|source| Error::Listen { address: wanted, source })
+}
+
+/// What is answered on a port.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Rank(usize),
+    Metrics,
+}
+
+async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    proxy: Arc<Proxy>,
+    part: Part,
+    shutdown: CancellationToken,
+) {
+    let connections = GracefulShutdown::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
+            () = shutdown.cancelled() => break,
+        };
+        let Ok((stream, peer)) = accepted else {
+            // Out of file descriptors, most likely: let some connections end first.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        // Single tokens are small; they must not wait for acknowledgements.
+        let _ = stream.set_nodelay(true);
+        let (proxy, tls, watcher) = (proxy.clone(), tls.clone(), connections.watcher());
+        tasks.spawn(async move {
+            match tls {
+                None => connection(stream, peer, proxy, part, watcher).await,
+                Some(tls) => match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => connection(stream, peer, proxy, part, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
+                    Err(_) => tracing::debug!("A TLS handshake took too long."),
+                },
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
+        tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    proxy: Arc<Proxy>,
+    part: Part,
+    watcher: Watcher,
+) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(LONGEST_HEAD)
+        .preserve_header_case(false);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let proxy = proxy.clone();
+        async move {
+            Ok::<_, Infallible>(match part {
+                Part::Rank(rank) => proxy.handle(request, rank, peer).await,
+                Part::Metrics => page(&proxy, request.uri().path()),
+            })
+        }
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(error, "A connection ended early.");
+    }
+}
+
+fn page(proxy: &Proxy, path: &str) -> Response<ProxyBody> {
+    let is_page = path == "/metrics";
+    let text = if is_page { proxy.metrics().page() } else { "404 page not found\n".into() };
+    let kind = if is_page {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        "text/plain; charset=utf-8"
+    };
+    let mut response = Response::new(full(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    if !is_page {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
+    response
+}

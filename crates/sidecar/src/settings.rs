@@ -1,0 +1,254 @@
+//! What the flags amount to.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use crate::{args::Args, error::Error};
+
+/// The connectors that upstream has and this build does not.
+const OTHER_CONNECTORS: [&str; 4] = ["shared-storage", "sglang", "mooncake", "offloading"];
+
+/// Stages that TLS can be chosen for.
+const STAGES: [&str; 3] = ["prefiller", "decoder", "encoder"];
+
+/// The port of the engine where none is given.
+const ENGINE_PORT: u16 = 8200;
+
+/// What the sidecar does, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) ranks: Vec<Rank>,
+    /// `POD_IP`, by which requests name a rank.
+    pub(crate) pod_ip: String,
+    /// The server's TLS: none, self-signed, or from a folder.
+    pub(crate) serving: Serving,
+    pub(crate) prefiller: Leg,
+    pub(crate) decoder: Leg,
+    /// The pool whose pods prompts may be sent to, where that is restricted.
+    pub(crate) allowed: Option<Pool>,
+    pub(crate) sampling: bool,
+    pub(crate) retries: u32,
+    pub(crate) backoff: Duration,
+    pub(crate) fall_back: bool,
+    pub(crate) idle_connections: usize,
+    pub(crate) body_limit: usize,
+    pub(crate) metrics_port: Option<u16>,
+}
+
+/// One engine and the port that stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rank {
+    pub(crate) port: u16,
+    pub(crate) engine: u16,
+}
+
+/// The server's TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Serving {
+    Plain,
+    SelfSigned,
+    Folder(PathBuf),
+}
+
+/// How a stage is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leg {
+    pub(crate) tls: bool,
+    pub(crate) verify: bool,
+}
+
+/// An InferencePool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pool {
+    pub(crate) group: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+// === impl Settings ===
+
+impl TryFrom<Args> for Settings {
+    type Error = Error;
+
+    fn try_from(args: Args) -> Result<Self, Error> {
+        refuse_what_is_missing(&args)?;
+        for (flag, stages) in
+            [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
+        {
+            if let Some(stage) = stages.iter().find(|stage| !STAGES.contains(&stage.as_str())) {
+                let message = format!("no stage is called `{stage}`; expected {}", STAGES.join(", "));
+                return Err(Error::Flag { flag, message });
+            }
+        }
+        let leg = |stage: &str| Leg {
+            tls: args.enable_tls.iter().any(|name| name == stage),
+            verify: !args.tls_insecure_skip_verify.iter().any(|name| name == stage),
+        };
+        let serving = match (args.secure_proxy, args.cert_path.as_str()) {
+            (false, _) => Serving::Plain,
+            (true, "") => Serving::SelfSigned,
+            (true, folder) => Serving::Folder(folder.into()),
+        };
+        Ok(Self {
+            address: args.address,
+            ranks: ranks(&args)?,
+            serving,
+            prefiller: leg("prefiller"),
+            decoder: leg("decoder"),
+            allowed: allowed(&args)?,
+            sampling: args.enable_prefiller_sampling,
+            retries: args.prefill_max_retries,
+            backoff: args.prefill_retry_backoff,
+            fall_back: args.decode_on_prefill_failure,
+            idle_connections: args.max_idle_conns_per_host,
+            body_limit: args.max_request_body_mib.saturating_mul(1 << 20),
+            metrics_port: (args.metrics_port != 0).then_some(args.metrics_port),
+            pod_ip: args.pod_ip,
+        })
+    }
+}
+
+fn refuse_what_is_missing(args: &Args) -> Result<(), Error> {
+    let refused = |flag, message: String| Err(Error::Flag { flag, message });
+    let connector = args.kv_connector.as_str();
+    if OTHER_CONNECTORS.contains(&connector) {
+        return refused(
+            "kv-connector",
+            format!("the connector `{connector}` is not supported; this sidecar speaks `nixlv2`"),
+        );
+    }
+    // the name of the connector of the engine, which older templates give
+    if !["nixlv2", "nixl"].contains(&connector) {
+        return refused(
+            "kv-connector",
+            format!("no connector is called `{connector}`; this sidecar speaks `nixlv2`"),
+        );
+    }
+    if !args.ec_connector.is_empty() {
+        return refused(
+            "ec-connector",
+            format!(
+                "the encoder connector `{}` is not supported: leave the flag out, and encoders run in the engines",
+                args.ec_connector
+            ),
+        );
+    }
+    if args.enable_p2p_pull {
+        return refused("enable-p2p-pull", "pulling caches from other pods is not supported".into());
+    }
+    if args.moriio_write_mode {
+        return refused("moriio-write-mode", "MoRI-IO's write mode is not supported".into());
+    }
+    if args.decode_chunk_size > 0 {
+        return refused(
+            "decode-chunk-size",
+            "decoding in chunks is not supported: leave the flag out, or give 0".into(),
+        );
+    }
+    Ok(())
+}
+
+fn ranks(args: &Args) -> Result<Vec<Rank>, Error> {
+    let engine = args.model_server_port.or(args.vllm_port).unwrap_or(ENGINE_PORT);
+    if args.port == 0 {
+        return Err(Error::Flag { flag: "port", message: "expected a port from 1 to 65535".into() });
+    }
+    if args.data_parallel_size == 0 {
+        return Err(Error::Flag { flag: "data-parallel-size", message: "expected 1 or more".into() });
+    }
+    let rank = |index| Some(Rank { port: args.port.checked_add(index)?, engine: engine.checked_add(index)? });
+    (0..args.data_parallel_size).map(rank).collect::<Option<_>>().ok_or_else(|| Error::Flag {
+        flag: "data-parallel-size",
+        message: format!(
+            "{} ranks from ports {} and {engine} need ports above 65535",
+            args.data_parallel_size, args.port
+        ),
+    })
+}
+
+fn allowed(args: &Args) -> Result<Option<Pool>, Error> {
+    let pool = args.inference_pool.as_str();
+    let parsed = match pool.split('/').collect::<Vec<_>>().as_slice() {
+        [""] => None,
+        [name] => Some(("default", *name)),
+        [namespace, name] if !namespace.is_empty() && !name.is_empty() => Some((*namespace, *name)),
+        _ => {
+            let message = format!("`{pool}` is not NAMESPACE/NAME");
+            return Err(Error::Flag { flag: "inference-pool", message });
+        }
+    };
+    if !args.enable_ssrf_protection {
+        return Ok(None);
+    }
+    if !["inference.networking.k8s.io", "inference.networking.x-k8s.io"].contains(&args.pool_group.as_str()) {
+        let message = format!(
+            "`{}` has no InferencePool; expected inference.networking.k8s.io or inference.networking.x-k8s.io",
+            args.pool_group
+        );
+        return Err(Error::Flag { flag: "pool-group", message });
+    }
+    let (namespace, name) = parsed.ok_or_else(|| Error::Flag {
+        flag: "inference-pool",
+        message: "--enable-ssrf-protection needs to know the pool: give NAMESPACE/NAME".into(),
+    })?;
+    Ok(Some(Pool { group: args.pool_group.clone(), namespace: namespace.into(), name: name.into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches};
+
+    use super::*;
+
+    fn settings(arguments: &[&str]) -> Result<Settings, String> {
+        let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));
+        let matches = command.try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+        let args = Args::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        Settings::try_from(args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_kserve_passes_is_understood_with_tls_and_without() {
+        let common = [
+            "--port=8000",
+            "--vllm-port=8001",
+            "--kv-connector=nixlv2",
+            "--enable-ssrf-protection=true",
+            "--pool-group=inference.networking.x-k8s.io",
+            "--inference-pool=ns/pool",
+        ];
+        let plain = settings(&[&common[..], &["--secure-proxy=false", "", "", ""]].concat()).unwrap();
+        assert_eq!(plain.ranks, [Rank { port: 8000, engine: 8001 }]);
+        assert_eq!(plain.serving, Serving::Plain);
+        assert!(!plain.decoder.tls && !plain.prefiller.tls);
+        let pool = plain.allowed.unwrap();
+        assert_eq!((pool.namespace.as_str(), pool.name.as_str()), ("ns", "pool"));
+        let tls =
+            ["--secure-proxy=true", "--cert-path=/tls", "--enable-tls=decoder", "--enable-tls=prefiller"];
+        let secure = settings(&[&common[..], &tls].concat()).unwrap();
+        assert_eq!(secure.serving, Serving::Folder("/tls".into()));
+        assert_eq!([secure.decoder, secure.prefiller], [Leg { tls: true, verify: true }; 2]);
+    }
+
+    #[test]
+    fn connectors_and_modes_that_are_not_there_are_refused_by_name() {
+        for (argument, named) in [
+            ("--kv-connector=sglang", "`sglang`"),
+            ("--kv-connector=nope", "`nope`"),
+            ("--ec-connector=ec-nixl", "`ec-nixl`"),
+            ("--enable-p2p-pull", "enable-p2p-pull"),
+            ("--moriio-write-mode", "moriio-write-mode"),
+            ("--decode-chunk-size=2", "decode-chunk-size"),
+        ] {
+            let refused = settings(&[argument]).unwrap_err();
+            assert!(refused.contains(named), "{argument}: {refused}");
+        }
+    }
+
+    #[test]
+    fn ports_must_exist() {
+        assert!(settings(&["--port=0"]).is_err());
+        assert!(settings(&["--port=65535", "--data-parallel-size=2"]).is_err());
+        assert_eq!(settings(&[]).unwrap().ranks, [Rank { port: 8000, engine: 8200 }]);
+    }
+}

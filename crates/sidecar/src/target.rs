@@ -1,0 +1,78 @@
+//! Where a prompt is sent to.
+
+use http::uri::Authority;
+
+/// A host and a port; nothing that could change a path or name another host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    authority: Authority,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// Reads one entry of the header; upstream's picker may write `http://` before it.
+    pub(crate) fn parse(entry: &str) -> Option<Self> {
+        let entry = entry.strip_prefix("http://").unwrap_or(entry);
+        if entry.contains('@') {
+            return None;
+        }
+        let authority: Authority = entry.parse().ok()?;
+        (!authority.host().is_empty() && authority.port_u16().is_some()).then_some(Self { authority })
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The host without brackets.
+    pub(crate) fn host(&self) -> &str {
+        host(self.authority.host())
+    }
+}
+
+fn host(text: &str) -> &str {
+    text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
+}
+
+/// The entries of the header's value.
+pub(crate) fn entries(value: &str) -> Vec<&str> {
+    value.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect()
+}
+
+/// The host that an entry names, for entries that are no [`Target`] because they lack a port.
+pub(crate) fn named_host(entry: &str) -> Option<&str> {
+    let entry = entry.strip_prefix("http://").unwrap_or(entry);
+    let plain = |text: &&str| {
+        text.chars().all(|character| character.is_ascii_alphanumeric() || "-._:[]".contains(character))
+    };
+    Some(host(entry)).filter(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_host_and_a_port_is_a_target() {
+        for good in ["10.0.0.1:8000", "http://10.0.0.1:8000", "pod-a:80", "[fd00::1]:8000"] {
+            assert!(Target::parse(good).is_some(), "{good}");
+        }
+        for bad in [
+            "",
+            "10.0.0.1",
+            "https://10.0.0.1:8000",
+            "10.0.0.1:8000/admin",
+            "10.0.0.1:8000?x=1",
+            "10.0.0.1:8000#f",
+            "10.0.0.1:x@evil:80",
+            "user@10.0.0.1:80",
+            "10.0.0.1:99999",
+            ":80",
+            "a b:80",
+        ] {
+            assert!(Target::parse(bad).is_none(), "{bad}");
+        }
+        assert_eq!(Target::parse("[fd00::1]:8000").unwrap().host(), "fd00::1");
+    }
+}

@@ -1,0 +1,150 @@
+//! Connections to the engine beside the sidecar and to prefillers.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use http::{Request, Response, Uri, Version, uri::Authority};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{
+        Client, Error,
+        connect::{
+            HttpConnector,
+            dns::{GaiResolver, Name},
+        },
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use tower_service::Service;
+
+use crate::{
+    body::{BodyError, ProxyBody},
+    settings::{Leg, Settings},
+};
+
+/// An address in the cluster answers a connection attempt soon or not at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The same for a TLS handshake, which a server that speaks no TLS may never answer.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server may close an idle connection at any time; vLLM's does after 5 seconds. Ours gives it up before.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// Pooled connections of one stage.
+pub(crate) struct Upstream {
+    client: Client<Timed<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
+    scheme: &'static str,
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// To prefillers, wherever they are.
+    pub(crate) fn prefiller(settings: &Settings) -> Self {
+        Self::new(settings.prefiller, settings, None)
+    }
+
+    /// To the engines beside the sidecar.
+    pub(crate) fn decoder(settings: &Settings) -> Self {
+        Self::new(settings.decoder, settings, settings.address)
+    }
+
+    fn new(leg: Leg, settings: &Settings, localhost: Option<IpAddr>) -> Self {
+        let mut connector =
+            HttpConnector::new_with_resolver(Resolver { localhost, system: GaiResolver::new() });
+        connector.set_nodelay(true);
+        connector.enforce_http(false);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let tls = match (leg.tls, leg.verify) {
+            (true, true) => longboat_tls::environment_client_config(),
+            _ => longboat_tls::insecure_client_config(&[]),
+        };
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(Arc::unwrap_or_clone(tls))
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let patience = if leg.tls { HANDSHAKE_TIMEOUT } else { CONNECT_TIMEOUT };
+        let connector = Timed { connector, patience };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(settings.idle_connections)
+            .build(connector);
+        Self { client, scheme: if leg.tls { "https" } else { "http" } }
+    }
+
+    /// Sends a request to a host and port; its path and query stay.
+    pub(crate) async fn send(
+        &self,
+        authority: &Authority,
+        mut request: Request<ProxyBody>,
+    ) -> Result<Response<Incoming>, Error> {
+        let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let uri = Uri::builder().scheme(self.scheme).authority(authority.clone()).path_and_query(path);
+        *request.uri_mut() = uri.build().unwrap_or_default();
+        *request.version_mut() = Version::HTTP_11;
+        self.client.request(request).await
+    }
+}
+
+/// A connector that gives up.
+#[derive(Clone)]
+struct Timed<C> {
+    connector: C,
+    patience: Duration,
+}
+
+// === impl Timed ===
+
+impl<C> Service<Uri> for Timed<C>
+where
+    C: Service<Uri, Error = BodyError, Future: Send + 'static>,
+{
+    type Response = C::Response;
+    type Error = BodyError;
+    type Future = BoxFuture<'static, Result<C::Response, BodyError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        self.connector.poll_ready(context)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(self.patience, self.connector.call(uri));
+        async move { connecting.await.unwrap_or_else(|_| Err("no connection in time".into())) }.boxed()
+    }
+}
+
+/// The system's resolver, but for `localhost` on a node where each pod has an address of its own.
+#[derive(Clone)]
+struct Resolver {
+    localhost: Option<IpAddr>,
+    system: GaiResolver,
+}
+
+// === impl Resolver ===
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = std::io::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.system.poll_ready(context)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        if let Some(address) = self.localhost.filter(|_| name.as_str() == "localhost") {
+            return std::future::ready(Ok(vec![SocketAddr::new(address, 0)].into_iter())).boxed();
+        }
+        let resolving = self.system.call(name);
+        async move { Ok(resolving.await?.collect::<Vec<_>>().into_iter()) }.boxed()
+    }
+}

@@ -1,0 +1,58 @@
+//! Whom a client trusts: the certificates that the environment names.
+
+use std::{path::PathBuf, sync::Arc};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+/// Where the trusted certificates of most distributions are.
+const SYSTEM: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+];
+
+/// A client that trusts what `SSL_CERT_FILE` and the folders of `SSL_CERT_DIR` hold, or, where neither is set, what the
+/// system trusts. As in Go, every file of a folder is read, whatever its name; one that holds no certificate is passed
+/// over. Without any certificate every server is refused.
+pub fn environment_client_config() -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for file in files(std::env::var("SSL_CERT_FILE").ok(), std::env::var("SSL_CERT_DIR").ok()) {
+        let Ok(pem) = std::fs::read(&file) else { continue };
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    }
+    if roots.is_empty() {
+        tracing::warn!("No trusted certificate was found: set SSL_CERT_FILE or SSL_CERT_DIR.");
+    }
+    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+}
+
+fn files(file: Option<String>, folders: Option<String>) -> Vec<PathBuf> {
+    let [file, folders] = [file, folders].map(|value| value.filter(|value| !value.is_empty()));
+    if file.is_none() && folders.is_none() {
+        return SYSTEM.map(PathBuf::from).into();
+    }
+    let mut files: Vec<PathBuf> = file.into_iter().map(PathBuf::from).collect();
+    for folder in folders.iter().flat_map(|folders| folders.split(':')).filter(|folder| !folder.is_empty()) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        files.extend(entries.map(|entry| entry.path()).filter(|path| path.is_file()));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_named_folders_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tls.crt");
+        std::fs::write(&file, "x").unwrap();
+        let folders = format!("/nope:{}", folder.path().display());
+        assert_eq!(files(Some("/a.pem".into()), Some(folders)), [PathBuf::from("/a.pem"), file]);
+        assert_eq!(files(None, Some(String::new())).len(), SYSTEM.len());
+    }
+}
