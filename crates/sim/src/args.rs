@@ -99,6 +99,11 @@ impl Args {
         self.port
     }
 
+    /// Where others reach the server.
+    pub(crate) fn address(&self) -> (IpAddr, u16) {
+        (self.host, self.port)
+    }
+
     fn defaults() -> Self {
         Self {
             host: IpAddr::from([127, 0, 0, 1]),

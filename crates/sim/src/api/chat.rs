@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::HeaderMap,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
@@ -16,7 +11,7 @@ use super::{
     error::ApiError,
     generation::{self, Event},
     request::{Chat, Tokenized},
-    sse,
+    sse, transfer,
 };
 use crate::{engine::Engine, text};
 
@@ -43,7 +38,8 @@ pub(crate) async fn create(
                     Event::Finished { choice, reason } => delta(choice, &json!({}), Some(reason)),
                 },
             ));
-        return Ok(sse::response(reply.stream("chat.completion.chunk", chunks, usage, include_usage)));
+        let stream = reply.stream("chat.completion.chunk", chunks, usage, include_usage);
+        return Ok(transfer::marked(&request.sampling, sse::response(stream)));
     }
     let (answers, usage) = super::completions::collect(generation, usage, request.sampling.choices()?).await;
     let choices: Vec<Value> = answers
@@ -56,7 +52,8 @@ pub(crate) async fn create(
             })
         })
         .collect();
-    Ok(Json(reply.whole("chat.completion", &choices, usage)).into_response())
+    let body = reply.whole("chat.completion", &choices, usage);
+    Ok(transfer::told(&engine, &request.sampling, body))
 }
 
 fn delta(choice: usize, delta: &Value, reason: Option<&str>) -> Value {

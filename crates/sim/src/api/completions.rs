@@ -5,12 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use axum::{
-    Json,
-    extract::State,
-    http::HeaderMap,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use futures::{Stream, StreamExt, future, stream};
 use serde_json::{Value, json};
 
@@ -18,7 +13,7 @@ use super::{
     error::ApiError,
     generation::{self, Event, Generation, Usage},
     request::{Completion, Sampling},
-    sse,
+    sse, transfer,
 };
 use crate::engine::Engine;
 
@@ -51,7 +46,8 @@ pub(crate) async fn create(
             Event::Piece { choice, text } => part(choice, &text, None),
             Event::Finished { choice, reason } => part(choice, "", Some(reason)),
         }));
-        return Ok(sse::response(reply.stream("text_completion", chunks, usage, include_usage)));
+        let stream = reply.stream("text_completion", chunks, usage, include_usage);
+        return Ok(transfer::marked(&request.sampling, sse::response(stream)));
     }
     let (answers, usage) = collect(generation, usage, count).await;
     let choices: Vec<Value> = answers
@@ -59,7 +55,8 @@ pub(crate) async fn create(
         .enumerate()
         .map(|(index, answer)| part(index, &(prefix(index).to_owned() + &answer.text), Some(answer.reason)))
         .collect();
-    Ok(Json(reply.whole("text_completion", &choices, usage)).into_response())
+    let body = reply.whole("text_completion", &choices, usage);
+    Ok(transfer::told(&engine, &request.sampling, body))
 }
 
 fn part(choice: usize, text: &str, reason: Option<&str>) -> Value {

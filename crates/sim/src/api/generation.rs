@@ -7,7 +7,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::{
     error::ApiError,
-    request::{Sampling, Tokenized},
+    request::{Part, Sampling, Tokenized},
 };
 use crate::{
     args::Mode,
@@ -29,7 +29,7 @@ pub(crate) enum Event {
     Finished {
         /// Which answer.
         choice: usize,
-        /// `stop` or `length`.
+        /// `stop`, `length` or `remote_decode`.
         reason: &'static str,
     },
 }
@@ -71,6 +71,8 @@ pub(crate) struct Generation {
     choices: Vec<Choice>,
     ready: VecDeque<Event>,
     started: bool,
+    /// Whether another engine has computed the prompt.
+    is_prefilled: bool,
 }
 
 /// Checks a request against the model and waits until the engine takes it.
@@ -99,6 +101,7 @@ pub(crate) async fn start(
             )));
         }
         let limit = asked.unwrap_or(room).min(room);
+        let limit = if sampling.part() == Part::Prefill { 1 } else { limit };
         for copy in 0..copies {
             choices.push(answer(engine, sampling, prompt, echo, limit, copy));
         }
@@ -120,7 +123,8 @@ pub(crate) async fn start(
         cached: running.iter().map(Running::cached_tokens).sum(),
         completion: 0,
     };
-    Ok((Generation { running, choices, ready: VecDeque::new(), started: false }, usage))
+    let is_prefilled = sampling.part() == Part::Decode;
+    Ok((Generation { running, choices, ready: VecDeque::new(), started: false, is_prefilled }, usage))
 }
 
 fn answer(
@@ -152,6 +156,9 @@ fn answer(
         pieces = text::pieces(&full[..cut]).map(Into::into).collect();
         reason = "stop";
     }
+    if sampling.part() == Part::Prefill {
+        reason = "remote_decode";
+    }
     Choice { generated: pieces.len(), pieces: pieces.into(), reason }
 }
 
@@ -181,7 +188,7 @@ impl Generation {
         }
         // The prompts of one request are in the same batch: their times pass together.
         futures::future::join_all(self.running.iter().map(|running| async {
-            if first {
+            if first && !self.is_prefilled {
                 running.prefill().await;
             } else {
                 running.decode().await;

@@ -6,6 +6,7 @@ mod error;
 mod generation;
 mod request;
 mod sse;
+mod transfer;
 
 use std::sync::Arc;
 

@@ -32,6 +32,28 @@ pub(crate) struct Sampling {
     pub(crate) seed: Option<i64>,
     #[serde(default)]
     stop: Option<OneOrMany>,
+    #[serde(default)]
+    kv_transfer_params: Option<Transfer>,
+}
+
+/// How the KV cache of a request that two engines share moves between them, as vLLM's connectors say it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Transfer {
+    do_remote_decode: bool,
+    do_remote_prefill: bool,
+    remote_host: Option<String>,
+}
+
+/// An engine's part in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// The prompt and one token; another engine fetches the cache and goes on.
+    Prefill,
+    /// What follows a prompt that another engine has computed.
+    Decode,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +100,20 @@ impl Sampling {
         } else {
             self.min_tokens.map(|least| least.min(limit))
         }
+    }
+
+    /// Which part of the request is asked for.
+    pub(crate) fn part(&self) -> Part {
+        match &self.kv_transfer_params {
+            Some(transfer) if transfer.do_remote_decode => Part::Prefill,
+            Some(transfer) if transfer.do_remote_prefill => Part::Decode,
+            _ => Part::Whole,
+        }
+    }
+
+    /// Where the cache of the prompt is, if it is elsewhere.
+    pub(crate) fn cache_host(&self) -> Option<&str> {
+        self.kv_transfer_params.as_ref().filter(|_| self.part() == Part::Decode)?.remote_host.as_deref()
     }
 
     pub(crate) fn stops(&self) -> &[String] {
