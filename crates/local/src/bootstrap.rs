@@ -37,7 +37,8 @@ pub enum BootstrapError {
 
 /// Installs everything, or brings a kept state up to date. `port` is where the gateway listens.
 pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapError> {
-    let crds = longboat_api::crd::own().into_iter().chain(longboat_api::crd::foreign());
+    let foreign = longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional());
+    let crds = longboat_api::crd::own().into_iter().chain(foreign);
     for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
         apply::one(client, None, crd).await?;
     }

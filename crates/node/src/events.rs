@@ -26,6 +26,8 @@ pub(crate) enum Component {
     Scheduler,
     Deployment,
     ReplicaSet,
+    LeaderWorkerSet,
+    Autoscaler,
 }
 
 impl Component {
@@ -35,6 +37,8 @@ impl Component {
             Self::Scheduler => "default-scheduler",
             Self::Deployment => "deployment-controller",
             Self::ReplicaSet => "replicaset-controller",
+            Self::LeaderWorkerSet => "leaderworkerset",
+            Self::Autoscaler => "horizontal-pod-autoscaler",
         }
     }
 }

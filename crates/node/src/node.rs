@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client};
+use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use longboat_api::foreign::scaledobject::ScaledObject;
 use longboat_apiserver::pod_access::PodAccess;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -89,6 +92,9 @@ impl Node {
             pods: watched.cache::<Pod>(),
             replica_sets: watched.cache::<ReplicaSet>(),
             deployments: watched.cache::<Deployment>(),
+            leader_worker_sets: watched.cache::<LeaderWorkerSet>(),
+            autoscalers: watched.cache::<HorizontalPodAutoscaler>(),
+            scaled_objects: watched.cache::<ScaledObject>(),
             services: watched.cache::<Service>(),
             slices: watched.cache::<EndpointSlice>(),
             namespaces: watched.cache::<Namespace>(),

@@ -75,7 +75,8 @@ pub fn foreign() -> Vec<Value> {
     ]
 }
 
-/// CRDs of foreign kinds that we write where a cluster serves them, and that nothing here runs: for tests.
+/// CRDs of foreign kinds that we write where a cluster serves them: for tests, and for local mode, which stands in for what
+/// acts on them.
 pub fn optional() -> Vec<Value> {
     vec![leader_worker_set().document(), scaled_object().document()]
 }

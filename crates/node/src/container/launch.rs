@@ -276,6 +276,8 @@ fn environment(
         ("KUBERNETES_SERVICE_HOST", site.api_host.clone()),
         ("KUBERNETES_SERVICE_PORT", site.api_port.clone()),
         ("KUBECONFIG", site.kubeconfig.to_string_lossy().into_owned()),
+        // Without DNS, ranks meet at a number: asking again whose name it is only costs time.
+        ("DP_ADDRESS_RESOLVE_ATTEMPTS", "1".to_owned()),
     ];
     env.extend(defaults.map(|(key, value)| (key.to_owned(), value)));
     env.extend(manifest.iter().map(|(key, value)| (key.clone(), paths.rewrite(value))));

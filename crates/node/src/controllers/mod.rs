@@ -4,9 +4,11 @@
 //! Each is level-triggered: a change only says which object to look at, and what is done follows from the caches alone.
 //! Each writes only what differs, so that an unchanged world is not written to, also after a restart.
 
+mod autoscaler;
 mod deployment;
 mod endpointslice;
 mod int_or_percent;
+mod leader_worker_set;
 mod namespace;
 mod queue;
 mod replicaset;
@@ -17,10 +19,13 @@ mod service_proxy;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Client, Resource};
+use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use longboat_api::foreign::scaledobject::ScaledObject;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +39,9 @@ pub(crate) struct Caches {
     pub(crate) pods: Cache<Pod>,
     pub(crate) replica_sets: Cache<ReplicaSet>,
     pub(crate) deployments: Cache<Deployment>,
+    pub(crate) leader_worker_sets: Cache<LeaderWorkerSet>,
+    pub(crate) autoscalers: Cache<HorizontalPodAutoscaler>,
+    pub(crate) scaled_objects: Cache<ScaledObject>,
     pub(crate) services: Cache<Service>,
     pub(crate) slices: Cache<EndpointSlice>,
     pub(crate) namespaces: Cache<Namespace>,
@@ -51,6 +59,9 @@ pub(crate) fn spawn(
 ) {
     tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(leader_worker_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(autoscaler::run_horizontal(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(autoscaler::run_scaled_objects(client.clone(), caches.clone(), cancel.clone()));
     tasks.spawn(endpointslice::run(client.clone(), caches.clone(), cancel.clone()));
     tasks.spawn(namespace::run(client.clone(), caches.clone(), ca_pem, cancel.clone()));
     tasks.spawn(scheduler::run(

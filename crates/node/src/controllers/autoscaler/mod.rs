@@ -1,0 +1,70 @@
+//! Autoscalers, as far as they can be without metrics: replicas are kept between the least and the most that were asked
+//! for, and the status says why nothing more happens.
+//!
+//! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
+
+mod horizontal;
+mod scaled_object;
+
+pub(super) use horizontal::run as run_horizontal;
+pub(super) use scaled_object::run as run_scaled_objects;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use serde_json::json;
+
+use super::Caches;
+
+/// A workload that is scaled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Target {
+    namespace: String,
+    kind: String,
+    name: String,
+}
+
+/// How many replicas a workload has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scale {
+    /// Asked for.
+    wanted: i32,
+    /// There.
+    current: i32,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// The target's scale, if it is of a kind that is scaled here and exists.
+    fn scale(&self, caches: &Caches) -> Option<Scale> {
+        match self.kind.as_str() {
+            "Deployment" => {
+                let live = caches.deployments.get(&self.namespace, &self.name)?;
+                let wanted = live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+                let current = live.status.as_ref().and_then(|status| status.replicas).unwrap_or(0);
+                Some(Scale { wanted, current })
+            }
+            "LeaderWorkerSet" => {
+                let live = caches.leader_worker_sets.get(&self.namespace, &self.name)?;
+                let current = live.status.as_ref().and_then(|status| status.replicas).unwrap_or(0);
+                Some(Scale { wanted: live.spec.replicas.unwrap_or(1), current })
+            }
+            _ => None,
+        }
+    }
+
+    async fn resize(&self, client: &Client, replicas: i32) -> Result<(), kube::Error> {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let params = PatchParams::default();
+        if self.kind == "Deployment" {
+            let api: Api<Deployment> = Api::namespaced(client.clone(), &self.namespace);
+            api.patch(&self.name, &params, &patch).await?;
+        } else {
+            let api: Api<LeaderWorkerSet> = Api::namespaced(client.clone(), &self.namespace);
+            api.patch(&self.name, &params, &patch).await?;
+        }
+        Ok(())
+    }
+}

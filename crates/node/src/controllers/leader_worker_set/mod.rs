@@ -1,0 +1,187 @@
+//! LeaderWorkerSets: groups of pods that come, serve and go together.
+//!
+//! LWS: pkg/controllers. Two things differ, because a node has no DNS and no StatefulSets: `LWS_LEADER_ADDRESS` is the
+//! address of the leader's pod, so workers are made once it has one; and no group is made on top of those wanted, so that
+//! a change replaces groups one after the other (`maxSurge` is not looked at).
+
+mod group;
+mod pods;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use self::group::{Group, Settings};
+use super::queue::{self, Key, Reconcile};
+use super::{Caches, key_of, now, triggers};
+use crate::events::{Component, Recorder, Severity, reference};
+
+/// Names the set of a pod.
+const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+/// The number of a pod's group.
+const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// The number of a pod within its group; the leader is 0.
+const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+/// Tells one group from all others.
+const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
+/// Which templates a pod was made from.
+const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
+/// Pods in a group.
+const SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+/// The leader of a worker.
+const LEADER_NAME: &str = "leaderworkerset.sigs.k8s.io/leader-name";
+
+struct LeaderWorkerSets {
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+}
+
+pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+    let own = triggers(&caches.leader_worker_sets, |set: &LeaderWorkerSet| [key_of(set)]);
+    let pods = triggers(&caches.pods, |pod: &Pod| {
+        let name = pod.labels().get(NAME)?.clone();
+        Some(Key { namespace: pod.namespace().unwrap_or_default(), name })
+    });
+    caches.pods.ready().await;
+    let sets = LeaderWorkerSets { client, caches, recorder };
+    Box::pin(queue::run(sets, stream::select(own, pods), cancel)).await;
+}
+
+impl Reconcile for LeaderWorkerSets {
+    const NAME: &'static str = "leaderworkerset";
+
+    fn all(&self) -> Vec<Key> {
+        self.caches.leader_worker_sets.all().iter().map(|set| key_of(set.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        let Some(set) = self.caches.leader_worker_sets.get(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
+        if set.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let settings = Settings::of(&set);
+        let (groups, surplus) = group::observe(&set, &settings, self.caches.pods.all());
+        for pod in &surplus {
+            self.delete(pod).await?;
+        }
+        let replaced = group::to_replace(&settings, &groups);
+        for group in &groups {
+            if let Some(why) = group.broken(&settings) {
+                self.recreate(&set, group, why).await?;
+            } else if replaced == Some(group.index) {
+                self.recreate(&set, group, "its templates changed").await?;
+            } else {
+                self.complete(&set, &settings, group).await?;
+            }
+        }
+        self.write_status(&set, &settings, &groups).await?;
+        Ok(None)
+    }
+}
+
+impl LeaderWorkerSets {
+    /// Makes what a group lacks.
+    async fn complete(
+        &self,
+        set: &LeaderWorkerSet,
+        settings: &Settings,
+        group: &Group,
+    ) -> Result<(), kube::Error> {
+        let Some(leader) = &group.leader else {
+            return self.create(set, &pods::leader(set, settings, group.index)).await;
+        };
+        let address = leader.status.as_ref().and_then(|status| status.pod_ip.clone());
+        let Some(address) = address.filter(|_| leader.metadata.deletion_timestamp.is_none()) else {
+            return Ok(());
+        };
+        for index in group.missing(settings) {
+            self.create(set, &pods::worker(set, settings, leader, &address, group.index, index)).await?;
+        }
+        Ok(())
+    }
+
+    async fn create(&self, set: &LeaderWorkerSet, pod: &Pod) -> Result<(), kube::Error> {
+        let name = pod.name_any();
+        match self.pods(set).create(&PostParams::default(), pod).await {
+            Ok(_) => {
+                self.say(set, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}"));
+                Ok(())
+            }
+            // The cache is behind, or the pod of before is not gone yet: its end is a change.
+            Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
+            Err(error) => {
+                self.say(set, Severity::Warning, "FailedCreate", format!("Error creating: {error}"));
+                Err(error)
+            }
+        }
+    }
+
+    async fn recreate(&self, set: &LeaderWorkerSet, group: &Group, why: &str) -> Result<(), kube::Error> {
+        let mut said = false;
+        for pod in group.pods().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            if !said {
+                let message = format!("Recreating group {}: {why}", group.index);
+                self.say(set, Severity::Normal, "RecreateGroup", message);
+                said = true;
+            }
+            self.delete(pod).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, pod: &Arc<Pod>) -> Result<(), kube::Error> {
+        if pod.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match api.delete(&pod.name_any(), &params).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write_status(
+        &self,
+        set: &LeaderWorkerSet,
+        settings: &Settings,
+        groups: &[Group],
+    ) -> Result<(), kube::Error> {
+        let before = set.status.clone().unwrap_or_default();
+        let after = status::of(set, settings, groups, &before, &now());
+        if after == before {
+            return Ok(());
+        }
+        let api: Api<LeaderWorkerSet> =
+            Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
+        let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": after});
+        match api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn pods(&self, set: &LeaderWorkerSet) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default())
+    }
+
+    fn say(&self, set: &LeaderWorkerSet, severity: Severity, reason: &'static str, message: String) {
+        self.recorder.record(reference(set), Component::LeaderWorkerSet, severity, reason, message);
+    }
+}
