@@ -43,7 +43,7 @@ fn first_token(runs: usize) -> anyhow::Result<()> {
         let mut child = Command::new(binary())
             .args([
                 "up",
-                "examples/single-node.yaml",
+                "examples/single-node/service.yaml",
                 "--port",
                 "0",
                 "--prompt",
@@ -74,7 +74,7 @@ fn first_token(runs: usize) -> anyhow::Result<()> {
 }
 
 async fn memory() -> anyhow::Result<()> {
-    let world = World::start("examples/single-node.yaml").await?;
+    let world = World::start("examples/single-node/service.yaml").await?;
     let load = Load::new(vec![world.url.clone()], &world.model);
     for _ in 0..10 {
         load.once().await?;

@@ -18,7 +18,7 @@ fn names(objects: &[Value]) -> Vec<&str> {
 fn the_example_gets_its_children_and_a_status_and_then_nothing_is_written_any_more() {
     let Some(cluster) = Turn::take() else { return };
     cluster.namespace("example");
-    let example = tools::root().join("examples/single-node.yaml");
+    let example = tools::root().join("examples/single-node/service.yaml");
     let applied = cluster.kubectl(&["apply", "-n", "example", "-f", example.to_str().unwrap()]);
     assert_eq!((applied.stderr.as_str(), applied.status.success()), ("", true), "{applied:#?}");
     let path = "/apis/serving.kserve.io/v1alpha2/namespaces/example/llminferenceservices/qwen";

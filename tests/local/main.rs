@@ -4,6 +4,7 @@
 //! elapsed time: conditions are polled, with limits that a busy machine keeps.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+mod examples;
 mod fixpoint;
 mod http;
 mod kubectl_reads;
@@ -15,6 +16,7 @@ mod openai;
 mod processes;
 mod program;
 mod replicas;
+mod sidecar;
 mod signals;
 mod state;
 mod streaming;

@@ -1,6 +1,6 @@
 //! Looking at processes the way `ps` does, and signalling them.
 
-use std::{fs, process::Command};
+use std::{collections::BTreeMap, fs, process::Command};
 
 /// Ids of all processes with this `NAME=value` in their environment.
 pub(crate) fn with_variable(variable: &str) -> Vec<u32> {
@@ -17,6 +17,12 @@ pub(crate) fn node_id(parent: u32) -> Option<String> {
 pub(crate) fn command_line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+/// The environment of a process.
+pub(crate) fn variables(pid: u32) -> BTreeMap<String, String> {
+    let pairs = environment(pid).into_iter();
+    pairs.filter_map(|entry| entry.split_once('=').map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
 /// Sends a signal by its name.

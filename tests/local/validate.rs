@@ -28,17 +28,20 @@ fn findings(ended: &Ended) -> Vec<Value> {
 
 #[test]
 fn the_examples_are_sound() {
-    let ended = validate(&[tools::root().join("examples").to_str().unwrap()]);
-    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
-    assert!(ended.stdout.contains("LLMInferenceService default/"), "{ended:#?}");
-    assert!(ended.stderr.contains("0 errors"), "{ended:#?}");
+    let entries = fs::read_dir(tools::root().join("examples")).unwrap();
+    for folder in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let ended = validate(&[folder.to_str().unwrap()]);
+        assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+        assert!(ended.stdout.contains("LLMInferenceService default/"), "{ended:#?}");
+        assert!(ended.stderr.contains("0 errors"), "{ended:#?}");
+    }
 }
 
 #[test]
 fn mistakes_have_file_line_column_and_advice() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("service.yaml");
-    let text = fs::read_to_string(tools::root().join("examples/single-node.yaml")).unwrap();
+    let text = fs::read_to_string(tools::root().join("examples/single-node/service.yaml")).unwrap();
     fs::write(&file, text.replace("replicas: 1", "replica: 1")).unwrap();
     let ended = validate(&[file.to_str().unwrap()]);
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");

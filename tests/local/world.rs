@@ -27,7 +27,7 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 
 /// The manifest of README.
 pub(crate) fn example() -> PathBuf {
-    tools::root().join("examples/single-node.yaml")
+    tools::root().join("examples/single-node/service.yaml")
 }
 
 /// `longboat up` that will keep its temporary files in `folder`, its ports any free ones.

@@ -1,13 +1,17 @@
-//! The tree of a service, as lines: the service, its conditions, its Deployments and their pods. Pure.
+//! The tree of a service, as lines: the service, its conditions, its workloads and their pods. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ContainerStatus, Pod},
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ContainerStatus, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
+    foreign::leaderworkerset::LeaderWorkerSet,
     labels,
     v1alpha2::LLMInferenceService,
 };
@@ -17,6 +21,7 @@ use longboat_api::{
 pub(crate) struct Seen {
     pub(crate) services: Vec<Arc<LLMInferenceService>>,
     pub(crate) deployments: Vec<Arc<Deployment>>,
+    pub(crate) sets: Vec<Arc<LeaderWorkerSet>>,
     pub(crate) pods: Vec<Arc<Pod>>,
 }
 
@@ -51,6 +56,22 @@ const ORDER: [&str; 8] = [
     types::INFERENCE_POOL_READY,
 ];
 
+/// What needs metrics or an operator, neither of which a laptop has: a service serves without them.
+const BEYOND_A_LAPTOP: [&str; 2] = [types::SCALING_READY, types::PREFILL_SCALING_READY];
+
+/// The conditions that are False whenever one of those is.
+const ROLL_UPS: [&str; 2] = [types::READY, types::WORKLOADS_READY];
+
+/// Whether a condition speaks of what a laptop lacks, and not of what is still on its way.
+fn is_beyond_a_laptop(condition: &Condition) -> bool {
+    BEYOND_A_LAPTOP.contains(&condition.type_.as_str())
+        && condition.status == ConditionStatus::False
+        && !condition.reason.ends_with("Progressing")
+}
+
+/// Names the LeaderWorkerSet of a pod.
+const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+
 /// Lines for these services, `(namespace, name)`, in their order.
 pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
     let mut lines = Vec::new();
@@ -65,6 +86,9 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
         let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
         let (text, news) = match ready {
             Some(_) if is_ready(service) => ("Ready".into(), Mark::Good),
+            Some(_) if serves(service) => {
+                ("serves; what cannot run on this machine is marked below".into(), Mark::Good)
+            }
             Some(condition) if condition.status != ConditionStatus::True => {
                 (describe(condition), mark(condition))
             }
@@ -83,17 +107,22 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
         for condition in listed {
             lines.push(Line {
                 subject: format!("{subject} {}", condition.type_),
-                text: if condition.status == ConditionStatus::True {
-                    "True".into()
-                } else {
-                    describe(condition)
+                text: match condition.status {
+                    ConditionStatus::True => "True".into(),
+                    _ if is_beyond_a_laptop(condition) => {
+                        format!("cannot run here  {}", describe(condition))
+                    }
+                    _ => describe(condition),
                 },
                 mark: mark(condition),
                 depth: 1,
             });
         }
-        for deployment in seen.deployments.iter().filter(|deployment| owned(deployment, service)) {
-            workload(seen, deployment, &subject, &mut lines);
+        for deployment in seen.deployments.iter().filter(|object| owned(&object.metadata, service)) {
+            self::deployment(seen, deployment, &subject, &mut lines);
+        }
+        for set in seen.sets.iter().filter(|object| owned(&object.metadata, service)) {
+            leader_worker_set(seen, set, &subject, &mut lines);
         }
     }
     lines
@@ -110,6 +139,22 @@ pub(crate) fn is_ready(service: &LLMInferenceService) -> bool {
     })
 }
 
+/// Whether a service serves as far as it can on this machine: it is ready, but for what no laptop has.
+pub(crate) fn serves(service: &LLMInferenceService) -> bool {
+    if is_ready(service) {
+        return true;
+    }
+    service.status.as_ref().is_some_and(|status| {
+        let missing =
+            || status.conditions.iter().filter(|condition| condition.status != ConditionStatus::True);
+        Some(status.observed_generation) == service.metadata.generation
+            && missing().any(is_beyond_a_laptop)
+            && missing().all(|condition| {
+                is_beyond_a_laptop(condition) || ROLL_UPS.contains(&condition.type_.as_str())
+            })
+    })
+}
+
 pub(crate) fn find<'a>(seen: &'a Seen, namespace: &str, name: &str) -> Option<&'a LLMInferenceService> {
     let found = seen.services.iter().find(|service| {
         service.metadata.namespace.as_deref() == Some(namespace)
@@ -118,7 +163,7 @@ pub(crate) fn find<'a>(seen: &'a Seen, namespace: &str, name: &str) -> Option<&'
     found.map(AsRef::as_ref)
 }
 
-fn workload(seen: &Seen, deployment: &Deployment, service: &str, lines: &mut Vec<Line>) {
+fn deployment(seen: &Seen, deployment: &Deployment, service: &str, lines: &mut Vec<Line>) {
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
@@ -126,10 +171,32 @@ fn workload(seen: &Seen, deployment: &Deployment, service: &str, lines: &mut Vec
     let mark = if ready >= wanted { Mark::Good } else { Mark::Waiting };
     lines.push(Line { subject, text: format!("{ready}/{wanted} ready"), mark, depth: 1 });
     let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    pods(seen, &deployment.metadata, selector, service, lines);
+}
+
+fn leader_worker_set(seen: &Seen, set: &LeaderWorkerSet, service: &str, lines: &mut Vec<Line>) {
+    let name = set.metadata.name.clone().unwrap_or_default();
+    let wanted = set.spec.replicas.unwrap_or(1);
+    let size = set.spec.leader_worker_template.size.unwrap_or(1);
+    let ready = set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    let subject = format!("{service} LeaderWorkerSet {name}");
+    let mark = if ready >= wanted { Mark::Good } else { Mark::Waiting };
+    lines.push(Line { subject, text: format!("{ready}/{wanted} groups of {size} ready"), mark, depth: 1 });
+    let selector = BTreeMap::from([(SET_NAME.to_owned(), name)]);
+    pods(seen, &set.metadata, Some(&selector), service, lines);
+}
+
+fn pods(
+    seen: &Seen,
+    owner: &ObjectMeta,
+    selector: Option<&BTreeMap<String, String>>,
+    service: &str,
+    lines: &mut Vec<Line>,
+) {
     let mut pods: Vec<_> = seen
         .pods
         .iter()
-        .filter(|pod| pod.metadata.namespace == deployment.metadata.namespace)
+        .filter(|pod| pod.metadata.namespace == owner.namespace)
         .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
         .collect();
     pods.sort_by_key(|pod| &pod.metadata.name);
@@ -199,10 +266,10 @@ fn mark(condition: &Condition) -> Mark {
     }
 }
 
-fn owned(deployment: &Deployment, service: &LLMInferenceService) -> bool {
+fn owned(object: &ObjectMeta, service: &LLMInferenceService) -> bool {
     let uid = service.metadata.uid.as_ref();
-    deployment.metadata.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
-        && deployment.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
+    object.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
+        && object.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
 }
 
 fn selects(selector: Option<&BTreeMap<String, String>>, labels: Option<&BTreeMap<String, String>>) -> bool {
@@ -235,6 +302,7 @@ mod tests {
                 "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {}},
                 "status": {"readyReplicas": 1},
             })))],
+            sets: Vec::new(),
             pods: vec![Arc::new(serde_json::from_value(json!({
                 "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}},
                 "status": {"containerStatuses": [{"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 3,
@@ -260,5 +328,60 @@ mod tests {
                 (0, "not created yet", Mark::Waiting),
             ]
         );
+    }
+
+    #[test]
+    fn a_service_that_only_lacks_an_autoscaler_serves_and_the_tree_says_what_cannot_run() {
+        let mut seen = seen();
+        let with = |conditions: serde_json::Value| {
+            Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
+                    "spec": {"model": {"uri": "hf://a/b"}},
+                    "status": {"observedGeneration": 2, "conditions": conditions},
+                }))
+                .unwrap(),
+            )
+        };
+        let mut conditions = json!([
+            {"type": "Ready", "status": "False"},
+            {"type": "WorkloadsReady", "status": "False"},
+            {"type": "RouterReady", "status": "True"},
+            {"type": "ScalingReady", "status": "False", "reason": "FailedGetExternalMetric", "message": "none"},
+        ]);
+        seen.services = vec![with(conditions.clone())];
+        assert!(serves(&seen.services[0]) && !is_ready(&seen.services[0]));
+        let lines = lines(&seen, &[("default".to_owned(), "qwen".to_owned())]);
+        let scaling = lines.iter().find(|line| line.subject.ends_with("ScalingReady")).unwrap();
+        assert_eq!(scaling.text, "cannot run here  False  FailedGetExternalMetric  none");
+        conditions[2]["status"] = json!("False");
+        assert!(!serves(&with(conditions.clone())));
+        conditions[2]["status"] = json!("True");
+        conditions[3]["reason"] = json!("HPAProgressing");
+        assert!(!serves(&with(conditions)), "nothing is known of the autoscaler yet");
+    }
+
+    #[test]
+    fn groups_show_the_pods_of_their_set() {
+        let mut seen = seen();
+        seen.sets = vec![Arc::new(
+            serde_json::from_value(json!({
+                "metadata": {"name": "qwen-mn", "namespace": "default", "labels": {labels::PART_OF: "x"},
+                    "ownerReferences": [{"apiVersion": "x", "kind": "y", "name": "qwen", "uid": "u"}]},
+                "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": {}}},
+                "status": {"readyReplicas": 1},
+            }))
+            .unwrap(),
+        )];
+        seen.pods = vec![Arc::new(
+            serde_json::from_value(json!({
+                "metadata": {"name": "qwen-mn-0", "namespace": "default", "labels": {SET_NAME: "qwen-mn"}},
+                "status": {"podIP": "127.64.0.2", "conditions": [{"type": "Ready", "status": "True"}]},
+            }))
+            .unwrap(),
+        )];
+        let lines = lines(&seen, &[("default".to_owned(), "qwen".to_owned())]);
+        let texts: Vec<_> = lines.iter().rev().take(2).map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["ready at 127.64.0.2", "1/1 groups of 2 ready"]);
     }
 }

@@ -9,7 +9,7 @@ use kube::{
     Api, Client, Resource,
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
-use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::Instant};
 
@@ -25,12 +25,13 @@ const FRAME: Duration = Duration::from_millis(30);
 struct Follow {
     services: Store<LLMInferenceService>,
     deployments: Store<Deployment>,
+    sets: Store<LeaderWorkerSet>,
     pods: Store<Pod>,
     watches: BoxStream<'static, ()>,
     wake: mpsc::Receiver<()>,
 }
 
-/// Shows the tree until every service is ready at this world's `gateway`; fails when `timeout` passes first.
+/// Shows the tree until every service serves at this world's `gateway`, as far as it can here; fails when `timeout` passes first.
 pub(crate) async fn until_ready(
     client: Client,
     names: &[(String, String)],
@@ -80,7 +81,7 @@ pub(crate) async fn forever(client: Client, names: &[(String, String)]) -> ! {
 }
 
 fn ready(seen: &Seen, namespace: &str, name: &str, gateway: SocketAddr) -> Option<Service> {
-    let service = tree::find(seen, namespace, name).filter(|service| tree::is_ready(service))?;
+    let service = tree::find(seen, namespace, name).filter(|service| tree::serves(service))?;
     let url = service.status.as_ref()?.url.as_deref().unwrap_or_default().trim_end_matches('/').to_owned();
     if is_of_another_world(&url, gateway) {
         return None;
@@ -107,15 +108,17 @@ impl Follow {
         let (changed, wake) = mpsc::channel(1);
         let (services, first) = watch(client, &changed);
         let (deployments, second) = watch(client, &changed);
-        let (pods, third) = watch(client, &changed);
-        let watches = futures::stream::select_all([first, second, third]).boxed();
-        Self { services, deployments, pods, watches, wake }
+        let (sets, third) = watch(client, &changed);
+        let (pods, fourth) = watch(client, &changed);
+        let watches = futures::stream::select_all([first, second, third, fourth]).boxed();
+        Self { services, deployments, sets, pods, watches, wake }
     }
 
     fn seen(&self) -> Seen {
         Seen {
             services: self.services.state(),
             deployments: self.deployments.state(),
+            sets: self.sets.state(),
             pods: self.pods.state(),
         }
     }
@@ -124,6 +127,7 @@ impl Follow {
         let ready = async {
             let _ = self.services.wait_until_ready().await;
             let _ = self.deployments.wait_until_ready().await;
+            let _ = self.sets.wait_until_ready().await;
             let _ = self.pods.wait_until_ready().await;
         };
         tokio::select! {

@@ -1,0 +1,122 @@
+//! Every topology of `examples` under `up`, with requests that go through it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    http::{self, Answer},
+    processes, tools,
+    wait::until,
+    world::{World, turn},
+};
+
+fn start(folder: &str) -> World {
+    World::start(&[tools::root().join("examples").join(folder).to_str().unwrap()])
+}
+
+fn chat(url: &str, model: &str, text: &str) -> Answer {
+    let messages = json!([{"role": "user", "content": text}]);
+    let body = json!({"model": model, "messages": messages, "max_tokens": 8});
+    http::post(&format!("{url}/v1/chat/completions"), &body)
+}
+
+fn answered(answer: &Answer) -> Value {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let body = answer.json();
+    assert!(!body["choices"][0]["message"]["content"].as_str().unwrap().is_empty(), "{answer:?}");
+    body
+}
+
+/// The variables of the processes of this world, for each pod address.
+fn engines(world: &World) -> Vec<BTreeMap<String, String>> {
+    let mine = processes::with_variable(&world.node_id());
+    let serving = |pid: &&u32| processes::command_line(**pid).starts_with("vllm serve");
+    mine.iter().filter(serving).map(|pid| processes::variables(*pid)).collect()
+}
+
+#[test]
+fn a_single_node_service_answers() {
+    let _turn = turn();
+    let world = start("single-node");
+    answered(&chat(&world.url, "Qwen/Qwen2.5-0.5B-Instruct", "Hello"));
+}
+
+#[test]
+fn a_group_of_two_pods_becomes_ready_and_its_leader_answers() {
+    let _turn = turn();
+    let world = start("multi-node");
+    let answer = chat(&world.url, "deepseek-ai/DeepSeek-V2-Lite-Chat", "Hello");
+    answered(&answer);
+    assert!(answer.pod().ends_with("-mn-0"), "the leader answers: {answer:?}");
+    let said = world.running.stderr();
+    assert!(said.contains("1/1 groups of 2 ready"), "{said}");
+
+    // the worker is not told to serve, or serves for itself: either way it knows its leader and its place
+    let engines = engines(&world);
+    let mut places: Vec<_> = engines.iter().filter_map(|env| env.get("LWS_WORKER_INDEX").cloned()).collect();
+    places.sort();
+    assert_eq!(places, ["0", "1"], "{engines:#?}");
+    let leader = engines.iter().find(|env| env["LWS_WORKER_INDEX"] == "0").unwrap();
+    for engine in &engines {
+        assert_eq!(engine["LWS_LEADER_ADDRESS"], leader["LONGBOAT_POD_IP"]);
+        assert_eq!(engine["LWS_GROUP_SIZE"], "2");
+    }
+}
+
+#[test]
+fn a_prompt_is_computed_by_one_pod_and_answered_by_another() {
+    let _turn = turn();
+    let world = start("prefill-decode");
+    let answer = chat(&world.url, "Qwen/Qwen2.5-7B-Instruct", "Why is the sea salty?");
+    answered(&answer);
+    assert!(!answer.pod().contains("prefill"), "the decode pod answers: {answer:?}");
+    let source = answer.headers.get("x-simulated-kv-source").expect("a cache from elsewhere");
+    let prefill = engines(&world)
+        .into_iter()
+        .find(|env| env.get("HOSTNAME").is_some_and(|name| name.contains("prefill")))
+        .expect("a prefill engine");
+    assert_eq!(source, &prefill["LONGBOAT_POD_IP"]);
+
+    let body = json!({"model": "Qwen/Qwen2.5-7B-Instruct", "stream": true, "max_tokens": 5,
+        "messages": [{"role": "user", "content": "And rivers?"}]});
+    let stream = http::post(&format!("{}/v1/chat/completions", world.url), &body);
+    assert!(stream.status == 200 && stream.body.trim_end().ends_with("data: [DONE]"), "{stream:?}");
+}
+
+#[test]
+fn an_adapter_answers_to_its_own_name() {
+    let _turn = turn();
+    let world = start("lora");
+    for model in ["Qwen/Qwen2.5-7B-Instruct", "kubernetes", "sql"] {
+        assert_eq!(answered(&chat(&world.url, model, "Hello"))["model"], model);
+    }
+    assert_eq!(chat(&world.url, "nobody", "Hello").status, 404);
+}
+
+#[test]
+fn replicas_start_at_the_least_number_and_the_tree_says_what_does_not_scale_here() {
+    let _turn = turn();
+    let world = World::start(&[tools::root().join("examples/scaling").to_str().unwrap()]);
+    let said = world.running.stderr();
+    for (reason, name) in [("FailedGetExternalMetric", "qwen-scaled"), ("KedaNotRunning", "qwen-keda")] {
+        let line = said.lines().find(|line| line.contains(name) && line.contains(reason));
+        assert!(line.is_some_and(|line| line.contains("cannot run here")), "{said}");
+    }
+    for (name, model) in
+        [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "Qwen/Qwen2.5-0.5B-Instruct")]
+    {
+        let url = until("the service's URL", || {
+            let line = said.lines().find(|line| line.contains(&format!("{name} serves at")))?;
+            line.split_once(" serves at ").map(|(_, url)| url.trim().to_owned())
+        });
+        answered(&chat(&url, model, "Hello"));
+    }
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for engine in engines(&world) {
+        let pod = engine["HOSTNAME"].clone();
+        let service = if pod.starts_with("qwen-keda") { "keda" } else { "hpa" };
+        *counts.entry(service.to_owned()).or_default() += 1;
+    }
+    assert_eq!(counts, BTreeMap::from([("hpa".to_owned(), 2), ("keda".to_owned(), 2)]));
+}
