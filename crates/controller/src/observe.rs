@@ -8,11 +8,12 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_compose::Platform;
-use longboat_plan::{Children, Planned, Snapshot};
+use longboat_plan::{ChildKind, Children, ObjectRef, Planned, Snapshot, types};
 
 use crate::{
     context::Context,
     key::{Key, Kind, ObjectKey},
+    watch::Watched,
 };
 
 /// The world as a pass over a service of `namespace` sees it.
@@ -76,6 +77,18 @@ pub(crate) fn dependencies(
     router(spec, snapshot, planned, namespace, &mut seen);
     seen.extend(group(spec, namespace));
     seen
+}
+
+/// A child as the index knows it.
+pub(crate) fn key_of(object: &ObjectRef) -> ObjectKey {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+            match object.kind {
+                $(ChildKind::$kind => <types::$kind as Watched>::KIND,)*
+            }
+        };
+    }
+    Key::new(&object.namespace, &object.name).of_kind(longboat_plan::child_kinds!(each))
 }
 
 /// The group whose members share the service's traffic.

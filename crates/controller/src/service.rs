@@ -105,6 +105,7 @@ async fn reconcile(
         Some(spec) => {
             let planned = plan::children(service, spec, &snapshot).map_err(|error| not_stored(&error))?;
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
+            seen.extend(planned.taken.iter().map(observe::key_of));
             context.index.set(&subject.key, seen);
             let done = Box::pin(carry_out(context, subject, planned)).await;
             // What was written is part of the world that is reported on.
@@ -218,7 +219,7 @@ struct Done {
 
 /// Issues certificates, writes what differs, removes what is superfluous, tells what planning had to say.
 async fn carry_out(context: &Context, subject: &Subject, planned: Plan) -> Done {
-    let Plan { mut children, certificates, remove, events, problem } = planned;
+    let Plan { mut children, certificates, remove, events, problem, taken: _ } = planned;
     for event in events {
         context.events.once(subject, event.type_.as_str(), event.reason, event.message);
     }

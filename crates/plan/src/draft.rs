@@ -1,7 +1,7 @@
 //! A plan in the making.
 
 use crate::{
-    children::{Children, Planned},
+    children::{Children, ObjectRef, Planned},
     context::Context,
     event::PlannedEvent,
     kinds::Child,
@@ -15,6 +15,7 @@ pub(crate) struct Draft {
     pub(crate) children: Children<Planned>,
     pub(crate) certificates: Vec<CertificateRequest>,
     pub(crate) events: Vec<PlannedEvent>,
+    pub(crate) taken: Vec<ObjectRef>,
 }
 
 impl Draft {
@@ -24,7 +25,7 @@ impl Draft {
         // Without a namespace there is no owner to compare.
         if !reference.namespace.is_empty() {
             let live = K::observed(context.snapshot).get(&reference.namespace, &reference.name);
-            owner::check(context, &reference, live)?;
+            owner::check(context, &reference, live).inspect_err(|_| self.taken.push(reference))?;
         }
         K::of_mut(&mut self.children).push(child);
         Ok(())

@@ -25,6 +25,8 @@ pub struct Plan {
     pub remove: Vec<ObjectRef>,
     /// What to tell the user once.
     pub events: Vec<PlannedEvent>,
+    /// Objects of others under the names of children: when they go, there is something to do.
+    pub taken: Vec<ObjectRef>,
     /// What planning stopped at. What comes after it is neither in `children` nor in `remove`: it stays as it is.
     pub problem: Option<Problem>,
 }
@@ -48,9 +50,10 @@ pub fn children(
     } else {
         workload::plan(&context, &mut draft).and_then(|()| router::plan(&context, &mut draft)).err()
     };
-    let Draft { children, certificates, events } = draft;
-    let remove = kinds::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
-    Ok(Plan { children, certificates, remove, events, problem })
+    let Draft { children, certificates, events, taken } = draft;
+    let mut remove = kinds::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
+    workload::handover::spare(&context, &mut remove);
+    Ok(Plan { children, certificates, remove, events, taken, problem })
 }
 
 /// What must happen before the finalizer of a deleted service can go.

@@ -7,7 +7,9 @@
 )]
 
 mod faults;
+mod watching;
 mod world;
 
-pub use faults::{Faults, faulty};
+pub use faults::{Fault, Faults, Write, faulty};
+pub use watching::Watching;
 pub use world::World;

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 mod configs;
-mod crash;
+mod faults;
 mod lifecycle;
 mod mutating;
 mod optional;

@@ -10,7 +10,7 @@ mod routes;
 mod scaling;
 mod scheduler;
 mod stopped;
-mod workload;
+pub(crate) mod workload;
 
 use std::collections::BTreeMap;
 

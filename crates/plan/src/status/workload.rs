@@ -38,6 +38,16 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
     }
 }
 
+/// Whether the LeaderWorkerSet serves.
+pub(crate) fn is_group_available(set: &LeaderWorkerSet) -> bool {
+    group_objection(set).is_none()
+}
+
+/// Whether the Deployment serves.
+pub(crate) fn is_available(deployment: &Deployment) -> bool {
+    objection(deployment).is_none()
+}
+
 /// Why the LeaderWorkerSet does not serve.
 fn group_objection(set: &LeaderWorkerSet) -> Option<(String, String)> {
     let conditions = set.status.iter().flat_map(|status| &status.conditions);

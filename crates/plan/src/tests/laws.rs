@@ -108,7 +108,7 @@ fn a_settled_service_is_not_written_to_and_stopping_removes_what_resuming_brings
     proptest!(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() }, |(service in service(), tls in any::<bool>())| {
         let mut world = world(&configs, tls);
         world.put(service.clone(), NAMESPACE);
-        prop_assert_eq!(world.settle(), None);
+        world.settle();
         let running = children(&world);
         prop_assert!(!running.is_empty());
         let status = world.services[&(NAMESPACE.to_owned(), "llm".to_owned())].status.clone().unwrap();
@@ -190,4 +190,24 @@ fn a_deployment_that_selects_by_what_its_pods_do_is_replaced_only_when_that_chan
     let writes: Vec<&String> =
         world.writes[before..].iter().filter(|write| write.ends_with("Deployment team/llm-kserve")).collect();
     assert_eq!(writes, ["Deleted v1.Deployment team/llm-kserve", "Created v1.Deployment team/llm-kserve"]);
+}
+
+#[test]
+fn what_serves_stays_until_its_successor_serves() {
+    let mut world = world(&presets_as_layers(), false);
+    let mut grouped = plain();
+    grouped["spec"]["worker"] = json!({"containers": [{"name": "main"}]});
+    grouped["spec"]["parallelism"] = json!({"data": 4, "dataLocal": 2});
+    let (single, group) = ("deployment-llm-kserve.yaml", "leaderworkerset-llm-kserve-mn.yaml");
+    let has = |world: &World, name: &str| children(world).iter().any(|child| child == name);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    for (service, before, after) in [(grouped, single, group), (plain(), group, single)] {
+        simulate::ready(&mut world, NAMESPACE, &json!({}));
+        world.settle();
+        assert!(has(&world, before) && !has(&world, after), "the old one: {:?}", children(&world));
+        world.put(service, NAMESPACE);
+        world.settle();
+        assert!(has(&world, before) && has(&world, after), "both: {:?}", children(&world));
+    }
 }

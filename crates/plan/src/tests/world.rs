@@ -37,9 +37,6 @@ pub(super) struct World {
     serial: u32,
 }
 
-/// The features that a service asked for and that are not there yet.
-pub(super) type NotImplemented = Option<String>;
-
 // === impl World ===
 
 impl World {
@@ -166,25 +163,24 @@ impl World {
         }
     }
 
-    /// Passes over all services until nothing changes; the feature that some service lacks, if one does.
-    pub(super) fn settle(&mut self) -> NotImplemented {
-        let mut missing = None;
+    /// Passes over all services until nothing changes.
+    pub(super) fn settle(&mut self) {
         for _ in 0..12 {
             let writes = self.writes.len();
             let before: Vec<_> = self.services.values().map(|service| service.status.clone()).collect();
             for key in self.services.keys().cloned().collect::<Vec<_>>() {
-                missing = missing.or(self.pass(&key));
+                self.pass(&key);
             }
             let after: Vec<_> = self.services.values().map(|service| service.status.clone()).collect();
             if writes == self.writes.len() && before == after {
-                return missing;
+                return;
             }
         }
         panic!("did not settle: {:?}", &self.writes[self.writes.len().saturating_sub(12)..]);
     }
 
     /// One pass over one service, as the controller makes it.
-    fn pass(&mut self, key: &(String, String)) -> NotImplemented {
+    fn pass(&mut self, key: &(String, String)) {
         let mut service = self.services[key].clone();
         self.snapshot.inference_services = self.services.values().cloned().map(Arc::new).collect();
         let now = self.snapshot.now;
@@ -193,16 +189,12 @@ impl World {
         let spec = composed.spec.as_ref();
         let planned = spec.map(|spec| self.plan_and_apply(&service, spec));
         let problem = planned.as_ref().and_then(|(plan, _)| plan.problem.as_ref());
-        let missing = problem
-            .filter(|problem| problem.reason == "NotImplemented")
-            .map(|problem| problem.message.clone());
         let nothing = Children::<Applied>::default();
         let applied = planned.as_ref().map_or(&nothing, |(_, applied)| applied);
         let pass = Pass { presets: &composed.outcome, pins: &pins, spec, problem };
         let status = crate::status(&service, pass, applied, &self.snapshot, now);
         service.status = Some(status.unwrap());
         self.services.insert(key.clone(), service);
-        missing
     }
 
     fn plan_and_apply(

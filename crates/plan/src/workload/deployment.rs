@@ -16,7 +16,9 @@ use crate::{context::Context, draft::Draft, labels, names, owner, selector};
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let workload = half.spec;
     let name = half.deployment_name(context.name);
+    // That of a service of the same name that was deleted says nothing about this one.
     let live = context.snapshot.deployments.get(context.namespace, &name);
+    let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     let live_spec = live.and_then(|deployment| deployment.spec.as_ref());
     let live_pod = live_spec.and_then(|spec| spec.template.spec.as_ref());
 

@@ -36,7 +36,9 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
             half.field()
         ));
     }
+    // That of a service of the same name that was deleted says nothing about this one.
     let live = context.snapshot.leader_worker_sets.get(context.namespace, &name);
+    let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     let live_pods = live.map(|live| &live.spec.leader_worker_template);
     let mut complete = |pod: &PodSpec, part: &str, live: Option<&PodTemplateSpec>| {
         let mut pod = pod.clone();

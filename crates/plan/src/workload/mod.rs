@@ -6,6 +6,7 @@ mod deployment;
 mod devices;
 mod group;
 mod half;
+pub(crate) mod handover;
 mod kv_cache;
 mod lora;
 mod metadata;

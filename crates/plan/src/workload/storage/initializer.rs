@@ -200,7 +200,9 @@ fn merge_user_container(managed: &Container, user: &Container) -> Result<Contain
 /// Running workloads that were made without these settings keep running without them.
 fn wants_hf_defaults(live: Option<&PodSpec>) -> bool {
     live.and_then(initializer).is_none_or(|container| {
-        container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_"))
+        // What it fetched from elsewhere never had them.
+        let from_hub = container.args.iter().flatten().any(|arg| arg.starts_with("hf://"));
+        !from_hub || container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_"))
     })
 }
 

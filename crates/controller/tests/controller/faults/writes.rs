@@ -1,0 +1,49 @@
+//! A write that fails, or that nobody hears of.
+
+use longboat_testkit::{Fault, Faults};
+
+use super::{
+    all,
+    scene::{Trial, stage, started},
+    topology::Topology,
+};
+
+/// By default each fault meets one write in so many; the four faults together one in a quarter of that, and other ones in
+/// each shape.
+const STRIDE: u64 = 12;
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_write_or_refused_by_conflict_it_gets_to_the_same_end() {
+    survives([Fault::Crash, Fault::Conflict], 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_and_answers_that_get_lost_lead_to_the_same_end() {
+    survives([Fault::Error, Fault::Timeout], 2).await;
+}
+
+async fn survives(faults: [Fault; 2], offset: u64) {
+    let world = stage().await;
+    let mut running = started(&world, Faults::default()).await;
+    for (at, topology) in Topology::all().iter().enumerate() {
+        let begun = running.faults.log().len();
+        let calm = Trial::new(&world, topology, "trial-0000", "no fault").run(&mut running).await;
+        calm.assert_ready(topology);
+        let log = running.faults.log();
+        let writes = log[begun..].iter().filter(|write| !write.path.contains("/events")).count() as u64;
+        assert!(topology.is_stopped() || writes > 4, "{}: {writes} writes", topology.name);
+        for (fault, turn) in faults.into_iter().zip(offset..) {
+            for nth in 1..=writes {
+                if !all() && !(nth * 4 + 5 * at as u64 + turn * 3).is_multiple_of(STRIDE) {
+                    continue;
+                }
+                let what = format!("{fault:?} at write {nth} of {writes}");
+                let trial = Trial::new(&world, topology, format!("trial-{nth:04}"), &what);
+                running.faults.plan(nth, fault);
+                let seen = trial.run(&mut running).await;
+                seen.assert_like(&calm, &trial.what);
+            }
+        }
+    }
+    running.stop().await;
+}

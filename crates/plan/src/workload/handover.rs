@@ -1,0 +1,62 @@
+//! From single pods to groups of pods and back, without a break: what serves is removed when its successor serves.
+
+use longboat_api::labels::COMPONENT;
+
+use super::Half;
+use crate::{
+    children::{ChildKind, ObjectRef},
+    context::Context,
+    kinds::Child,
+    owner,
+    status::workload::{is_available, is_group_available},
+};
+
+/// Takes out of what is to be removed the workload that serves while the one that replaces it does not yet, with the
+/// account and rights that its pods use. The reference removes it at once.
+pub(crate) fn spare(context: &Context, remove: &mut Vec<ObjectRef>) {
+    if context.stopped() {
+        return;
+    }
+    let serving: Vec<ObjectRef> =
+        Half::all(context.spec).filter_map(|half| serving_predecessor(context, &half)).collect();
+    if serving.is_empty() {
+        return;
+    }
+    let used = [ChildKind::ServiceAccount, ChildKind::Role, ChildKind::RoleBinding];
+    let needed = |object: &ObjectRef| {
+        serving.contains(object) || (used.contains(&object.kind) && is_of_workload(context, object))
+    };
+    remove.retain(|object| !needed(object));
+}
+
+/// The workload of the other kind, if it is the one that serves.
+fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
+    let deployment = context.snapshot.deployments.get(context.namespace, &half.deployment_name(context.name));
+    let group = context.snapshot.leader_worker_sets.get(context.namespace, &half.group_name(context.name));
+    let ready = deployment.filter(|live| owner::controls(context.uid, &live.metadata) && is_available(live));
+    let ready_group =
+        group.filter(|live| owner::controls(context.uid, &live.metadata) && is_group_available(live));
+    if half.is_group() {
+        ready.filter(|_| ready_group.is_none()).map(Child::reference)
+    } else {
+        ready_group.filter(|_| ready.is_none()).map(Child::reference)
+    }
+}
+
+/// Whether an account or right is for model servers, and not for the picker.
+fn is_of_workload(context: &Context, object: &ObjectRef) -> bool {
+    fn labelled<K: Child>(context: &Context, object: &ObjectRef) -> bool {
+        let live = K::observed(context.snapshot).get(&object.namespace, &object.name);
+        live.is_some_and(|live| {
+            let component = live.metadata().labels.as_ref().and_then(|labels| labels.get(COMPONENT));
+            owner::controls(context.uid, live.metadata())
+                && component.is_none_or(|component| component.contains("workload"))
+        })
+    }
+    match object.kind {
+        ChildKind::ServiceAccount => labelled::<crate::kinds::types::ServiceAccount>(context, object),
+        ChildKind::Role => labelled::<crate::kinds::types::Role>(context, object),
+        ChildKind::RoleBinding => labelled::<crate::kinds::types::RoleBinding>(context, object),
+        _ => false,
+    }
+}
