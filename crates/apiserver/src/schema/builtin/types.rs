@@ -51,7 +51,9 @@ static CACHE: LazyLock<RwLock<Cache>> = LazyLock::new(RwLock::default);
 /// The type of a built-in kind.
 pub(super) fn root(group: &str, version: &str, kind: &str) -> Option<Arc<Type>> {
     let key = (group.to_owned(), version.to_owned(), kind.to_owned());
-    if let Some(root) = CACHE.read().roots.get(&key) {
+    // The lock is not held while it is taken again: with a writer waiting in between, that would wait for ever.
+    let known = CACHE.read().roots.get(&key).cloned();
+    if let Some(root) = known {
         return named(root.as_ref()?);
     }
     let Some(found) = definitions(group, version, kind) else {
