@@ -128,7 +128,13 @@ impl Pass<'_> {
             desired.carry_over(&live);
             match api.replace(&reference.name, &PostParams::default(), &desired).await {
                 Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated)),
-                Err(error) if has_code(&error, 409) => live = self.read(&api, reference, &error).await?,
+                Err(error) if has_code(&error, 409) => {
+                    let present = self.read(&api, reference, &error).await?;
+                    if settled::fingerprint(&present) != settled::fingerprint(&live) {
+                        return Err(self.outdated(reference, present));
+                    }
+                    live = present;
+                }
                 Err(error) => return Err(refused("update", reference, &error)),
             }
         }
@@ -136,6 +142,17 @@ impl Pass<'_> {
             message: format!("failed to update {reference}: others keep changing it"),
             transient: true,
         })
+    }
+
+    /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance:
+    /// what they decide is only kept if the plan is made anew.
+    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, mut present: K) -> Refused {
+        present.metadata_mut().managed_fields = None;
+        K::cache(&self.context.caches).set(present);
+        Refused {
+            message: format!("{reference} was changed meanwhile; it is looked at again"),
+            transient: true,
+        }
     }
 
     async fn create<K: Child + Watched + Serialize>(

@@ -81,7 +81,13 @@ pub(crate) fn wake_users(
     }
 }
 
-/// The services that use a config, by namespace and name. A service that is going away does not count.
+/// Wakes the configs that a service which is gone used.
+pub(crate) fn wake_former(context: &Context, gone: &LLMInferenceService) {
+    let before = gone.status.as_ref().map(|status| status.applied_configs.as_slice()).unwrap_or_default();
+    wake_users(context, gone, before, &[]);
+}
+
+/// The services that use a config, by namespace and name. A service counts until it is gone.
 fn users_of(context: &Context, config: &LLMInferenceServiceConfig) -> Vec<ServiceReference> {
     let key = Key::of(config);
     let services = if key.namespace == context.args.system_namespace {

@@ -296,8 +296,6 @@ async fn finalize(
         }
         finalizer::remove(context, service, names::SERVICE_FINALIZER).await?;
     }
-    let before = service.status.as_ref().map(|status| status.applied_configs.as_slice()).unwrap_or_default();
-    config::wake_users(context, service, before, &[]);
     forget(context, &subject.key);
     Ok(())
 }

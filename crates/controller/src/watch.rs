@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cache::{Cache, Change},
+    config,
     context::{Caches, Context},
     error::has_code,
     key::{Key, Kind, ObjectKey},
@@ -157,6 +158,13 @@ watched! {
 
         fn aliases(&self) -> Vec<ObjectKey> {
             observe::group(&self.spec, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
+        }
+
+        fn changed(context: &Context, _key: &Key, old: Option<&Self>, new: Option<&Self>) {
+            // Only now do its configs have a user less: while it was being finalized it still counted.
+            if let (Some(gone), None) = (old, new) {
+                config::wake_former(context, gone);
+            }
         }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {

@@ -127,3 +127,30 @@ async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
     services(world.client()).patch("llm", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
 }
+
+#[tokio::test]
+async fn a_config_may_go_once_its_last_service_is_gone() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(config("mine", &with_image("mine:1"))).await;
+    let (api, users) = (configs(world.client(), "ns"), services(world.client()));
+    for round in 0..5 {
+        let name = format!("llm-{round}");
+        world.apply(config("mine", &with_image("mine:1"))).await;
+        world.apply(service(&name, json!({"baseRefs": [{"name": "mine"}]}))).await;
+        condition(&world, &name, "PresetsCombined", Condition::is_true).await;
+        world
+            .eventually("it is in use", async || {
+                let used = api.get("mine").await.unwrap().status.is_some_and(|s| !s.referenced_by.is_empty());
+                used.then_some(())
+            })
+            .await;
+        api.delete("mine", &DeleteParams::default()).await.unwrap();
+        users.delete(&name, &DeleteParams::default()).await.unwrap();
+        world
+            .eventually("the config is gone", async || {
+                api.get_opt("mine").await.unwrap().is_none().then_some(())
+            })
+            .await;
+    }
+}

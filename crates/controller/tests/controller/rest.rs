@@ -112,3 +112,33 @@ async fn many_services_settle_with_few_writes_each() {
     let each = running.faults.writes() / SERVICES;
     assert!(each <= 34, "{each} writes per service");
 }
+
+#[tokio::test]
+async fn what_an_autoscaler_decides_while_the_service_changes_is_kept() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(service("scaled", json!({"replicas": null}))).await;
+    condition(&world, "scaled", "PresetsCombined", Condition::is_true).await;
+    let (api, owners) = (deployments(world.client()), services(world.client()));
+    world.eventually("the Deployment", async || api.get_opt("scaled-kserve").await.unwrap()).await;
+    for round in 2..12 {
+        let label = format!("round-{round}");
+        let change = Patch::Merge(json!({"spec": {"labels": {"round": label}}}));
+        let scale = Patch::Merge(json!({"spec": {"replicas": round}}));
+        let parameters = PatchParams::default();
+        let (changed, scaled) = tokio::join!(
+            owners.patch("scaled", &parameters, &change),
+            api.patch("scaled-kserve", &parameters, &scale),
+        );
+        changed.unwrap();
+        scaled.unwrap();
+        world
+            .eventually("the label", async || {
+                let metadata = api.get("scaled-kserve").await.unwrap().spec?.template.metadata?;
+                (metadata.labels?.get("round")? == &label).then_some(())
+            })
+            .await;
+        let replicas = api.get("scaled-kserve").await.unwrap().spec.unwrap().replicas;
+        assert_eq!(replicas, Some(round), "in {label}");
+    }
+}
