@@ -14,6 +14,7 @@ use crate::{
     health::{self, Listen},
     readiness::{Check, Readiness},
     run,
+    upstream::Upstream,
     webhook::{Clock, Settings, Webhooks},
 };
 
@@ -40,6 +41,10 @@ pub struct ProcessArgs {
         value_name = "ADDRESS"
     )]
     pub health: Listen,
+
+    /// What the reference's manager is started with besides.
+    #[command(flatten)]
+    pub upstream: Upstream,
 }
 
 /// A controller whose ports are open and that does nothing yet.
@@ -57,6 +62,9 @@ impl Process {
     /// # Errors
     /// When a port is taken, or flags contradict each other.
     pub async fn bind(args: ProcessArgs) -> Result<Self, Error> {
+        for warning in args.upstream.warnings() {
+            tracing::warn!("{warning}");
+        }
         let webhooks = Webhooks::bind(args.webhook).await?;
         let probes = args.health.bind("probes").await?;
         Ok(Self { args: args.controller, webhooks, probes })

@@ -46,6 +46,7 @@ impl Replica {
             controller: longboat_controller::Args::default(),
             webhook: Settings { webhook_host: Some([127, 0, 0, 1].into()), webhook_port: 0, ..settings },
             health: Listen::At("127.0.0.1:0".to_owned()),
+            upstream: longboat_controller::Upstream::default(),
         };
         let mut process = Process::bind(args).await.unwrap();
         if let Some(clock) = clock {

@@ -1,0 +1,124 @@
+//! Flags of the reference's manager that manifests and harnesses pass, and that change nothing here yet (contract 01 §14.1,
+//! 05). They are accepted, so that nobody has to edit a command line, and each that is expected to do something is warned
+//! about.
+
+/// Flags without an effect.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Accepted for compatibility, without effect")]
+pub struct Upstream {
+    /// Where metrics would be served; 0 for nowhere.
+    #[arg(long, visible_alias = "metrics-bind-address", value_name = "ADDRESS")]
+    metrics_addr: Option<String>,
+
+    /// Whether metrics would be served over HTTPS.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    metrics_secure: Option<bool>,
+
+    /// Whether one of several replicas would be elected to work: run one.
+    #[arg(
+        long,
+        visible_alias = "enable-leader-election",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    leader_elect: Option<bool>,
+
+    /// Requests a second to the API server: there is no limit but the server's own fairness.
+    #[arg(long, value_name = "N")]
+    kube_api_qps: Option<f64>,
+
+    /// Requests at once, the same.
+    #[arg(long, value_name = "N")]
+    kube_api_burst: Option<i64>,
+
+    /// How long the migration of stored objects may take.
+    #[arg(long, value_name = "DURATION")]
+    storage_migration_timeout: Option<String>,
+
+    /// How often the migration of stored objects is looked at.
+    #[arg(long, value_name = "DURATION")]
+    storage_migration_poll_interval: Option<String>,
+
+    /// Form of the log; see the environment variable `LONGBOAT_LOG` for its level.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    zap_devel: Option<bool>,
+
+    /// The same.
+    #[arg(long, value_name = "FORM")]
+    zap_encoder: Option<String>,
+
+    /// The same.
+    #[arg(long, value_name = "LEVEL")]
+    zap_log_level: Option<String>,
+
+    /// The same.
+    #[arg(long, value_name = "LEVEL")]
+    zap_stacktrace_level: Option<String>,
+
+    /// The same.
+    #[arg(long, value_name = "FORM")]
+    zap_time_encoding: Option<String>,
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// What to tell whoever started the process: one sentence for each flag that would have done something.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let serves = |address: &String| address != "0";
+        let given = [
+            (self.metrics_addr.as_ref().is_some_and(serves), "--metrics-addr", "no metrics are served"),
+            (self.leader_elect == Some(true), "--leader-elect", "every replica reconciles, so run one"),
+            (self.kube_api_qps.is_some(), "--kube-api-qps", "requests are not limited here"),
+            (self.kube_api_burst.is_some(), "--kube-api-burst", "requests are not limited here"),
+            (
+                self.storage_migration_timeout.is_some() || self.storage_migration_poll_interval.is_some(),
+                "--storage-migration-…",
+                "stored objects are not migrated",
+            ),
+            (
+                [&self.zap_encoder, &self.zap_log_level, &self.zap_stacktrace_level, &self.zap_time_encoding]
+                    .iter()
+                    .any(|flag| flag.is_some())
+                    || self.zap_devel.is_some(),
+                "--zap-…",
+                "LONGBOAT_LOG sets the level",
+            ),
+        ];
+        let given = given.into_iter().filter(|(is_given, ..)| *is_given);
+        given.map(|(_, flag, instead)| format!("{flag} has no effect: {instead}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Upstream;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        upstream: Upstream,
+    }
+
+    fn warnings(flags: &[&str]) -> usize {
+        let line = std::iter::once("controller").chain(flags.iter().copied());
+        Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).upstream.warnings().len()
+    }
+
+    #[test]
+    fn what_manifests_pass_is_accepted_and_what_does_nothing_is_said() {
+        assert_eq!(warnings(&[]), 0);
+        assert_eq!(warnings(&["--metrics-addr", "0", "--leader-elect=false", "--metrics-secure=false"]), 0);
+        assert_eq!(warnings(&["--metrics-addr=127.0.0.1:8443", "--leader-elect"]), 2);
+        assert_eq!(
+            warnings(&["--metrics-bind-address=:8443", "--kube-api-qps=20", "--kube-api-burst=30"]),
+            3
+        );
+        assert_eq!(warnings(&["--zap-devel", "--zap-encoder=json", "--storage-migration-timeout=1h"]), 2);
+    }
+}
