@@ -37,6 +37,25 @@ pub(crate) fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
+/// The path of some steps.
+pub(crate) fn written(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Step::Field(name) if text.is_empty() => text.push_str(name),
+            Step::Field(name) => {
+                text.push('.');
+                text.push_str(name);
+            }
+            Step::Bracket(inner) => {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "[{inner}]");
+            }
+        }
+    }
+    text
+}
+
 /// Whether what a user wrote leads to, or through, the field with this path and JSON pointer.
 pub(crate) fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
     let Some(steps) = parse(path) else { return false };

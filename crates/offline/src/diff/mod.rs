@@ -5,6 +5,7 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_compose::Effective;
 use longboat_plan::same_value;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -194,7 +195,7 @@ fn one(
             }
             (None, None) => continue,
         };
-        rolls.extend(roll(after, new, &change));
+        rolls.extend(roll(after, new, planned.effective.as_ref(), &change));
         children.push(change);
     }
     Ok(Difference { service: explain::full_name(new), effective, children, rolls })
@@ -282,7 +283,12 @@ fn changes(before: &Value, after: &Value) -> Vec<Change> {
 }
 
 /// Pods are replaced when their template changes.
-fn roll(after: &Scene, service: &LLMInferenceService, change: &ChildChange) -> Option<Roll> {
+fn roll(
+    after: &Scene,
+    service: &LLMInferenceService,
+    effective: Option<&Effective>,
+    change: &ChildChange,
+) -> Option<Roll> {
     let (kind, name) = change.object.split_once('/')?;
     let pods = match kind {
         "Deployment" => "spec.template.",
@@ -293,26 +299,15 @@ fn roll(after: &Scene, service: &LLMInferenceService, change: &ChildChange) -> O
     if change.action != Action::Changed || of_pods.is_empty() {
         return None;
     }
-    let sources = |path: &str| {
-        let explained = explain::explain(after, service, Some(&format!("{kind}/{name}.{path}")));
-        let Ok(explain::Explanation::Children(found)) = explained else { return Vec::new() };
-        let mut sources: Vec<String> = Vec::new();
-        for field in found.fields {
-            match field.from {
-                explain::Source::Copied(field) => sources.push(field.path),
-                explain::Source::Computed { from, and, .. } => {
-                    sources.extend(from.into_iter().map(|field| field.path).chain(and));
-                }
-            }
-        }
-        sources
-    };
-    let because = of_pods
-        .into_iter()
-        .map(|field| Cause {
-            path: field.path.clone(),
-            from: if field.after.is_some() { sources(&field.path) } else { Vec::new() },
-        })
-        .collect();
+    let asked: BTreeSet<&str> =
+        of_pods.iter().filter(|field| field.after.is_some()).map(|field| field.path.as_str()).collect();
+    let mut sources = effective
+        .map(|effective| explain::sources(after, service, effective, (kind, name), &asked))
+        .unwrap_or_default();
+    let because = of_pods.into_iter().map(|field| Cause {
+        path: field.path.clone(),
+        from: sources.remove(&field.path).unwrap_or_default(),
+    });
+    let because = because.collect();
     Some(Roll { object: change.object.clone(), because })
 }

@@ -1,6 +1,6 @@
 //! One field of a child: the field of the effective spec that it is a copy of, or the rule that made it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
@@ -60,33 +60,59 @@ pub(super) fn fields(
 ) -> Result<Result<Vec<ChildField>, Vec<String>>, PlanningError> {
     let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
     let objects = render::finished(&plan);
-    let is_asked = |object: &&(usize, &Object)| {
+    let asked = |object: &(usize, &Object)| {
         object.1.value["kind"] == kind && name.is_none_or(|name| object.1.reference.name == name)
     };
-    let asked: Vec<(usize, &Object)> = objects.iter().enumerate().filter(|o| is_asked(&o)).collect();
     let mut found: Vec<(usize, Place)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    for (at, object) in &asked {
+    for (at, object) in objects.iter().enumerate().filter(asked) {
         for (place, _) in paths::leaves(&object.value) {
             known.push(place.path.clone());
             if paths::leads_to(wanted, &place.path, &place.pointer) {
-                found.push((*at, place));
+                found.push((at, place));
             }
         }
     }
     if found.is_empty() {
-        let text: Vec<String> = wanted
-            .iter()
-            .map(|step| match step {
-                Step::Field(name) => name.clone(),
-                Step::Bracket(text) => format!("[{text}]"),
-            })
-            .collect();
-        return Ok(Err(near(&known.iter().map(String::as_str), &text.join(".").replace(".[", "["), "")));
+        return Ok(Err(near(&known.iter().map(String::as_str), &paths::written(wanted), "")));
     }
-    let fields: Vec<(usize, String)> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
-    let traces = trace::of(scene, service, &effective.spec, &objects, &fields);
-    let view = View { scene, service, effective };
+    Ok(Ok(explained(View { scene, service, effective }, &objects, found)))
+}
+
+/// What each of these fields of a child comes from: fields of the effective spec and other things, in words. Nothing for a
+/// field that the child does not have, or if the service cannot be planned.
+pub(crate) fn sources(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    effective: &Effective,
+    (kind, name): (&str, &str),
+    fields: &BTreeSet<&str>,
+) -> BTreeMap<String, Vec<String>> {
+    let Ok((plan, ..)) = scene.plan_spec(service, &effective.spec) else { return BTreeMap::new() };
+    let objects = render::finished(&plan);
+    let asked = |object: &Object| object.value["kind"] == kind && object.reference.name == name;
+    let Some(at) = objects.iter().position(asked) else { return BTreeMap::new() };
+    let leaves = paths::leaves(&objects[at].value).into_iter();
+    let found =
+        leaves.filter(|(place, _)| fields.contains(place.path.as_str())).map(|(place, _)| (at, place));
+    let explained = explained(View { scene, service, effective }, &objects, found.collect());
+    let named = explained.into_iter().map(|field| {
+        let from = match field.from {
+            Source::Copied(field) => vec![field.path],
+            Source::Computed { from, and, .. } => {
+                from.into_iter().map(|field| field.path).chain(and).collect()
+            }
+        };
+        (field.path, from)
+    });
+    named.collect()
+}
+
+/// Where fields of children come from.
+fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, Place)>) -> Vec<ChildField> {
+    let View { scene, service, effective } = view;
+    let fields: Vec<trace::Target> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
+    let traces = trace::of(scene, service, &effective.spec, objects, &fields);
     let provenance = effective.provenance();
     let by_pointer: BTreeMap<&str, Field> =
         provenance.iter().map(|(path, leaf)| (leaf.pointer.as_str(), view.field(path, leaf))).collect();
@@ -95,7 +121,7 @@ pub(super) fn fields(
         let value = object.value.pointer(&place.pointer).cloned().unwrap_or_default();
         let trace = traces.get(&(at, place.pointer.clone())).cloned().unwrap_or_default();
         let copied = trace.copied.as_deref().and_then(|pointer| by_pointer.get(pointer)).cloned();
-        let from = match copied.or_else(|| beside(&objects, at, &place, &value, &traces, &by_pointer)) {
+        let from = match copied.or_else(|| beside(objects, at, &place, &value, &traces, &by_pointer)) {
             Some(field) => Source::Copied(Box::new(field)),
             None => Source::Computed {
                 rule: rule(object, &place.path, &value).to_owned(),
@@ -109,9 +135,10 @@ pub(super) fn fields(
                 and: trace.others,
             },
         };
+        let kind = object.value["kind"].as_str().unwrap_or_default();
         ChildField { object: format!("{kind}/{}", object.reference.name), path: place.path, value, from }
     });
-    Ok(Ok(described.collect()))
+    described.collect()
 }
 
 /// The field that one without a trace of its own is a copy of, by what is beside it: empty objects cannot be changed, and
@@ -121,7 +148,7 @@ fn beside(
     at: usize,
     place: &Place,
     value: &Value,
-    traces: &BTreeMap<(usize, String), trace::Trace>,
+    traces: &trace::Traces,
     by_pointer: &BTreeMap<&str, Field>,
 ) -> Option<Field> {
     let (parent, last) = place.pointer.rsplit_once('/')?;

@@ -14,6 +14,7 @@ use longboat_manifest::nearest;
 use serde::Serialize;
 use thiserror::Error;
 
+pub(crate) use child::sources;
 pub use child::{ChildField, Source};
 pub use field::{Field, Input, Previous, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};

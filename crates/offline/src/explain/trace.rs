@@ -1,7 +1,7 @@
 //! Where the fields of children come from.
 //!
-//! Planning is a pure function and takes microseconds, so it is asked: a field of the effective spec is changed, the
-//! service is planned again, and what differs in the children depends on that field. Where the child then has the changed
+//! Planning is a pure function and takes microseconds, so it is asked: fields of the effective spec are changed, the
+//! service is planned again, and what differs in the children depends on them. Where the child then has the changed
 //! value itself, the field was copied. Nothing here knows how a child is made, so nothing here can be wrong about it.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -14,6 +14,16 @@ use crate::{objects::Object, paths, render, scene::Scene};
 /// Appended to a text to have another one.
 const CHANGE: &str = "-x";
 
+/// Into how many groups the fields of a spec are dealt. Two changes of one group can hide each other, as a switch hides
+/// what it switches off; neighbours are dealt to different groups, and then the answers are those of single changes.
+const GROUPS: usize = 16;
+
+/// A field of a child: the object's position, and a JSON pointer.
+pub(super) type Target = (usize, String);
+
+/// What decides fields of children.
+pub(super) type Traces = BTreeMap<Target, Trace>;
+
 /// What decides a field of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trace {
@@ -25,44 +35,18 @@ pub(super) struct Trace {
     pub(super) others: Vec<String>,
 }
 
-/// The children of the spec, and what decides each of these fields of theirs. Fields are an object's position and a JSON
-/// pointer.
+/// What decides each of these fields of the children of a spec.
 pub(super) fn of(
     scene: &Scene,
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
     objects: &[Object],
-    fields: &[(usize, String)],
-) -> BTreeMap<(usize, String), Trace> {
-    let mut traces: BTreeMap<(usize, String), Trace> =
-        fields.iter().map(|field| (field.clone(), Trace::default())).collect();
+    fields: &[Target],
+) -> Traces {
     // A spec always serialises: it has string keys only.
     let json = serde_json::to_value(spec).unwrap_or_default();
-    let leaves: Vec<(String, Value)> =
-        paths::leaves(&json).into_iter().map(|(place, value)| (place.pointer, value.clone())).collect();
-    let mut changed = json.clone();
-    for (pointer, value) in &leaves {
-        let Some(other) = another(value) else { continue };
-        let Some(slot) = changed.pointer_mut(pointer) else { continue };
-        *slot = other.clone();
-        let planned = plan(scene, service, &changed);
-        if let Some(slot) = changed.pointer_mut(pointer) {
-            *slot = value.clone();
-        }
-        let Some(planned) = planned.filter(|planned| alike(planned, objects)) else { continue };
-        for ((at, field), trace) in &mut traces {
-            let before = objects[*at].value.pointer(field);
-            let after = planned[*at].value.pointer(field);
-            if before == after {
-                continue;
-            }
-            if before == Some(value) && after == Some(&other) && trace.copied.is_none() {
-                trace.copied = Some(pointer.clone());
-            } else {
-                trace.inputs.push(pointer.clone());
-            }
-        }
-    }
+    let probe = Probe { scene, service, spec: &json, objects };
+    let mut traces = probe.traces(fields, GROUPS);
     for (words, service, scene_changed) in surroundings(scene, service) {
         let scene = scene_changed.as_ref().unwrap_or(scene);
         // What templates print depends on these too, so it begins with composing; where that fails (another namespace has
@@ -79,6 +63,140 @@ pub(super) fn of(
     traces
 }
 
+/// A field of the effective spec, and what it is changed to.
+struct Change {
+    /// Its position among the changes.
+    number: usize,
+    pointer: String,
+    before: Value,
+    after: Value,
+}
+
+/// What a field of a child turned out to depend on, by the numbers of changes.
+#[derive(Clone, Default)]
+struct Found {
+    copied: Option<usize>,
+    inputs: Vec<usize>,
+}
+
+/// Plans with changed specs.
+struct Probe<'a> {
+    scene: &'a Scene,
+    service: &'a LLMInferenceService,
+    spec: &'a Value,
+    objects: &'a [Object],
+}
+
+// === impl Probe ===
+
+impl Probe<'_> {
+    /// What decides these fields, found with changes that are dealt into so many groups.
+    fn traces(&self, fields: &[Target], groups: usize) -> Traces {
+        let changes = changes(self.spec);
+        let mut found: BTreeMap<Target, Found> =
+            fields.iter().map(|field| (field.clone(), Found::default())).collect();
+        for first in 0..groups {
+            let group: Vec<&Change> = changes.iter().skip(first).step_by(groups).collect();
+            self.within(&group, fields.to_vec(), &mut found);
+        }
+        let pointer = |number: usize| changes[number].pointer.clone();
+        let described = found.into_iter().map(|(field, mut found)| {
+            found.inputs.sort_unstable();
+            let inputs = match found.copied {
+                // A copy needs no further reason.
+                Some(_) => Vec::new(),
+                None => found.inputs.into_iter().map(pointer).collect(),
+            };
+            (field, Trace { copied: found.copied.map(pointer), inputs, others: Vec::new() })
+        });
+        described.collect()
+    }
+
+    /// Finds what decides these fields among some changes. All are made at once: a field that stays as it was depends on
+    /// none of them, and one that has the value of a change is a copy of it. What is left is looked for in either half, so
+    /// that it takes a handful of plans to explain a field, and not one for each field of the spec.
+    fn within(&self, changes: &[&Change], fields: Vec<Target>, found: &mut BTreeMap<Target, Found>) {
+        if changes.is_empty() || fields.is_empty() {
+            return;
+        }
+        let mut spec = self.spec.clone();
+        for change in changes {
+            if let Some(slot) = spec.pointer_mut(&change.pointer) {
+                slot.clone_from(&change.after);
+            }
+        }
+        let planned = plan(self.scene, self.service, &spec).filter(|planned| alike(planned, self.objects));
+        let open = match planned {
+            Some(planned) => self.undecided(&planned, changes, fields, found),
+            // Such a spec cannot be planned, or has other children: which change does that?
+            None => fields,
+        };
+        if changes.len() > 1 {
+            let (first, second) = changes.split_at(changes.len() / 2);
+            self.within(first, open.clone(), found);
+            self.within(second, open, found);
+        }
+    }
+
+    /// Notes which fields are copies of changed ones, and returns those that differ for another reason.
+    fn undecided(
+        &self,
+        planned: &[Object],
+        changes: &[&Change],
+        mut fields: Vec<Target>,
+        found: &mut BTreeMap<Target, Found>,
+    ) -> Vec<Target> {
+        fields.retain(|field| {
+            let before = self.objects[field.0].value.pointer(&field.1);
+            let after = planned[field.0].value.pointer(&field.1);
+            // Where elements came or went, another one may be at this position.
+            let moved = changes.len() > 1
+                && !aligned(&self.objects[field.0].value, &planned[field.0].value, &field.1);
+            let Some(found) = found.get_mut(field).filter(|_| moved || before != after) else { return false };
+            // There are only two booleans: of several, any may have made this one.
+            let telling = changes.len() == 1 || !(moved || before.is_some_and(Value::is_boolean));
+            let copied = changes
+                .iter()
+                .find(|change| telling && before == Some(&change.before) && after == Some(&change.after));
+            match (copied, changes) {
+                (Some(change), _) => {
+                    let first = found.copied.map_or(change.number, |other| other.min(change.number));
+                    found.copied = Some(first);
+                    false
+                }
+                (None, [only]) => {
+                    found.inputs.push(only.number);
+                    false
+                }
+                (None, _) => true,
+            }
+        });
+        fields
+    }
+}
+
+/// Whether the lists on the way to a field are as long in one object as in the other.
+fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
+    let ends = pointer.match_indices('/').map(|(at, _)| &pointer[..at]);
+    ends.into_iter().all(|end| {
+        let length = |object: &Value| object.pointer(end).and_then(Value::as_array).map(Vec::len);
+        length(one) == length(other)
+    })
+}
+
+/// Each field of a spec with another value. Fields of the same value get different ones.
+fn changes(spec: &Value) -> Vec<Change> {
+    let mut same: BTreeMap<String, i64> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (place, value) in paths::leaves(spec) {
+        let count = same.entry(value.to_string()).or_default();
+        let Some(after) = another(value, *count) else { continue };
+        *count += 1;
+        all.push(Change { number: all.len(), pointer: place.pointer, before: value.clone(), after });
+    }
+    all
+}
+
 fn plan(scene: &Scene, service: &LLMInferenceService, spec: &Value) -> Option<Vec<Object>> {
     let spec: LLMInferenceServiceSpec = serde_json::from_value(spec.clone()).ok()?;
     let (plan, ..) = scene.plan_spec(service, &spec).ok()?;
@@ -90,12 +208,13 @@ fn alike(one: &[Object], other: &[Object]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.reference.kind == b.reference.kind)
 }
 
-/// Another value of the same type.
-fn another(value: &Value) -> Option<Value> {
+/// Another value of the same type, different for each number.
+fn another(value: &Value, number: i64) -> Option<Value> {
     Some(match value {
-        Value::String(text) => json!(format!("{text}{CHANGE}")),
+        Value::String(text) if number == 0 => json!(format!("{text}{CHANGE}")),
+        Value::String(text) => json!(format!("{text}{CHANGE}{number}")),
         Value::Bool(value) => json!(!value),
-        Value::Number(number) => json!(number.as_i64()? + 1),
+        Value::Number(old) => json!(old.as_i64()? + 1 + number),
         _ => return None,
     })
 }
@@ -147,4 +266,45 @@ fn surroundings(
     platform("ingress.enableLLMInferenceServiceTLS", &|all| all.ingress.enable_tls ^= true);
     platform("ingress.modelBasedRoutingHeaderName", &|all| all.ingress.model_header.push_str(CHANGE));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{GROUPS, Probe, Target, changes};
+    use crate::{
+        paths, render,
+        scene::{Scene, Settings},
+    };
+
+    /// A small case, and one in which most fields hide others: matches of routes that come and go with settings.
+    const CASES: [&str; 2] = ["base-refs", "adapters-and-cache-tiers"];
+
+    #[test]
+    fn changes_in_groups_tell_what_single_changes_tell() {
+        for case in CASES {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/compose").join(case);
+            let text = fs::read_to_string(file.join("input.yaml")).unwrap();
+            let documents = longboat_manifest::parse("input.yaml", &text).unwrap();
+            let scene = Scene::new(&documents, &Settings::default()).unwrap();
+            let service = &scene.subjects[0].service;
+            let spec = scene.compose(service).unwrap().spec;
+            let objects = render::finished(&scene.plan_spec(service, &spec).unwrap().0);
+            let fields: Vec<Target> = objects
+                .iter()
+                .enumerate()
+                .flat_map(|(at, object)| {
+                    paths::leaves(&object.value).into_iter().map(move |(place, _)| (at, place.pointer))
+                })
+                .collect();
+            let spec = serde_json::to_value(&spec).unwrap();
+            let probe = Probe { scene: &scene, service, spec: &spec, objects: &objects };
+            let single = probe.traces(&fields, changes(&spec).len());
+            let grouped = probe.traces(&fields, GROUPS);
+            for (field, expected) in &single {
+                assert_eq!(&grouped[field], expected, "{case}: {} {}", objects[field.0].reference, field.1);
+            }
+        }
+    }
 }
