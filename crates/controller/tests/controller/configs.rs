@@ -1,6 +1,10 @@
 //! Configs: found late, changed, used, deleted.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
 use longboat_api::conditions::Condition;
 use serde_json::{Value, json};
 
@@ -153,4 +157,63 @@ async fn a_config_may_go_once_its_last_service_is_gone() {
             })
             .await;
     }
+}
+
+#[tokio::test]
+async fn what_layers_do_without_effect_is_said_once() {
+    let world = world().await;
+    let running = Running::start(&world);
+    world.apply(config("idle", &json!({"replicas": 7}))).await;
+    world
+        .apply(config(
+            "tolerant",
+            &json!({"template": {"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "a"}]}}),
+        ))
+        .await;
+    let spec = json!({
+        "replicas": 2,
+        "baseRefs": [{"name": "idle"}, {"name": "tolerant"}],
+        "template": {"tolerations": [{"key": "b"}]},
+    });
+    world.apply(service("llm", spec)).await;
+    let events: Api<Event> = Api::namespaced(world.client(), "ns");
+    let said = async || {
+        let all = events.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let ours = all.filter(|event| {
+            ["ConfigWithoutEffect", "FieldOverridden"].contains(&event.reason.as_deref().unwrap_or_default())
+        });
+        let mut said: Vec<(String, Option<i32>)> =
+            ours.map(|event| (event.message.unwrap_or_default(), event.count)).collect();
+        said.sort();
+        said
+    };
+    let expected = vec![
+        (
+            "LLMInferenceServiceConfig ns/idle in spec.baseRefs[0] has no effect: every field it sets is set higher up, or \
+             the same without it"
+                .to_owned(),
+            Some(1),
+        ),
+        (
+            "spec.template.tolerations of LLMInferenceServiceConfig ns/tolerant is replaced as a whole by the service: this \
+             list is not merged element by element"
+                .to_owned(),
+            Some(1),
+        ),
+    ];
+    world.eventually("both events", async || (said().await.len() == 2).then_some(())).await;
+    assert_eq!(said().await, expected);
+
+    // Passes that compose the same, and a controller that starts over, have nothing new to say.
+    let api = services(world.client());
+    let touch = Patch::Merge(json!({"metadata": {"annotations": {"touched": "yes"}}}));
+    api.patch("llm", &PatchParams::default(), &touch).await.unwrap();
+    world.settle(QUIET).await;
+    running.stop().await;
+    let _running = Running::start(&world);
+    world.settle(QUIET).await;
+    let touch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    api.patch("llm", &PatchParams::default(), &touch).await.unwrap();
+    world.settle(QUIET).await;
+    assert_eq!(said().await, expected);
 }
