@@ -4,12 +4,14 @@
 //! elapsed time: conditions are polled, with limits that a busy machine keeps.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+mod canary;
 mod examples;
 mod fixpoint;
 mod http;
 mod kubectl_reads;
 mod kubectl_writes;
 mod layers;
+mod load;
 mod mistakes;
 mod once;
 mod openai;

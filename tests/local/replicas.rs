@@ -1,22 +1,13 @@
 //! Three replicas: prefixes, spreading, and a replica that dies.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    fs,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::{collections::BTreeMap, fmt::Write, fs};
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
     http::{self, Answer},
+    load::Load,
     processes, tools,
     wait::until,
     world::{MODEL, World, example, turn},
@@ -83,16 +74,13 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
 
     let pod = counts.keys().next().unwrap();
     let address = world.ask(&["get", "pod", pod, "-o", "jsonpath={.status.podIP}"]);
-    let load = Load::start(url);
-    until("requests", || (load.answered.load(Ordering::Relaxed) > 10).then_some(()));
+    let load = Load::start(url, MODEL);
+    load.goes_on();
     processes::signal("KILL", engine(&world, &address));
     until("a restart", || (main_status(&world, pod)["restartCount"] == 1).then_some(()));
     until("the replica is ready again", || (main_status(&world, pod)["ready"] == true).then_some(()));
     world.ask(&["wait", "--for=condition=Ready", "llmisvc/qwen", "--timeout=120s"]);
-    let so_far = load.answered.load(Ordering::Relaxed);
-    until("requests after the restart", || {
-        (load.answered.load(Ordering::Relaxed) > so_far + 10).then_some(())
-    });
+    load.goes_on();
     assert_eq!(load.end(), Vec::<String>::new(), "requests that failed");
     assert_eq!(main_status(&world, pod)["lastState"]["terminated"]["exitCode"], 137);
 
@@ -110,50 +98,4 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
         (main_status(&world, pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff").then_some(())
     });
     assert_eq!(http::get(&format!("{url}/v1/models")).status, 200, "the others still serve");
-}
-
-/// Requests, one after the other in two threads, until the end.
-struct Load {
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicUsize>,
-    failed: Arc<Mutex<Vec<String>>>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-// === impl Load ===
-
-impl Load {
-    fn start(url: &str) -> Self {
-        let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let failed = Arc::new(Mutex::new(Vec::new()));
-        let threads = (0..2).map(|thread| {
-            let (stop, answered, failed) = (stop.clone(), answered.clone(), failed.clone());
-            let url = url.to_owned();
-            thread::spawn(move || {
-                for request in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let prompt = format!("thread {thread}, request {request}. ").repeat(20);
-                    let answer = complete(&url, &prompt);
-                    if answer.status == 200 && answer.body.ends_with('}') {
-                        answered.fetch_add(1, Ordering::Relaxed);
-                    } else {
-                        failed.lock().push(format!("{answer:?}"));
-                    }
-                }
-            })
-        });
-        let threads = threads.collect();
-        Self { stop, answered, failed, threads }
-    }
-
-    /// Stops, and says which requests failed.
-    fn end(self) -> Vec<String> {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads {
-            thread.join().unwrap();
-        }
-        self.failed.lock().clone()
-    }
 }

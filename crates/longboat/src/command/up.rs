@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cli::UpArgs,
     printer, signals,
-    up::{Service, prompt, watch},
+    up::{Service, group::Group, prompt, watch},
 };
 
 /// Runs `up` to its end.
@@ -89,7 +89,7 @@ async fn serve(args: &UpArgs, local: &Local, documents: &[manifest::Document]) -
     if names.is_empty() && args.prompt.is_some() {
         anyhow::bail!("there is no LLMInferenceService to ask: the manifests hold none");
     }
-    let services = watch::until_ready(
+    let (services, groups) = watch::until_ready(
         local.client(),
         &names,
         local.gateway_address(),
@@ -104,7 +104,7 @@ async fn serve(args: &UpArgs, local: &Local, documents: &[manifest::Document]) -
     if args.once {
         return Ok(());
     }
-    for line in how_to_go_on(local, &services) {
+    for line in how_to_go_on(local, &services, &groups) {
         printer::note(&line);
     }
     watch::forever(local.client(), &names).await
@@ -115,27 +115,36 @@ fn services(applied: &[Applied]) -> Vec<(String, String)> {
     own.map(|object| (object.namespace.clone(), object.name.clone())).collect()
 }
 
-fn how_to_go_on(local: &Local, services: &[Service]) -> Vec<String> {
+fn how_to_go_on(local: &Local, services: &[Service], groups: &[Group]) -> Vec<String> {
     let mut lines = vec![String::new()];
     for service in services {
-        let (url, model) = (&service.url, &service.model);
-        lines.extend([
-            format!("{} serves at {}", service.name.bold(), url.cyan()),
-            String::new(),
-            format!("  curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\"),
-            format!("    -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"),
-            String::new(),
-            "  from openai import OpenAI".into(),
-            format!("  client = OpenAI(base_url=\"{url}/v1\", api_key=\"none\")"),
-            format!(
-                "  print(client.chat.completions.create(model=\"{model}\", messages=[{{\"role\": \"user\", \"content\": \"Hello\"}}]))"
-            ),
-            String::new(),
-        ]);
+        lines.push(format!("{} serves at {}", service.name.bold(), service.url.cyan()));
+        lines.extend(how_to_ask(&service.url, &service.model));
+    }
+    for group in groups {
+        lines.push(format!("group {} shares {}: {}", group.name.bold(), group.url.cyan(), group.shares));
+        lines.extend(how_to_ask(&group.url, &group.model));
     }
     lines.push(format!("  export KUBECONFIG={}", local.kubeconfig().display()));
     lines.push("  kubectl get llmisvc".into());
     lines.push(String::new());
     lines.push("Ctrl-C stops everything.".into());
     lines
+}
+
+fn how_to_ask(url: &str, model: &str) -> [String; 8] {
+    [
+        String::new(),
+        format!("  curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\"),
+        format!(
+            "    -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"
+        ),
+        String::new(),
+        "  from openai import OpenAI".into(),
+        format!("  client = OpenAI(base_url=\"{url}/v1\", api_key=\"none\")"),
+        format!(
+            "  print(client.chat.completions.create(model=\"{model}\", messages=[{{\"role\": \"user\", \"content\": \"Hello\"}}]))"
+        ),
+        String::new(),
+    ]
 }

@@ -1,5 +1,6 @@
 //! What `up` shows and does while services run.
 
+pub(crate) mod group;
 pub(crate) mod prompt;
 mod screen;
 mod tree;

@@ -16,6 +16,8 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 
+use super::group;
+
 /// Everything that is shown.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -115,6 +117,14 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
                     _ => describe(condition),
                 },
                 mark: mark(condition),
+                depth: 1,
+            });
+        }
+        if let Some(group) = group::of(service) {
+            lines.push(Line {
+                subject: format!("{subject} group {}", group.name),
+                text: group::shares(group),
+                mark: Mark::Good,
                 depth: 1,
             });
         }

@@ -15,6 +15,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Service,
+    group::{self, Group},
     screen::Screen,
     tree::{self, Mark, Seen},
 };
@@ -32,12 +33,13 @@ struct Follow {
 }
 
 /// Shows the tree until every service serves at this world's `gateway`, as far as it can here; fails when `timeout` passes first.
+/// Groups are as they stand at that moment.
 pub(crate) async fn until_ready(
     client: Client,
     names: &[(String, String)],
     gateway: SocketAddr,
     timeout: Duration,
-) -> anyhow::Result<Vec<Service>> {
+) -> anyhow::Result<(Vec<Service>, Vec<Group>)> {
     let mut follow = Follow::start(&client);
     let mut screen = Screen::new();
     let deadline = Instant::now() + timeout;
@@ -48,7 +50,7 @@ pub(crate) async fn until_ready(
         let ready: Vec<_> =
             names.iter().filter_map(|(namespace, name)| ready(&seen, namespace, name, gateway)).collect();
         if ready.len() == names.len() {
-            return Ok(ready);
+            return Ok((ready, group::all(&seen, names)));
         }
         if !follow.changed_by(deadline).await {
             let stuck = names

@@ -1,0 +1,106 @@
+//! Services that share the traffic of one model: the address that they share, and who gets how much of it. Pure.
+
+use std::collections::BTreeMap;
+
+use longboat_api::v1alpha2::{GroupStatus, LLMInferenceService};
+
+use super::tree::Seen;
+
+/// A group whose members answer at one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// `namespace/name`.
+    pub(crate) name: String,
+    /// The address of the model rather than of a member.
+    pub(crate) url: String,
+    /// A model name that all members answer to.
+    pub(crate) model: String,
+    pub(crate) shares: String,
+}
+
+/// The group as a service sees it.
+pub(crate) fn of(service: &LLMInferenceService) -> Option<&GroupStatus> {
+    service.status.as_ref()?.router.as_ref()?.group.as_ref()
+}
+
+/// Who gets how much: `stable 90, canary 10`.
+pub(crate) fn shares(group: &GroupStatus) -> String {
+    let members = group.members.iter().map(|member| {
+        let stopped = if member.stopped { " (stopped)" } else { "" };
+        format!("{} {}{stopped}", member.name, member.weight)
+    });
+    members.collect::<Vec<_>>().join(", ")
+}
+
+/// The groups of these services, `(namespace, name)`; members that serve different models stand under different addresses.
+pub(crate) fn all(seen: &Seen, names: &[(String, String)]) -> Vec<Group> {
+    let mut groups = BTreeMap::new();
+    for service in &seen.services {
+        let (namespace, name) =
+            (service.metadata.namespace.clone().unwrap_or_default(), service.metadata.name.clone());
+        let known = name.is_some_and(|name| names.contains(&(namespace.clone(), name)));
+        let (Some(group), Some((url, model))) = (of(service).filter(|_| known), shared_address(service))
+        else {
+            continue;
+        };
+        let key = (namespace.clone(), group.name.clone(), url.clone());
+        let group = Group { name: format!("{namespace}/{}", group.name), url, model, shares: shares(group) };
+        groups.insert(key, group);
+    }
+    groups.into_values().collect()
+}
+
+/// The address under which any member answers, with the model's short name: the one whose path is the model's full name.
+fn shared_address(service: &LLMInferenceService) -> Option<(String, String)> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let full_names_start = format!("publishers/{namespace}/models/");
+    service.status.as_ref()?.addresses.iter().find_map(|address| {
+        let url = address.address.url.as_deref()?.trim_end_matches('/');
+        let is_full = |name: &str| name.starts_with(&full_names_start) && url.ends_with(&format!("/{name}"));
+        let full = address.models.iter().find(|model| is_full(&model.name))?;
+        Some((url.to_owned(), full.name[full_names_start.len()..].to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// A member is called as the model is, so that its own address ends like the shared one.
+    #[test]
+    fn members_are_listed_once_under_the_address_of_their_model() {
+        let member = |name: &str| {
+            let full = "publishers/ns/models/a";
+            Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": name, "namespace": "ns"},
+                    "spec": {"model": {"uri": "hf://org/chat", "name": "a"}},
+                    "status": {
+                        "addresses": [
+                            {"url": "http://gateway/", "models": [{"name": full}]},
+                            {"url": format!("http://gateway/ns/{name}"), "models": [{"name": full}, {"name": "a"}]},
+                            {"url": format!("http://gateway/{full}"), "models": [{"name": full}, {"name": "a"}]},
+                        ],
+                        "router": {"group": {"name": "g", "members": [
+                            {"name": "a", "weight": 90}, {"name": "b", "weight": 10, "stopped": true},
+                        ]}},
+                    },
+                }))
+                .unwrap(),
+            )
+        };
+        let seen = Seen { services: vec![member("a"), member("b"), member("foreign")], ..Seen::default() };
+        let names = ["a", "b"].map(|name| ("ns".to_owned(), name.to_owned()));
+        let expected = Group {
+            name: "ns/g".into(),
+            url: "http://gateway/publishers/ns/models/a".into(),
+            model: "a".into(),
+            shares: "a 90, b 10 (stopped)".into(),
+        };
+        assert_eq!(all(&seen, &names), [expected]);
+    }
+}
