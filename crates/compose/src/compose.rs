@@ -27,6 +27,7 @@ use crate::{
     pin::PresetNames,
     platform::Platform,
     render, rewrite, schema, select,
+    skeleton::{PICKER, Skeletons, Untouched},
 };
 
 /// Everything that composing reads.
@@ -68,6 +69,7 @@ struct Prefix {
     layers: Vec<Arc<Layer>>,
     merged: Value,
     templates: Templates,
+    skeletons: Skeletons,
 }
 
 /// Combinations of presets to remember: releases times topologies, with room; beyond that all are forgotten at once.
@@ -161,7 +163,8 @@ impl Composer {
         }
         let merged = merge_layers(presets.iter().map(|layer| layer.spec()))?;
         let merged = merged.as_ref().map_or(Value::Null, Tree::to_value);
-        let prefix = Arc::new(Prefix { layers: presets.to_vec(), merged, templates });
+        let skeletons = Skeletons::of(&merged);
+        let prefix = Arc::new(Prefix { layers: presets.to_vec(), merged, templates, skeletons });
         let mut prefixes = self.prefixes.lock();
         if prefixes.len() >= MAX_PREFIXES {
             prefixes.clear();
@@ -265,15 +268,14 @@ fn merged(
         selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
         tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
     }
-    let account;
-    if tree.at(&["router", "scheduler", "template"]).is_some()
-        && tree
-            .at(&["router", "scheduler", "template", "serviceAccountName"])
-            .and_then(Place::as_str)
-            .is_none_or(str::is_empty)
-    {
-        account = Value::String(child_name(name, suffix::EPP_SERVICE_ACCOUNT));
-        tree.set(&["router", "scheduler", "template", "serviceAccountName"], &account);
+    let untouched = prefix.skeletons.untouched(&prefix.merged, tree.top());
+    let account_is_free = tree
+        .at(PICKER)
+        .is_some_and(|pod| pod.get("serviceAccountName").and_then(Place::as_str).is_none_or(str::is_empty));
+    let account = Value::String(child_name(name, suffix::EPP_SERVICE_ACCOUNT));
+    // In a pod that is copied, it is set below.
+    if account_is_free && !untouched.has_picker() {
+        tree.set(&ACCOUNT, &account);
     }
 
     let mut layers = prefix.layers.iter().chain(bases);
@@ -286,10 +288,22 @@ fn merged(
             bases,
             data: Data::typed(schema::TEMPLATE_DATA, Some(data)),
             rendered: RefCell::default(),
+            untouched: &untouched,
         };
-        if let Ok(spec) = typed(tree.top(), &renderer) {
+        let filled = typed(tree.top(), &renderer).and_then(|mut spec| {
+            untouched.fill(&mut spec, &renderer)?;
+            Ok(spec)
+        });
+        if let Ok(mut spec) = filled {
+            let picker = spec.router.as_mut().and_then(|router| router.scheduler.as_mut()?.template.as_mut());
+            if let Some(picker) = picker.filter(|_| account_is_free) {
+                picker.service_account_name = account.as_str().map(ToOwned::to_owned);
+            }
             return Ok(spec);
         }
+    }
+    if account_is_free {
+        tree.set(&ACCOUNT, &account);
     }
     let data = complete(data, inputs.service)?;
     let config =
@@ -297,6 +311,9 @@ fn merged(
     let rendered = render::whole(&config, &data)?;
     typed(Place::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
+
+/// Where the name of the picker's account stands.
+const ACCOUNT: [&str; 4] = ["router", "scheduler", "template", "serviceAccountName"];
 
 /// What templates see of the service and the platform, without what they hardly ever use: the status, the record of
 /// field managers and the like. [`leaf`] knows which templates need [`complete`] data.
@@ -351,6 +368,7 @@ struct Renderer<'a> {
     data: Data<'a>,
     /// What templates rendered to, by their address: presets use many of them over and over.
     rendered: RefCell<HashMap<*const Template, String, ahash::RandomState>>,
+    untouched: &'a Untouched<'a>,
 }
 
 impl Render for Renderer<'_> {
@@ -367,6 +385,10 @@ impl Render for Renderer<'_> {
             self.rendered.borrow_mut().insert(Arc::as_ptr(template), rendered.clone());
         }
         Some(rendered)
+    }
+
+    fn leaves_out(&self, value: &Value) -> bool {
+        self.untouched.has(value)
     }
 }
 

@@ -20,6 +20,11 @@ use crate::{
 pub(crate) trait Render {
     /// The rendered text; `None` if the string cannot be rendered on its own.
     fn render(&self, text: &str) -> Option<String>;
+
+    /// Whether an optional value is left out, since it will be put there otherwise.
+    fn leaves_out(&self, _: &Value) -> bool {
+        false
+    }
 }
 
 /// Takes strings as they are.
@@ -76,10 +81,6 @@ impl<'t, 'a> Node<'t, 'a> {
     fn child(self, place: Place<'t, 'a>) -> Self {
         Self::new(place, self.render)
     }
-
-    fn is_null(self) -> bool {
-        matches!(self.place, Place::Json(Value::Null))
-    }
 }
 
 impl<'de> Deserializer<'de> for Node<'_, 'de> {
@@ -116,7 +117,11 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+        match self.place {
+            Place::Json(Value::Null) => visitor.visit_none(),
+            Place::Json(json @ Value::Object(_)) if self.render.leaves_out(json) => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(

@@ -35,6 +35,7 @@ mod rewrite;
 mod rules;
 mod schema;
 mod select;
+mod skeleton;
 
 pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
 pub use compose::{Composer, Inputs, compose};

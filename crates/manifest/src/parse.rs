@@ -35,12 +35,16 @@ pub fn parse_all(source: &str, text: &str) -> Reading {
         return reading;
     }
     let name: Arc<str> = source.into();
-    for chunk in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
+    let chunks = split(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let (chunks, rest) = chunks.split_at(chunks.len().min(MAX_DOCUMENTS));
+    let mut too_many = !rest.is_empty();
+    for read in longboat_parallel::map(chunks, |chunk| chunk.read(source)) {
+        // A list is one chunk with many objects.
         if reading.documents.len() >= MAX_DOCUMENTS {
-            reading.problems.push(too_much("too many documents".to_owned(), MAX_DOCUMENTS));
+            too_many = true;
             break;
         }
-        match chunk.read(source) {
+        match read {
             Ok(None) => {}
             Ok(Some(read)) => {
                 for (object, node) in items(read.value, read.node) {
@@ -53,6 +57,9 @@ pub fn parse_all(source: &str, text: &str) -> Reading {
             }
             Err(problem) => reading.problems.push(problem),
         }
+    }
+    if too_many {
+        reading.problems.push(too_much("too many documents".to_owned(), MAX_DOCUMENTS));
     }
     reading
 }

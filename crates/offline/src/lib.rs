@@ -14,7 +14,6 @@ mod assume;
 mod context;
 mod error;
 mod objects;
-mod parallel;
 mod paths;
 pub mod validate;
 mod workspace;

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::{
     objects::{self, Object},
-    parallel,
     scene::{PlanningError, Scene},
 };
 
@@ -80,7 +79,7 @@ pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered
 
 /// The children of many services, in their order: [`children`] of each, on all processors.
 pub fn all(scene: &Scene, services: &[&LLMInferenceService]) -> Vec<Result<Rendered, PlanningError>> {
-    parallel::map(services, |service| children(scene, service))
+    longboat_parallel::map(services, |service| children(scene, service))
 }
 
 /// The planned objects, with placeholders for what is only known when they are written.
@@ -121,12 +120,8 @@ pub fn effective(scene: &Scene, service: &LLMInferenceService) -> Result<(Value,
 
 /// Objects as a stream of YAML documents.
 pub fn to_yaml<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
-    let mut text = String::new();
-    for object in objects {
-        text.push_str("---\n");
-        text.push_str(&yaml::to_yaml(object));
-    }
-    text
+    let objects: Vec<&Value> = objects.into_iter().collect();
+    longboat_parallel::map(&objects, |object| format!("---\n{}", yaml::to_yaml(object))).concat()
 }
 
 /// Objects as one JSON document, a `List`.

@@ -5,7 +5,7 @@
 //! block style, keys in natural order (`s2` before `s10`), sequences not indented below their key, plain scalars folded
 //! after column 80, strings that would read as another type double-quoted, others single-quoted only where needed.
 
-use std::{cmp::Ordering, fmt::Write as _};
+use std::{borrow::Cow, cmp::Ordering, fmt::Write as _, iter};
 
 use serde_json::{Map, Number, Value};
 
@@ -50,21 +50,26 @@ impl Writer {
         self.column = 0;
     }
 
+    fn spaces(&mut self, count: usize) {
+        self.out.extend(iter::repeat_n(' ', count));
+        self.column += count;
+    }
+
     fn break_to(&mut self, indent: usize) {
         self.newline();
-        self.text(&" ".repeat(indent));
+        self.spaces(indent);
     }
 
     fn mapping(&mut self, map: &Map<String, Value>, indent: usize) {
-        let mut keys: Vec<&String> = map.keys().collect();
-        keys.sort_by(|a, b| natural(a, b));
-        for (position, key) in keys.into_iter().enumerate() {
+        let mut fields: Vec<(&String, &Value)> = map.iter().collect();
+        fields.sort_by(|(a, _), (b, _)| natural(a, b));
+        for (position, (key, value)) in fields.into_iter().enumerate() {
             if position > 0 {
-                self.text(&" ".repeat(indent));
+                self.spaces(indent);
             }
             self.string(key, indent, Place::Key);
             self.put(':');
-            self.value(&map[key], indent);
+            self.value(value, indent);
         }
     }
 
@@ -90,7 +95,7 @@ impl Writer {
     fn sequence(&mut self, items: &[Value], indent: usize) {
         for (position, item) in items.iter().enumerate() {
             if position > 0 {
-                self.text(&" ".repeat(indent));
+                self.spaces(indent);
             }
             self.text("- ");
             match item {
@@ -117,6 +122,9 @@ impl Writer {
     }
 
     fn string(&mut self, text: &str, indent: usize, place: Place) {
+        if is_word(text) {
+            return self.text(text);
+        }
         let shape = Shape::of(text);
         if text.contains('\n') {
             if place == Place::Value && shape.block {
@@ -139,12 +147,16 @@ impl Writer {
 
     /// Plain text, or the inside of single quotes, in which a quote is doubled.
     fn folded(&mut self, text: &str, indent: usize, place: Place, quote: &str) {
-        let characters: Vec<char> = text.chars().collect();
+        // Most strings are short words: nothing in them asks for a decision.
+        if !text.contains([' ', '\'']) {
+            return self.text(text);
+        }
         let mut after_space = false;
-        for (position, &character) in characters.iter().enumerate() {
+        for (position, character) in text.char_indices() {
             if character == ' ' {
-                let next_is_space = characters.get(position + 1) == Some(&' ');
-                let inside = quote.is_empty() || (position > 0 && position + 1 < characters.len());
+                let rest = &text[position + 1..];
+                let next_is_space = rest.starts_with(' ');
+                let inside = quote.is_empty() || (position > 0 && !rest.is_empty());
                 if place == Place::Value
                     && !after_space
                     && self.column > FOLD_AFTER
@@ -168,14 +180,14 @@ impl Writer {
 
     fn double_quoted(&mut self, text: &str, indent: usize, place: Place) {
         self.put('"');
-        let characters: Vec<char> = text.chars().collect();
         let mut after_space = false;
-        for (position, &character) in characters.iter().enumerate() {
+        for (position, character) in text.char_indices() {
             if character == ' ' {
-                let inside = position > 0 && position + 1 < characters.len();
+                let rest = &text[position + 1..];
+                let inside = position > 0 && !rest.is_empty();
                 if place == Place::Value && !after_space && self.column > FOLD_AFTER && inside {
                     self.break_to(indent);
-                    if characters.get(position + 1) == Some(&' ') {
+                    if rest.starts_with(' ') {
                         self.put('\\');
                     }
                 } else {
@@ -231,7 +243,7 @@ impl Writer {
         for line in body.split('\n') {
             self.newline();
             if !line.is_empty() {
-                self.text(&" ".repeat(indent));
+                self.spaces(indent);
                 self.text(line);
             }
         }
@@ -253,24 +265,27 @@ struct Shape {
 
 impl Shape {
     fn of(text: &str) -> Self {
-        let characters: Vec<char> = text.chars().collect();
-        let blank =
-            |position: usize| characters.get(position).is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
-        let mut shape = Self { plain: true, single: true, block: true };
-        if characters.is_empty() {
+        const NONE: Shape = Shape { plain: false, single: false, block: false };
+        if text.is_empty() {
             return Self { plain: false, single: true, block: false };
         }
+        let mut shape = Self { plain: true, single: true, block: true };
         if text.starts_with("---") || text.starts_with("...") {
             shape.plain = false;
         }
-        for (position, &character) in characters.iter().enumerate() {
-            let before_blank = blank(position + 1);
+        // The ends of the text count as blank.
+        let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
+        let (mut first, mut after_blank) = (true, true);
+        let mut rest = text.chars();
+        while let Some(character) = rest.next() {
+            let next = rest.clone().next();
+            let before_blank = next.is_none_or(is_blank);
             let indicator = match character {
-                '#' => position == 0 || blank(position - 1),
+                '#' => after_blank,
                 ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => {
-                    position == 0
+                    first
                 }
-                '?' | '-' => position == 0 && before_blank,
+                '?' | '-' => first && before_blank,
                 ':' => before_blank,
                 _ => false,
             };
@@ -278,16 +293,17 @@ impl Shape {
                 shape.plain = false;
             }
             if character != '\n' && !is_printable(character) {
-                shape = Self { plain: false, single: false, block: false };
-                return shape;
+                return NONE;
             }
-            if character == ' ' && characters.get(position + 1) == Some(&'\n') {
-                return Self { plain: false, single: false, block: false };
+            if character == ' ' && next == Some('\n') {
+                return NONE;
             }
-            if character == '\n' && characters.get(position + 1) == Some(&' ') {
+            if character == '\n' && next == Some(' ') {
                 shape.plain = false;
                 shape.single = false;
             }
+            first = false;
+            after_blank = is_blank(character);
         }
         if text.starts_with([' ', '\n']) || text.ends_with([' ', '\n']) {
             shape.plain = false;
@@ -299,24 +315,42 @@ impl Shape {
     }
 }
 
+/// Whether a text is made of what never needs quotes: most keys and values are, and are written without a closer look.
+fn is_word(text: &str) -> bool {
+    let harmless = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.as_bytes().iter().all(harmless)
+        && !is_keyword(text)
+}
+
 fn is_printable(character: char) -> bool {
     matches!(character,
         ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
         || character == '\u{85}'
 }
 
-fn reads_as_another_type(text: &str) -> bool {
-    const WORDS: [&str; 39] = [
+/// Whether a text without quotes would read as null, a truth value or a special number.
+fn is_keyword(text: &str) -> bool {
+    const KEYWORDS: [&str; 39] = [
         "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "y", "Y", "yes",
         "Yes", "YES", "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF", ".nan", ".NaN",
         ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
     ];
-    WORDS.contains(&text) || text == "<<" || is_number(text) || is_date(text) || is_base60(text)
+    const LONGEST: usize = 5;
+    text.len() <= LONGEST && KEYWORDS.contains(&text)
+}
+
+fn reads_as_another_type(text: &str) -> bool {
+    // What is not a keyword starts with a digit, or with what may stand before one.
+    let may_be_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | '_');
+    is_keyword(text)
+        || text == "<<"
+        || (text.starts_with(may_be_number) && (is_number(text) || is_date(text) || is_base60(text)))
 }
 
 fn is_number(text: &str) -> bool {
-    let text = text.replace('_', "");
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(&text);
+    let text = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(&*text);
     for (prefixes, radix) in [(["0x", "0X"], 16), (["0o", "0O"], 8), (["0b", "0B"], 2)] {
         if let Some(rest) = prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix)) {
             return !rest.is_empty() && rest.chars().all(|c| c.is_digit(radix));
@@ -393,32 +427,28 @@ fn format_number(number: &Number) -> String {
 
 /// Runs of digits compare as numbers, letters after everything else.
 fn natural(a: &str, b: &str) -> Ordering {
-    let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    for position in 0..left.len().min(right.len()) {
-        let (l, r) = (left[position], right[position]);
-        if l == r {
-            continue;
-        }
-        match (l.is_alphabetic(), r.is_alphabetic()) {
-            (true, true) => return l.cmp(&r),
-            (true, false) => return Ordering::Greater,
-            (false, true) => return Ordering::Less,
-            (false, false) => {}
-        }
-        // A digit that differs deep inside a number: both numbers share the digits before it.
-        let shared_nonzero = (l == '0' || r == '0')
-            && left[..position].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0');
-        let number = |characters: &[char]| {
-            let run: Vec<char> =
-                characters[position..].iter().copied().take_while(char::is_ascii_digit).collect();
-            let value = run.iter().fold(u128::from(shared_nonzero), |sum, digit| {
-                sum.saturating_mul(10).saturating_add(u128::from(digit.to_digit(10).unwrap_or_default()))
-            });
-            (value, run.len())
-        };
-        return number(&left).cmp(&number(&right)).then(l.cmp(&r));
+    let shared: usize =
+        a.chars().zip(b.chars()).take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8()).sum();
+    let (left, right) = (&a[shared..], &b[shared..]);
+    let (Some(l), Some(r)) = (left.chars().next(), right.chars().next()) else {
+        return left.len().cmp(&right.len());
+    };
+    match (l.is_alphabetic(), r.is_alphabetic()) {
+        (true, true) => return l.cmp(&r),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
     }
-    left.len().cmp(&right.len())
+    // A digit that differs deep inside a number: both numbers share the digits before it.
+    let shared_nonzero = (l == '0' || r == '0')
+        && a[..shared].bytes().rev().take_while(u8::is_ascii_digit).any(|digit| digit != b'0');
+    let number = |text: &str| {
+        let run = text.bytes().take_while(u8::is_ascii_digit);
+        run.fold((u128::from(shared_nonzero), 0_usize), |(value, length), digit| {
+            (value.saturating_mul(10).saturating_add(u128::from(digit - b'0')), length + 1)
+        })
+    };
+    number(left).cmp(&number(right)).then(l.cmp(&r))
 }
 
 #[cfg(test)]

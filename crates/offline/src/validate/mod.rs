@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use finding::{Finding, ObjectName, Severity, Source};
 
-use crate::{Context, DEFAULT_NAMESPACE, Surroundings, Workspace, parallel};
+use crate::{Context, DEFAULT_NAMESPACE, Surroundings, Workspace};
 use kinds::{Kinds, Known};
 use layers::{Layers, key_of};
 use object::Examination;
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
         let mut seen: HashMap<(String, String, String, String), String> = HashMap::new();
         let mut sound = Vec::with_capacity(documents.len());
         let mut broken = BTreeSet::new();
-        let judged = parallel::map(&documents, |document| self.one(document));
+        let judged = longboat_parallel::map(&documents, |document| self.one(document));
         for (document, judged) in documents.into_iter().zip(judged) {
             report.findings.extend(judged.findings);
             // What is not known is neither sound nor broken.
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
                 .collect(),
             broken,
         };
-        let checked = parallel::map(&workspace.services, |member| {
+        let checked = longboat_parallel::map(&workspace.services, |member| {
             let name = ObjectName::of(&member.document, member.namespace());
             let findings = layers.check(member, &name);
             (name, findings)

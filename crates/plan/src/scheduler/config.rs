@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
 use serde_json::{Value, json};
 
+use super::config_text;
 use crate::{context::Context, flags, yaml};
 
 /// Gives the picker's container its configuration, from the first of these that there is: the service's inline
@@ -128,7 +129,7 @@ pub(super) fn lists(scheduler: &SchedulerSpec, plugin: &str) -> bool {
         flags::config_text_position(args).map(|at| args[at].clone())
     };
     let Some(text) = inline_text(scheduler).or_else(in_args) else { return false };
-    let Ok(config) = serde_saphyr::from_str::<Value>(&text) else { return false };
+    let config = config_text::parse(&text);
     let listed = config.get("plugins").and_then(Value::as_array).into_iter().flatten();
     listed.into_iter().any(|found| found.get("type").and_then(Value::as_str) == Some(plugin))
 }

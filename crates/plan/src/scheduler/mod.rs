@@ -1,6 +1,7 @@
 //! The endpoint picker: its account and rights, its Deployment and Service, the pool it picks from (contract/03 §9).
 
 mod config;
+mod config_text;
 mod deployment;
 pub(crate) mod pool;
 mod precise_prefix;

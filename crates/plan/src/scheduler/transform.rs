@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{
     config::PRECISE_SCORER,
-    precise_prefix,
+    config_text, precise_prefix,
     version::{Version, VersionError},
 };
 use crate::{flags, yaml};
@@ -129,10 +129,7 @@ fn find_config(pod: &PodSpec) -> Option<(String, usize, Map<String, Value>)> {
     pod.containers.iter().find_map(|container| {
         let args = container.args.as_deref()?;
         let at = flags::config_text_position(args)?;
-        match serde_saphyr::from_str::<Value>(&args[at]) {
-            Ok(Value::Object(map)) => Some((container.name.clone(), at, map)),
-            _ => Some((container.name.clone(), at, Map::new())),
-        }
+        Some((container.name.clone(), at, Map::clone(&config_text::parse(&args[at]))))
     })
 }
 

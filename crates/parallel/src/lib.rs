@@ -10,7 +10,7 @@ const STACK: usize = 8 << 20;
 const FEW: usize = 16;
 
 /// What `work` makes of each of `items`, in their order. A panic of a worker goes on in the caller.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len() / FEW);
     if workers < 2 {
         return items.iter().map(work).collect();
