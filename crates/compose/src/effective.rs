@@ -40,7 +40,7 @@ impl Effective {
     /// Which layer set each leaf of the spec, and what it replaced. Computed when asked for: composing does not pay
     /// for it.
     pub fn provenance(&self) -> Provenance {
-        Provenance::compute(&self.layers, self.own(), &self.spec)
+        Provenance::compute(&self.layers, &self.data, &self.spec)
     }
 
     /// The configs that were merged, lowest first.

@@ -1,16 +1,16 @@
 //! Where each leaf of an effective spec comes from.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::{self, Write as _},
     sync::Arc,
 };
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
-use longboat_template::reflect::{Struct, Ty};
+use longboat_template::reflect::{Struct, Ty, Value as Data};
 use serde_json::Value;
 
-use crate::{keys::list_key, layer::Layer, merge::find_field, rules, schema};
+use crate::{keys::list_key, layer::Layer, leaf, merge::find_field, rules, schema};
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
@@ -90,8 +90,9 @@ impl Provenance {
         self.gone.iter().map(|(path, entries)| (path.as_str(), entries.as_slice()))
     }
 
-    /// Follows the layers, lowest first, and then looks at what they led to.
-    pub(crate) fn compute(layers: &[Arc<Layer>], own: &Value, spec: &LLMInferenceServiceSpec) -> Self {
+    /// Follows the layers, lowest first, and then looks at what they led to. The data of templates has the uppermost layer,
+    /// the service's own spec.
+    pub(crate) fn compute(layers: &[Arc<Layer>], data: &Value, spec: &LLMInferenceServiceSpec) -> Self {
         let mut history = History::default();
         for layer in layers {
             history.origin =
@@ -99,8 +100,10 @@ impl Provenance {
             history.visit(schema::SPEC, layer.spec());
         }
         history.origin = Origin::Service;
-        history.visit(schema::SPEC, own);
+        history.visit(schema::SPEC, &data[schema::SERVICE_KEY]["spec"]);
 
+        let mut templates =
+            Printer { data: Data::typed(schema::TEMPLATE_DATA, Some(data)), known: HashMap::new() };
         let mut leaves = BTreeMap::new();
         // A spec always serialises: it has string keys only.
         let spec = serde_json::to_value(spec).unwrap_or_default();
@@ -113,7 +116,16 @@ impl Provenance {
             entries.reverse();
             let (origin, given) =
                 latest.map_or((Origin::Derived, None), |latest| (latest.origin, Some(latest.value)));
-            let rule = rules::of(path, value, given.as_ref());
+            let says = match given.as_ref() {
+                Some(Value::String(text)) if leaf::is_template(text) => match templates.print(text) {
+                    Some(printed) => rules::Says::Printed(printed),
+                    None => rules::Says::Unknown,
+                },
+                Some(given) => rules::Says::Value(given),
+                None => rules::Says::Nothing,
+            };
+            let emptied = says == rules::Says::Nothing && is_empty(value) && below(&history.entries, path);
+            let rule = if emptied { Some(rules::EMPTIED) } else { rules::of(path, value, says) };
             let leaf = Leaf {
                 value: value.clone(),
                 pointer: pointer.to_owned(),
@@ -130,6 +142,31 @@ impl Provenance {
             entries.reverse();
         }
         Self { leaves, gone: history.entries }
+    }
+}
+
+/// Whether a layer set something below a path.
+fn below(entries: &BTreeMap<String, Vec<Replaced>>, path: &str) -> bool {
+    let from = entries.range(path.to_owned()..).take_while(|(other, _)| other.starts_with(path));
+    from.into_iter().any(|(other, _)| other[path.len()..].starts_with(['.', '[']))
+}
+
+/// Prints the templates of leaves; one text is used by many.
+struct Printer<'a> {
+    data: Data<'a>,
+    known: HashMap<String, Option<String>>,
+}
+
+// === impl Printer ===
+
+impl Printer<'_> {
+    /// What a template prints on its own; none if it takes more than that, or fails.
+    fn print(&mut self, text: &str) -> Option<&str> {
+        if !self.known.contains_key(text) {
+            let printed = leaf::parse(text).and_then(|template| leaf::render(&template, &self.data));
+            self.known.insert(text.to_owned(), printed);
+        }
+        self.known.get(text)?.as_deref()
     }
 }
 
@@ -168,11 +205,15 @@ impl History {
         let entries = &mut self.entries;
         let mut place = Place { known: std::mem::take(&mut self.lists), ..Place::default() };
         for_each_leaf(ty, json, &mut place, &mut |Place { path, .. }, value| {
-            // An empty object adds nothing to what is there, and an absent model URI is written as "".
-            let says_nothing = value.as_object().is_some_and(serde_json::Map::is_empty)
-                || path == "model.uri" && value == ""
-                || value.as_array().is_some_and(Vec::is_empty) && path.ends_with(".containers");
-            if says_nothing && entries.contains_key(path) {
+            // An empty object adds nothing to an object that is there, and an absent model URI is written as "".
+            let known = entries.get(path).and_then(|known| known.last());
+            let is_empty_object = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+            let says_nothing = known.is_some_and(|known| {
+                is_empty_object(value) && is_empty_object(&known.value)
+                    || path == "model.uri" && value == ""
+                    || value.as_array().is_some_and(Vec::is_empty) && path.ends_with(".containers")
+            });
+            if says_nothing {
                 return;
             }
             entries

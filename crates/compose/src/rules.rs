@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::leaf;
-
 /// Beginning and end of a path, and what decides there.
 const RULES: [(&str, &str, &str); 10] = [
     ("router.scheduler.pool.spec.selector.matchLabels", "", "the pool's own pods: no layer gives a selector"),
@@ -22,12 +20,28 @@ const RULES: [(&str, &str, &str); 10] = [
     ("", "", "a rewrite after merging"),
 ];
 
-/// The rule behind a value that differs from what its layer gives, or that no layer gives.
-pub(crate) fn of(path: &str, value: &Value, given: Option<&Value>) -> Option<&'static str> {
-    match given {
-        Some(given) if given == value => return None,
-        // What a template printed is no rule's doing.
-        Some(Value::String(text)) if text.contains(leaf::ACTION) => return None,
+/// The rule behind an empty object or list of which a null took everything away.
+pub(crate) const EMPTIED: &str = "a null takes away what a layer sets in it";
+
+/// What a layer says about a leaf.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Says<'a> {
+    /// No layer says anything.
+    Nothing,
+    /// This.
+    Value(&'a Value),
+    /// A template that printed this.
+    Printed(&'a str),
+    /// A template of which only the whole document tells what it prints.
+    Unknown,
+}
+
+/// The rule behind a value that is not what its layer says.
+pub(crate) fn of(path: &str, value: &Value, says: Says<'_>) -> Option<&'static str> {
+    match says {
+        Says::Value(said) if said == value => return None,
+        Says::Printed(said) if value == said => return None,
+        Says::Unknown => return None,
         _ => {}
     }
     if path.contains(".claims[") || path.contains("resourceClaims[") {

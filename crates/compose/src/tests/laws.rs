@@ -77,6 +77,113 @@ fn spec() -> impl Strategy<Value = Value> {
         })
 }
 
+/// What the schema does not look into: a scheduler's configuration.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(|value| json!(value)),
+        (-2..3_i32).prop_map(|value| json!(value)),
+        prop_oneof!["[a-c]{0,2}", Just("{{ .ObjectMeta.Name }}".to_owned())].prop_map(|value| json!(value)),
+    ];
+    let value = leaf.prop_recursive(3, 12, 3, |inner| {
+        let key = prop_oneof!["[ab]", Just("a.b/c".to_owned()), Just("x1".to_owned())];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            prop::collection::btree_map(key, inner, 0..3).prop_map(|map| json!(map)),
+        ]
+    });
+    prop::collection::btree_map("[ab]", value, 0..3).prop_map(|map| json!(map))
+}
+
+/// Routes with back ends that composing rewrites, and some that it must not.
+fn route() -> impl Strategy<Value = Value> {
+    let name = prop_oneof![
+        Just("s-inference-pool".to_owned()),
+        Just("{{ ChildName .ObjectMeta.Name `-inference-pool` }}".to_owned()),
+        Just("{{ .ObjectMeta.Name }}".to_owned()),
+        "[ab]",
+    ];
+    let kind = prop::option::of(prop_oneof![Just("InferencePool"), Just("Service")]);
+    let group = prop::option::of(Just("inference.networking.k8s.io"));
+    let backend = (name.clone(), kind, group).prop_map(|(name, kind, group)| {
+        let mut backend = json!({ "name": name, "port": 8000, "weight": 1 });
+        for (key, value) in [("kind", kind), ("group", group)] {
+            if let Some(value) = value {
+                backend[key] = json!(value);
+            }
+        }
+        backend
+    });
+    let rule = (prop::collection::vec(backend, 0..3), "[ab]").prop_map(|(backends, header)| {
+        json!({
+            "matches": [{ "path": { "type": "Exact", "value": "/{{ .ObjectMeta.Name }}" } }],
+            "filters": [{ "type": "RequestHeaderModifier", "requestHeaderModifier": { "set": [{ "name": header, "value": "{{ .ObjectMeta.Name }}" }] } }],
+            "backendRefs": backends,
+        })
+    });
+    (prop::collection::vec(rule, 0..3), prop::collection::vec(name, 0..3)).prop_map(|(rules, parents)| {
+        let parents: Vec<Value> = parents.iter().map(|name| json!({ "name": name })).collect();
+        json!({ "http": { "spec": { "rules": rules, "parentRefs": parents } } })
+    })
+}
+
+/// Specs with the fields that composing looks into after merging, and those of more than one type.
+fn wide() -> impl Strategy<Value = Value> {
+    let port = prop_oneof![(80..82_i32).prop_map(|port| json!(port)), Just(json!("http"))];
+    let quantity = prop_oneof![Just(json!(1)), Just(json!("500m")), Just(json!("1000m")), Just(json!("1Gi"))];
+    let gateways =
+        prop::collection::vec(("[ab]", prop_oneof![Just(""), Just("infra")], prop::option::of("[ab]")), 0..3);
+    let pool = prop_oneof![
+        Just(json!({})),
+        Just(json!({ "ref": { "name": "theirs" } })),
+        Just(
+            json!({ "spec": { "targetPorts": [{ "number": 8000 }], "selector": {}, "endpointPickerRef": { "name": "p" } } })
+        ),
+    ];
+    let scheduler = prop::option::of((prop::option::of(anything()), prop::option::of(pool)));
+    (spec(), prop::option::of(route()), scheduler, gateways, port, quantity, any::<bool>()).prop_map(
+        |(mut spec, route, scheduler, gateways, port, quantity, tolerates)| {
+            let mut router = serde_json::Map::new();
+            if let Some(route) = route {
+                router.insert("route".to_owned(), route);
+            }
+            if let Some((inline, pool)) = scheduler {
+                let mut scheduler = json!({});
+                if let Some(inline) = inline {
+                    scheduler["config"] = json!({ "inline": inline });
+                }
+                if let Some(pool) = pool {
+                    scheduler["pool"] = pool;
+                }
+                router.insert("scheduler".to_owned(), scheduler);
+            }
+            let gateways: Vec<Value> = gateways
+                .into_iter()
+                .map(|(name, namespace, section)| match section {
+                    Some(section) => json!({ "name": name, "namespace": namespace, "sectionName": section }),
+                    None => json!({ "name": name, "namespace": namespace }),
+                })
+                .collect();
+            if !gateways.is_empty() {
+                router.insert("gateway".to_owned(), json!({ "refs": gateways }));
+            }
+            if !router.is_empty() {
+                spec["router"] = Value::Object(router);
+            }
+            if let Some(Value::Object(main)) = spec.pointer_mut("/template/containers/0") {
+                main.insert("livenessProbe".to_owned(), json!({ "httpGet": { "path": "/", "port": port } }));
+                main.insert("ports".to_owned(), json!([{ "containerPort": 8000 }, { "containerPort": 8001, "name": "a" }]));
+                main.insert("resources".to_owned(), json!({ "limits": { "cpu": quantity } }));
+            }
+            if tolerates {
+                spec["template"]["tolerations"] = json!([{ "key": "a" }, { "operator": "Exists" }]);
+                spec["template"]["volumes"] = json!([{ "name": "v", "emptyDir": {} }, { "name": "w", "secret": { "secretName": "s" } }]);
+            }
+            spec
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -91,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn replaying_the_provenance_of_layers_gives_the_spec(specs in prop::collection::vec(spec(), 3)) {
+    fn replaying_the_provenance_of_layers_gives_the_spec(specs in prop::collection::vec(wide(), 3)) {
         let named = |name: &str, mut spec: Value| -> LLMInferenceServiceConfig {
             spec.as_object_mut().unwrap().remove("model");
             serde_json::from_value(json!({ "metadata": { "name": name, "namespace": "n" }, "spec": spec })).unwrap()

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use longboat_api::child_name;
 use longboat_template::reflect::Value as Data;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::{Effective, Leaf, Origin, leaf, provenance, schema};
+use crate::{Effective, Leaf, Origin, leaf, provenance, rules, schema};
 
 /// What is wrong with the provenance of a spec, one line for each leaf.
 pub(super) fn faults(effective: &Effective) -> Vec<String> {
@@ -69,7 +70,7 @@ fn follow(
 ) -> Result<(), String> {
     let Some(given) = &leaf.given else {
         return match (&leaf.origin, leaf.rule) {
-            (Origin::Derived, Some(_)) => Ok(()),
+            (Origin::Derived, Some(_)) => decided(effective, path, leaf),
             (origin, rule) => Err(format!("no layer gives it, yet {origin} set it by {rule:?}")),
         };
     };
@@ -85,25 +86,91 @@ fn follow(
             return Err(format!("{origin} says {other} above {}", leaf.origin));
         }
     }
-    let printed = given.as_str().filter(|text| text.contains(leaf::ACTION)).map(|text| {
-        let template = leaf::parse(text).ok_or("its template does not parse")?;
-        let data = Data::typed(schema::TEMPLATE_DATA, Some(&effective.data));
-        leaf::render(&template, &data).ok_or("its template does not render")
-    });
-    match (printed.transpose()?, leaf.rule) {
-        (None, None) if *given == leaf.value => Ok(()),
-        (None, Some(_)) if *given != leaf.value => Ok(()),
-        // Where it is rewritten after it was printed, the template is what is told.
-        (Some(text), None) if leaf.value == *text || rewritten(path) => Ok(()),
-        (printed, rule) => {
-            Err(format!("{} says {given}, which is printed as {printed:?}, by {rule:?}", leaf.origin))
-        }
+    let said = printed(effective, given)?;
+    match leaf.rule {
+        None if said == leaf.value => Ok(()),
+        Some(_) if said != leaf.value => decided(effective, path, leaf),
+        rule => Err(format!("{} says {given}, which is printed as {said}, by {rule:?}", leaf.origin)),
     }
 }
 
-/// Back ends of the managed route follow the scheduler, also where a template names them.
-fn rewritten(path: &str) -> bool {
-    path.starts_with("router.route.http.spec.")
+/// What a value of a layer is where templates ran.
+fn printed(effective: &Effective, given: &Value) -> Result<Value, String> {
+    let Some(text) = given.as_str().filter(|text| text.contains(leaf::ACTION)) else {
+        return Ok(given.clone());
+    };
+    let template = leaf::parse(text).ok_or("its template does not parse")?;
+    let data = Data::typed(schema::TEMPLATE_DATA, Some(&effective.data));
+    Ok(Value::String(leaf::render(&template, &data).ok_or("its template does not render")?))
+}
+
+/// Whether the rules of contract 02 §5 (and §17) lead to this value at this path.
+fn decided(effective: &Effective, path: &str, leaf: &Leaf) -> Result<(), String> {
+    let service = &effective.data[schema::SERVICE_KEY]["metadata"];
+    let name = service["name"].as_str().unwrap_or_default();
+    let router = effective.spec.router.as_ref();
+    let scheduler = router.and_then(|router| router.scheduler.as_ref());
+    if leaf.rule == Some(rules::EMPTIED) {
+        let mut specs = effective.layers().iter().map(|layer| layer.spec()).chain([effective.own()]);
+        let had_more = specs
+            .any(|spec| matches!(spec.pointer(&leaf.pointer), Some(Value::Object(map)) if !map.is_empty()));
+        return if had_more { Ok(()) } else { Err("nothing was taken away".to_owned()) };
+    }
+    let expected = if path.starts_with("router.scheduler.pool.spec.selector.matchLabels") {
+        match path.rsplit(['.', '/', '"']).find(|part| !part.is_empty() && *part != "]") {
+            Some("part-of") => json!("llminferenceservice"),
+            Some("name") => json!(name),
+            _ => json!("workload"),
+        }
+    } else if path == "router.scheduler.template.serviceAccountName" {
+        json!(child_name(name, "-epp-sa"))
+    } else if path == "router.scheduler.pool.spec.endpointPickerRef.port.number" {
+        json!(9002)
+    } else if path == "model.name" {
+        json!(name)
+    } else if path.starts_with("router.scheduler.config.inline") && effective.scheduler_config_map.is_some() {
+        leaf.value.clone()
+    } else if let Some(field) = path.strip_prefix("router.route.http.spec.parentRefs[") {
+        let (at, field) = field.split_once("].").ok_or("no field of a parent")?;
+        let refs = router.and_then(|router| router.gateway.as_ref()).map(|gateway| &gateway.refs);
+        let at: usize = at.parse().map_err(|_| "no position")?;
+        let gateway = refs.and_then(|refs| refs.get(at)).ok_or("there is no such Gateway")?;
+        match field {
+            "group" => json!("gateway.networking.k8s.io"),
+            "kind" => json!("Gateway"),
+            "name" => json!(gateway.name),
+            "namespace" => json!(gateway.namespace),
+            "sectionName" => json!(gateway.section_name),
+            _ => Value::Null,
+        }
+    } else if path.starts_with("router.route.http.spec.rules[") && path.contains(".backendRefs[") {
+        // It was the pool that the controller would create.
+        let (backend, field) = path.rsplit_once('.').ok_or("no field of a back end")?;
+        let provenance = effective.provenance();
+        let was = |field: &str| {
+            let leaf = provenance.get(&format!("{backend}.{field}"));
+            leaf.and_then(|leaf| printed(effective, leaf.given.as_ref()?).ok())
+        };
+        let managed = (Some(json!("InferencePool")), Some(json!(child_name(name, "-inference-pool"))));
+        if (was("kind"), was("name")) != managed {
+            return Err("this back end is not the managed pool".to_owned());
+        }
+        match (field, scheduler) {
+            ("group", None) => json!(""),
+            ("kind", None) => json!("Service"),
+            ("name", None) => json!(child_name(name, "-kserve-workload-svc")),
+            ("name", Some(scheduler)) => json!(scheduler.external_pool()),
+            _ => Value::Null,
+        }
+    } else if path.contains("resourceClaims[") || path.contains(".claims[") {
+        match path.rsplit('.').next() {
+            Some("name") => json!("managed-device"),
+            _ => json!(child_name(name, "-managed-dra")),
+        }
+    } else {
+        Value::Null
+    };
+    if expected == leaf.value { Ok(()) } else { Err(format!("no rule leads to it: {:?}", leaf.rule)) }
 }
 
 /// What merges without saying anything.
@@ -121,7 +188,6 @@ fn place(root: &mut Value, pointer: &str, value: Value) -> Option<()> {
     let mut slot = root;
     for step in pointer.split('/').skip(1) {
         let key = step.replace("~1", "/").replace("~0", "~");
-        // Keys of maps may be digits too, but no map of a spec has such keys beside lists.
         slot = match (slot.is_null(), key.parse::<usize>()) {
             (true, Ok(_)) => {
                 *slot = Value::Array(Vec::new());
