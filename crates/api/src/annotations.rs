@@ -16,6 +16,8 @@ pub const DRA_DEVICE_COUNT: &str = "serving.kserve.io/exp-dra-device-count";
 pub const DRA_CEL_SELECTOR: &str = "serving.kserve.io/exp-dra-cel-selector";
 /// Container that gets the devices.
 pub const DRA_CONTAINER_NAME: &str = "serving.kserve.io/exp-dra-container-name";
+/// On a claim template and on pods: which devices the pods were made for, as a digest. Ours alone.
+pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
 /// Marks a workload (in `spec.annotations`) as able to route by model name; `"false"` on a Gateway vetoes it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
 /// Source URI of a cached model.

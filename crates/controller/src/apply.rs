@@ -100,8 +100,11 @@ impl Pass<'_> {
             Some(live) => live.as_ref().clone(),
             None => match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => return Ok(self.created(reference, &desired, created)),
-                // The cache does not know it (yet), or does not hold objects without our label.
-                Err(error) if has_code(&error, 409) => self.read(&api, reference, &error).await?,
+                // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
+                Err(error) if has_code(&error, 409) => {
+                    let present = self.read(&api, reference, &error).await?;
+                    return Err(self.outdated(reference, present, "is there already"));
+                }
                 Err(error) => return Err(refused("create", reference, &error)),
             },
         };
@@ -131,9 +134,14 @@ impl Pass<'_> {
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     if settled::fingerprint(&present) != settled::fingerprint(&live) {
-                        return Err(self.outdated(reference, present));
+                        return Err(self.outdated(reference, present, "was changed meanwhile"));
                     }
                     live = present;
+                }
+                Err(error) if has_code(&error, 404) => {
+                    cache.remove(&live);
+                    let message = format!("{reference} was deleted meanwhile; it is made again");
+                    return Err(Refused { message, transient: true });
                 }
                 Err(error) => return Err(refused("update", reference, &error)),
             }
@@ -144,15 +152,12 @@ impl Pass<'_> {
         })
     }
 
-    /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance:
-    /// what they decide is only kept if the plan is made anew.
-    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, mut present: K) -> Refused {
+    /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
+    /// that was not known: what others decide is only kept if the plan is made anew.
+    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, mut present: K, why: &str) -> Refused {
         present.metadata_mut().managed_fields = None;
         K::cache(&self.context.caches).set(present);
-        Refused {
-            message: format!("{reference} was changed meanwhile; it is looked at again"),
-            transient: true,
-        }
+        Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
 
     async fn create<K: Child + Watched + Serialize>(

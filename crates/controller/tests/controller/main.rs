@@ -4,6 +4,7 @@
 
 mod configs;
 mod faults;
+mod late;
 mod lifecycle;
 mod mutating;
 mod optional;

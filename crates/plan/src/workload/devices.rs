@@ -1,15 +1,23 @@
 //! Accelerators by dynamic resource allocation, asked for by annotations of the service (contract/02 §17).
 
-use k8s_openapi::api::{
-    core::v1::{PodResourceClaim, PodSpec, ResourceClaim},
-    resource::v1::{
-        CELDeviceSelector, DeviceClaim, DeviceRequest, DeviceSelector, ExactDeviceRequest, ResourceClaimSpec,
-        ResourceClaimTemplate, ResourceClaimTemplateSpec,
-    },
-};
-use longboat_api::annotations::{DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT};
+use std::fmt::Write as _;
 
-use crate::{context::Context, labels::Map, names, owner};
+use k8s_openapi::{
+    api::{
+        core::v1::{PodResourceClaim, PodSpec, ResourceClaim},
+        resource::v1::{
+            CELDeviceSelector, DeviceClaim, DeviceRequest, DeviceSelector, ExactDeviceRequest,
+            ResourceClaimSpec, ResourceClaimTemplate, ResourceClaimTemplateSpec,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use longboat_api::annotations::{
+    DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES,
+};
+use sha2::{Digest, Sha256};
+
+use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names, owner};
 
 /// The claim's name within a pod.
 const CLAIM: &str = "managed-device";
@@ -53,13 +61,42 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     // Without labels, as the reference has it: watched and removed by its owner.
     let mut metadata = owner::child(context, names::device_claims(context.name), Map::new());
     metadata.labels = None;
-    Ok(Some(ResourceClaimTemplate {
+    let mut template = ResourceClaimTemplate {
         metadata,
         spec: ResourceClaimTemplateSpec {
             metadata: None,
             spec: ResourceClaimSpec { devices: Some(devices) },
         },
-    }))
+    };
+    let live =
+        context.snapshot.resource_claim_templates.get(context.namespace, &names::device_claims(context.name));
+    let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
+    // Pods of the reference's run on where nothing changes: theirs are not marked.
+    if live.is_none_or(|live| mark(&live.metadata).is_some() || template.is_fixed(live)) {
+        let digest = digest(&template.spec);
+        template.metadata.annotations.get_or_insert_default().insert(DRA_DEVICES.into(), digest);
+    }
+    Ok(Some(template))
+}
+
+/// Marks pods as made for the planned devices: a pod keeps its claim for life, so other devices need other pods.
+pub(super) fn mark_pods(draft: &Draft, pods: &mut ObjectMeta) {
+    let mark = draft.children.resource_claim_templates.iter().find_map(|template| mark(&template.metadata));
+    if let Some(mark) = mark {
+        pods.annotations.get_or_insert_default().insert(DRA_DEVICES.into(), mark.to_owned());
+    }
+}
+
+fn mark(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.annotations.as_ref()?.get(DRA_DEVICES).map(String::as_str)
+}
+
+fn digest(spec: &ResourceClaimTemplateSpec) -> String {
+    let text = serde_json::to_string(spec).unwrap_or_default();
+    Sha256::digest(text).iter().take(8).fold(String::new(), |mut digest, byte| {
+        let _ = write!(digest, "{byte:02x}");
+        digest
+    })
 }
 
 /// Gives the devices to a container of the pod: the one that an annotation names, or else the first.

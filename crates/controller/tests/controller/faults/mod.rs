@@ -9,6 +9,7 @@ mod foreign;
 mod scene;
 mod topology;
 mod two;
+mod watches;
 mod writes;
 
 /// Whether every trial is to be made.

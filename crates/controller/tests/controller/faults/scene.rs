@@ -144,8 +144,14 @@ pub(super) fn normal(mut object: Value, namespace: &str) -> Value {
     serde_json::from_str(&object.to_string().replace(namespace, "NS")).unwrap()
 }
 
-/// Says where two pictures differ.
+/// Stops where two pictures differ, and says in what.
 pub(super) fn assert_same(found: &Picture, wanted: &Picture, what: &str) {
+    let differences = differences(found, wanted);
+    assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
+}
+
+/// Where two pictures differ.
+pub(super) fn differences(found: &Picture, wanted: &Picture) -> Vec<String> {
     let mut differences = Vec::new();
     for name in found.keys().chain(wanted.keys()).collect::<std::collections::BTreeSet<_>>() {
         match (found.get(name), wanted.get(name)) {
@@ -154,7 +160,7 @@ pub(super) fn assert_same(found: &Picture, wanted: &Picture, what: &str) {
             _ => differences.push(format!("{name} is not there")),
         }
     }
-    assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
+    differences
 }
 
 fn leaves(place: &str, found: &Value, wanted: &Value, differences: &mut Vec<String>) {
@@ -369,11 +375,20 @@ impl Seen {
         }
     }
 
-    /// Whether it went as without faults.
+    /// Stops unless it went as without faults.
     pub(super) fn assert_like(&self, calm: &Self, what: &str) {
-        assert_same(&self.alive, &calm.alive, &format!("{what}, alive"));
-        assert_same(&self.gone, &calm.gone, &format!("{what}, deleted"));
-        let bound = 2 * calm.events + 12;
-        assert!(self.events <= bound, "{what}: {} events instead of {}", self.events, calm.events);
+        let wrong = self.unlike(calm, what);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// In what it went otherwise than without faults.
+    pub(super) fn unlike(&self, calm: &Self, what: &str) -> Vec<String> {
+        let alive = differences(&self.alive, &calm.alive).into_iter().map(|d| format!("{what}, alive: {d}"));
+        let gone = differences(&self.gone, &calm.gone).into_iter().map(|d| format!("{what}, deleted: {d}"));
+        let mut wrong: Vec<String> = alive.chain(gone).collect();
+        if self.events > 2 * calm.events + 12 {
+            wrong.push(format!("{what}: {} events instead of {}", self.events, calm.events));
+        }
+        wrong
     }
 }

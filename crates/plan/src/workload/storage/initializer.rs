@@ -111,10 +111,12 @@ pub(super) fn attach(
     }
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
-        if downloads.any_from_hub() && wants_hf_defaults(attachment.live) {
-            for (name, value) in HF_DEFAULTS {
-                add_env(&mut container, name, value);
-            }
+    }
+    // Whatever is left out of the first version of a workload stays out. So this must not hang on the account: that of a
+    // namespace that was made a moment ago may not be known yet.
+    if downloads.any_from_hub() && wants_hf_defaults(attachment.live) {
+        for (name, value) in HF_DEFAULTS {
+            add_env(&mut container, name, value);
         }
     }
     if !(downloads.only_model() && downloads.any_from_hub()) {
