@@ -173,8 +173,9 @@ impl Texts for Container {
         self.image.iter_mut().for_each(&mut *visit);
         [&mut self.command, &mut self.args].into_iter().flatten().flatten().for_each(&mut *visit);
         self.env.iter_mut().flatten().filter_map(|variable| variable.value.as_mut()).for_each(&mut *visit);
-        for probe in [&mut self.liveness_probe, &mut self.readiness_probe, &mut self.startup_probe] {
-            probe.iter_mut().for_each(|probe| probe.texts(visit));
+        let probes = [&mut self.liveness_probe, &mut self.readiness_probe, &mut self.startup_probe];
+        for probe in probes.into_iter().flatten() {
+            probe.texts(visit);
         }
     }
 }

@@ -54,6 +54,8 @@ struct Inner {
     dead: AtomicBool,
     /// Updates to answer with a conflict.
     conflicts: AtomicU64,
+    /// Where the client has no rights.
+    forbidden: Mutex<Option<&'static str>>,
     watching: Mutex<Watching>,
 }
 
@@ -97,6 +99,11 @@ impl Faults {
         self.inner.conflicts.store(writes, Ordering::SeqCst);
     }
 
+    /// From now on the client has no right to what is below this path; none: all rights again.
+    pub fn forbid(&self, path: Option<&'static str>) {
+        *self.inner.forbidden.lock() = path;
+    }
+
     /// What becomes of the events of the watches that begin from now on.
     pub fn watch(&self, how: Watching) {
         *self.inner.watching.lock() = how;
@@ -137,6 +144,9 @@ async fn answer(server: &ApiServer, faults: &Faults, request: Request<Body>) -> 
     let client = server.client("default");
     let query = request.uri().query().unwrap_or_default();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    if inner.forbidden.lock().is_some_and(|forbidden| path.starts_with(forbidden)) {
+        return Ok(refusal(403, "Forbidden", &format!("{path} is forbidden: the user has no right to it")));
+    }
     if method == Method::GET {
         let how = if query.contains("watch=") { *inner.watching.lock() } else { Watching::Calm };
         let answer = client.send(request).await?;

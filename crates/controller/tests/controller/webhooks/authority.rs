@@ -12,7 +12,7 @@ use kube::{
     core::ObjectMeta,
 };
 use longboat_controller::webhook::{Clock, Settings, Target};
-use longboat_testkit::World;
+use longboat_testkit::{Faults, World, faulty};
 use longboat_tls::{CertificateAuthority, LeafRequest, certificates};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -194,6 +194,24 @@ async fn without_a_namespace_for_the_secret_it_serves_and_keeps_the_ca_as_soon_a
     let kept =
         world.eventually("the CA is kept", async || secrets(&world).get_opt(SECRET).await.unwrap()).await;
     assert_eq!(text(&kept.data.unwrap(), "ca.crt"), bundle);
+    assert!(answers(&replica, &bundle).await);
+}
+
+#[tokio::test]
+async fn without_the_right_to_the_secret_it_serves_and_keeps_the_ca_as_soon_as_it_may() {
+    let world = world().await;
+    let faults = Faults::default();
+    faults.forbid(Some("/api/v1/namespaces/kserve/secrets"));
+    let replica = Replica::by(faulty(&world.server, &faults), Settings::default(), None).await;
+    install(&world, &replica).await;
+    replica.ready(&world).await;
+    let bundle = trusted(&world).await;
+    world.apply(service("llm", json!({}))).await;
+    assert_eq!(secrets(&world).get_opt(SECRET).await.unwrap(), None);
+    faults.forbid(None);
+    let kept =
+        world.eventually("the CA is kept", async || secrets(&world).get_opt(SECRET).await.unwrap()).await;
+    assert_eq!(text(&kept.data.unwrap(), "ca.crt"), bundle, "whoever trusts it goes on trusting it");
     assert!(answers(&replica, &bundle).await);
 }
 

@@ -40,6 +40,11 @@ impl Replica {
     }
 
     async fn with(world: &World, settings: Settings, clock: Option<Clock>) -> Self {
+        Self::by(world.client(), settings, clock).await
+    }
+
+    /// One that reaches the API server by this client.
+    async fn by(client: kube::Client, settings: Settings, clock: Option<Clock>) -> Self {
         longboat_tls::install_default_provider();
         let args = ProcessArgs {
             kubeconfig: None,
@@ -54,7 +59,7 @@ impl Replica {
         }
         let (webhooks, probes) = (process.webhook_address(), process.health_address().unwrap());
         let stop = CancellationToken::new();
-        let (client, ends) = (world.client(), stop.clone());
+        let ends = stop.clone();
         let task = tokio::spawn(async move { process.run(client, ends).await.unwrap() });
         Self { webhooks, probes, stop, task }
     }
