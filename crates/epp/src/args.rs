@@ -5,7 +5,9 @@ use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
 use clap::ArgAction;
 use longboat_telemetry::logging::{Format, LogOptions};
 
-use crate::{duration, quantity};
+use longboat_duration as duration;
+
+use crate::quantity;
 
 /// The flags of the picker. Pass arguments through [`normalized`] before clap sees them.
 #[derive(Debug, Clone, clap::Args)]

@@ -10,7 +10,6 @@ mod args;
 mod body;
 mod core;
 mod discovery;
-mod duration;
 mod error;
 mod exchange;
 mod health;

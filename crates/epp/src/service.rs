@@ -25,7 +25,6 @@ use crate::{
         file,
         kubernetes::{self, Selection, Source},
     },
-    duration,
     error::Error,
     exchange::Picker,
     health::HealthService,
@@ -163,7 +162,7 @@ impl Server {
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {
                 "" => args.refresh_metrics_interval,
-                text => duration::parse(text).map_err(Error::Interval)?,
+                text => longboat_duration::parse(text).map_err(Error::Interval)?,
             };
             let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));

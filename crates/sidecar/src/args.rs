@@ -5,7 +5,9 @@ use std::{ffi::OsString, net::IpAddr, time::Duration};
 use clap::ArgAction;
 use serde_json::Value;
 
-use crate::{duration, error::Error};
+use longboat_duration as duration;
+
+use crate::error::Error;
 
 /// The flags of the sidecar. Pass arguments through [`expanded`] before clap sees them.
 #[derive(Debug, Clone, clap::Args)]

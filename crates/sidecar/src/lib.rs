@@ -8,7 +8,6 @@ mod allowlist;
 mod answer;
 mod args;
 mod body;
-mod duration;
 mod error;
 mod flow;
 mod headers;

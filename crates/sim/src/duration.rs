@@ -9,26 +9,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(milliseconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| wrong());
     }
-    let mut rest = text;
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let value: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        seconds += value
-            * match &rest[..end] {
-                "ns" => 1e-9,
-                "us" | "µs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return Err(wrong()),
-            };
-        rest = &rest[end..];
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    longboat_duration::parse(text).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -47,7 +28,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(expected), "{text}");
         }
-        for text in ["fast", "-1s", "1", ""].iter().filter(|text| **text != "1" && !text.is_empty()) {
+        for text in ["fast", "-1s", ""] {
             assert!(parse(text).is_err(), "{text}");
         }
     }
