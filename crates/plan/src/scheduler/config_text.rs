@@ -5,9 +5,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock},
 };
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 /// Texts to remember; beyond that all are forgotten at once.
@@ -15,12 +16,13 @@ const MOST: usize = 32;
 /// Bytes of the longest text that is remembered.
 const LONGEST: usize = 16 << 10;
 
-static READ: LazyLock<Mutex<HashMap<Box<str>, Arc<Map<String, Value>>>>> = LazyLock::new(Mutex::default);
+type Configs = HashMap<Box<str>, Arc<Map<String, Value>>>;
+
+static READ: LazyLock<Mutex<Configs>> = LazyLock::new(Mutex::default);
 
 /// The configuration in a text; empty if it is no mapping.
 pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
-    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(config) = known().get(text) {
+    if let Some(config) = READ.lock().get(text) {
         return config.clone();
     }
     let config = Arc::new(match serde_saphyr::from_str(text) {
@@ -28,7 +30,7 @@ pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
         _ => Map::new(),
     });
     if text.len() <= LONGEST {
-        let mut known = known();
+        let mut known = READ.lock();
         if known.len() >= MOST {
             known.clear();
         }
