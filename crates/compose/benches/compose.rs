@@ -8,6 +8,10 @@ use std::{hint::black_box, io::Write as _, time::Instant};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::{Composer, ConfigSet, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets};
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const TYPICAL: &str = r"
 metadata: {name: chat, namespace: default}
 spec:

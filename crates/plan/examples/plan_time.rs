@@ -17,6 +17,10 @@ use longboat_compose::{
 use longboat_plan::{Snapshot, children};
 use serde_json::json;
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ROUNDS: usize = 2_000;
 const SYSTEM_NAMESPACE: &str = "kserve";
 
