@@ -15,7 +15,7 @@ pub const MAX_DEPTH: usize = 128;
 const MAX_NODES: usize = 4_000_000;
 
 /// Nodes that aliases (`*name`) may add to a document.
-const MAX_ALIASED: usize = 100_000;
+pub(crate) const MAX_ALIASED: usize = 100_000;
 
 /// How the parser reads a document: as kubectl does where YAML's versions differ, within the limits.
 pub(crate) fn options() -> Options {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     Document, ManifestError, Position,
     document::items,
-    limits::{MAX_BYTES, MAX_DOCUMENTS, options},
+    limits::{MAX_ALIASED, MAX_BYTES, MAX_DOCUMENTS, options},
     node::{Node, Parts, Read},
 };
 
@@ -136,7 +136,7 @@ impl Chunk<'_> {
             ManifestError::Syntax {
                 source_name: source.to_owned(),
                 position: self.place(at),
-                message: without_place(&error.without_snippet().to_string()),
+                message: in_our_words(without_place(&error.without_snippet().to_string())),
             }
         })?;
         if read.value.is_null() {
@@ -182,6 +182,21 @@ impl Reading {
             None => Ok(self.documents),
         }
     }
+}
+
+/// What the parser says, where it speaks of its own settings, as a person would.
+fn in_our_words(message: String) -> String {
+    if let Some(key) =
+        message.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split(", set ").next())
+    {
+        return format!("duplicate key `{key}`: it is given above already, keep one of the two");
+    }
+    if message.starts_with("alias replay limit exceeded") {
+        return format!(
+            "aliases (`*name`) add more than {MAX_ALIASED} nodes to this document: write out what is meant"
+        );
+    }
+    message
 }
 
 /// The first line, without the place that it starts or ends with: that counts from the start of the document, not of

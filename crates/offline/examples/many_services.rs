@@ -7,11 +7,7 @@
 use std::time::Instant;
 
 use longboat_manifest::{parse, parse_all};
-use longboat_offline::{
-    Surroundings, render,
-    scene::{Scene, Settings},
-    validate::validate,
-};
+use longboat_offline::{Settings, render, scene::Scene, validate::validate};
 
 const SERVICES: usize = 1000;
 /// The first round includes what is done once.
@@ -36,7 +32,7 @@ fn validated(text: &str) {
     let start = Instant::now();
     let reading = parse_all("many.yaml", text);
     let read = start.elapsed();
-    let report = validate(reading, &Surroundings::default());
+    let report = validate(reading, &Settings::default());
     println!(
         "validate: {} objects, {} findings: {:.0} ms, of which {:.0} ms reading",
         report.checked.len(),

@@ -40,11 +40,9 @@ pub enum OfflineError {
         #[source]
         source: PlatformError,
     },
-    /// A file that should hold the platform's settings holds none.
-    #[error("`{file}` holds no ConfigMap `{name}`")]
+    /// The built-in platform has no settings.
+    #[error("the built-in platform has no ConfigMap `{name}`")]
     NoPlatform {
-        /// The file.
-        file: String,
         /// The ConfigMap that was looked for.
         name: &'static str,
     },

@@ -15,11 +15,13 @@ mod context;
 mod error;
 mod objects;
 mod paths;
+mod settings;
 pub mod validate;
 mod workspace;
 
-pub use context::{Context, Presets, Surroundings};
+pub use context::Context;
 pub use error::OfflineError;
+pub use settings::{Presets, Settings};
 pub use workspace::{DEFAULT_NAMESPACE, Member, Workspace};
 
 #[cfg(test)]

@@ -9,73 +9,22 @@ use longboat_api::{
 };
 use longboat_compose::{
     ComposeError, Composer, ConfigMapSource, ConfigSet, Effective, Inputs, Layer, Platform, PresetNames,
-    Warning, platform::PlatformError, presets,
+    Warning, go, platform::PlatformError, presets,
 };
 use longboat_manifest::Document;
-use longboat_plan::{Capabilities, Objects, Plan, PlanError, Snapshot};
+use longboat_plan::{Objects, Plan, PlanError, Snapshot};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
     assume,
-    workspace::{DEFAULT_NAMESPACE, Member},
+    settings::{DEFAULT_PLATFORM, Presets, Settings},
+    workspace::Member,
 };
 
 /// The uid of a service that no API server has seen. Owner references of its children show it.
 pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-/// The platform's settings and default Gateway where none are given: those of local mode.
-const DEFAULT_PLATFORM: &str = include_str!("../../local/src/objects/platform.yaml");
-
-/// How manifests are to be understood.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The namespace of objects that name none.
-    pub namespace: String,
-    /// Where presets and the platform's settings are.
-    pub system_namespace: String,
-    /// How presets are named.
-    pub preset_names: PresetNames,
-    /// Which presets there are.
-    pub presets: Presets,
-    /// The platform's ConfigMap, in place of the default one.
-    pub platform: Option<Document>,
-    /// Which optional APIs the cluster is assumed to serve.
-    pub capabilities: Capabilities,
-}
-
-/// Which presets there are.
-#[derive(Clone, Debug, Default)]
-pub enum Presets {
-    /// Those of this build.
-    #[default]
-    BuiltIn,
-    /// None but those among the manifests.
-    None,
-    /// These.
-    Given(Vec<Document>),
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            namespace: DEFAULT_NAMESPACE.to_owned(),
-            system_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
-            preset_names: PresetNames::default(),
-            presets: Presets::default(),
-            platform: None,
-            capabilities: Capabilities {
-                gateway_api: true,
-                inference_pool: true,
-                inference_pool_x: true,
-                resource_claim_template: true,
-                leader_worker_set: true,
-                scaled_object: true,
-                kubernetes: None,
-            },
-        }
-    }
-}
 
 /// Manifests that make no world.
 #[derive(Debug, Error)]
@@ -187,7 +136,7 @@ impl Scene {
     /// When an object does not have the form of its kind, or settings cannot be used.
     pub fn new(documents: &[Document], settings: &Settings) -> Result<Self, SceneError> {
         let system = settings.system_namespace.as_str();
-        let defaults = longboat_manifest::parse("the default platform", DEFAULT_PLATFORM)
+        let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
             .map_err(|error| SceneError::Default(error.to_string()))?;
         let mut snapshot = Snapshot::empty(
             Timestamp::UNIX_EPOCH,
@@ -444,7 +393,11 @@ fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
 }
 
 fn is_ours(document: &Document, kind: &str) -> bool {
-    document.kind() == kind && document.api_version().split('/').next() == Some(GROUP)
+    document.kind() == kind && is_of_our_group(document)
+}
+
+fn is_of_our_group(document: &Document) -> bool {
+    document.api_version().split('/').next() == Some(GROUP)
 }
 
 /// The typed object, in the namespace that it names, or else this one.
@@ -454,7 +407,14 @@ fn read<K: DeserializeOwned + Metadata<Ty = ObjectMeta>>(
     object: Value,
 ) -> Result<K, SceneError> {
     let mut object: K =
-        serde_json::from_value(object).map_err(|error| broken(document, namespace, error.to_string()))?;
+        serde_json::from_value(object).map_err(|error| match go::misfit(&document.object) {
+            // Only our own types know where a value of the wrong type is.
+            Some(go::Misfit { field, found, expected, .. }) if is_of_our_group(document) => {
+                let message = format!("{field}: expected {expected}, found a {found}");
+                broken_at(document, &field, namespace, message)
+            }
+            _ => broken(document, namespace, error.to_string()),
+        })?;
     if document.namespace().is_empty() {
         object.metadata_mut().namespace = Some(namespace.to_owned());
     }
@@ -462,9 +422,13 @@ fn read<K: DeserializeOwned + Metadata<Ty = ObjectMeta>>(
 }
 
 fn broken(document: &Document, namespace: &str, message: String) -> SceneError {
+    broken_at(document, "", namespace, message)
+}
+
+fn broken_at(document: &Document, path: &str, namespace: &str, message: String) -> SceneError {
     let own = document.namespace();
     SceneError::Object {
-        place: document.place(""),
+        place: document.place(path),
         kind: document.kind().to_owned(),
         namespace: if own.is_empty() { namespace } else { own }.to_owned(),
         name: document.name().to_owned(),

@@ -6,7 +6,8 @@ use crate::{
     diff,
     explain::{self, Explanation, SetterKind, Source},
     render::{self, Severity},
-    scene::{NO_UID, Presets, Scene, Settings},
+    scene::{NO_UID, Scene},
+    settings::{Presets, Settings},
 };
 
 const SERVICE: &str = "\

@@ -11,9 +11,10 @@ use std::{
 };
 
 use longboat_offline::{
+    Settings,
     explain::{self, Explanation},
     render::{self, Note},
-    scene::{Scene, Settings},
+    scene::Scene,
 };
 
 /// What a case leads to, by file.

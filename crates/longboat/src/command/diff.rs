@@ -2,10 +2,7 @@
 
 use std::process::ExitCode;
 
-use longboat_offline::{
-    diff,
-    scene::{Scene, Settings},
-};
+use longboat_offline::{Settings, diff, scene::Scene};
 
 use super::{runtime, world};
 use crate::{
@@ -31,6 +28,10 @@ pub(crate) fn run(args: &DiffArgs) -> ExitCode {
 fn differs(args: &DiffArgs) -> anyhow::Result<bool> {
     let documents = world::documents(&args.world.files())?;
     let settings = world::settings(&args.world)?;
+    let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
+    if !documents.iter().any(|document| ours.contains(&document.kind())) {
+        return Err(world::no_service(&documents));
+    }
     let live = args.from.is_empty() && args.from_presets.is_none();
     let (before, after) = if live {
         let namespaces = world::namespaces(&documents, &settings);

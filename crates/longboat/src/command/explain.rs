@@ -18,15 +18,17 @@ use crate::{
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let settings = world::settings(&args.world)?;
     let scene;
+    let documents;
     let mut name = args.service.as_deref();
     if is_file(&args.target) {
         let files: Vec<PathBuf> =
             [args.target.clone().into()].into_iter().chain(args.world.files()).collect();
-        scene = Scene::new(&world::documents(&files)?, &settings)?;
+        documents = world::documents(&files)?;
+        scene = Scene::new(&documents, &settings)?;
     } else {
         name = Some(&args.target);
         let files = args.world.files();
-        let documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
+        documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
         let namespaces = vec![namespace.to_owned()];
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
             (Some(name), known) => {
                 bail!("there is no LLMInferenceService `{name}`; there is {}", known.join(", "))
             }
-            (None, _) => bail!("there is no LLMInferenceService in these manifests"),
+            (None, _) => return Err(world::no_service(&documents)),
         }
     }
     let mut answers = Vec::new();
@@ -51,7 +53,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
             Ok(answer) => answers.push(answer),
             // Of several services, not all have every field.
             Err(error @ (ExplainError::Unknown { .. } | ExplainError::Unset { .. })) => unknown = Some(error),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                return Err(
+                    anyhow::Error::new(error).context(format!("{} cannot be explained", full_name(subject)))
+                );
+            }
         }
     }
     if let Some(error) = unknown.filter(|_| answers.is_empty()) {

@@ -39,7 +39,9 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
         Scene::new(&documents, &settings)?
     };
     let asked: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
-    anyhow::ensure!(!asked.is_empty(), "there is no LLMInferenceService in these manifests");
+    if asked.is_empty() {
+        return Err(world::no_service(&documents));
+    }
     let mut complete = true;
     let mut values: Vec<Value> = Vec::new();
     let services: Vec<_> = asked.iter().map(|subject| subject.service.as_ref()).collect();

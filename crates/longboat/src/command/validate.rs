@@ -1,14 +1,15 @@
 //! `longboat validate`: what a cluster would say about manifests.
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 use longboat_manifest as manifest;
 use longboat_offline::{
-    Presets, Surroundings,
+    Settings,
     validate::{Finding, Report, Severity, validate},
 };
 use owo_colors::OwoColorize;
 
+use super::world;
 use crate::{
     cli::{self, ValidateArgs},
     printer,
@@ -20,7 +21,8 @@ pub(crate) fn run(args: ValidateArgs) -> ExitCode {
     let output = args.output;
     let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(args));
     let report = match worker.map(std::thread::JoinHandle::join) {
-        Ok(Ok(report)) => report,
+        Ok(Ok(Ok(report))) => report,
+        Ok(Ok(Err(error))) => return super::report(Err(error)),
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => return super::report(Err(error.into())),
     };
@@ -31,15 +33,14 @@ pub(crate) fn run(args: ValidateArgs) -> ExitCode {
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn examine(args: ValidateArgs) -> Report {
-    let presets = match args.presets {
-        None => Presets::Builtin,
-        Some(path) if path == Path::new("none") => Presets::None,
-        Some(path) => Presets::Folder(path),
+fn examine(args: ValidateArgs) -> anyhow::Result<Report> {
+    let settings = Settings {
+        presets: world::presets(args.presets.as_deref())?,
+        platform: world::platform(args.platform.as_deref())?,
+        ..Settings::default()
     };
-    let surroundings = Surroundings { presets, platform: args.platform, ..Surroundings::default() };
     let inputs: Vec<_> = args.manifests.into_iter().chain(args.filenames).collect();
-    validate(manifest::read_all(&inputs), &surroundings)
+    Ok(validate(manifest::read_all(&inputs), &settings))
 }
 
 fn print(report: &Report) {

@@ -9,10 +9,11 @@ use kube::{
 };
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
-use longboat_manifest::Document;
+use longboat_manifest::{Document, nearest};
 use longboat_offline::{
+    Presets, Settings,
     render::{Note, Severity},
-    scene::{Observed, Presets, Scene, Settings},
+    scene::{Observed, Scene},
 };
 use owo_colors::OwoColorize;
 
@@ -29,6 +30,20 @@ pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     Ok(longboat_manifest::read(inputs)?)
 }
 
+/// That there is no service among the manifests, and what there is instead.
+pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
+    const SERVICE: &str = "LLMInferenceService";
+    let mut kinds: Vec<&str> = documents.iter().map(Document::kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let meant = kinds.iter().find(|kind| **kind != SERVICE && nearest([SERVICE], kind).is_some());
+    let hint = match meant {
+        Some(kind) => format!(": did you mean `{SERVICE}` by `{kind}`?"),
+        None => String::new(),
+    };
+    anyhow::anyhow!("there is no {SERVICE} in these manifests, only {}{hint}", kinds.join(", "))
+}
+
 /// How manifests are to be understood.
 pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
     let mut settings = Settings {
@@ -36,18 +51,9 @@ pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
         system_namespace: args.system_namespace.clone(),
         preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
         presets: presets(args.presets.as_deref())?,
+        platform: platform(args.platform.as_deref())?,
         ..Settings::default()
     };
-    if let Some(file) = &args.platform {
-        let found = longboat_manifest::read(std::slice::from_ref(file))?;
-        let is_platform = |document: &Document| {
-            document.kind() == "ConfigMap" && document.name() == longboat_api::names::PLATFORM_CONFIG_MAP
-        };
-        let Some(document) = found.into_iter().find(is_platform) else {
-            bail!("`{}` holds no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
-        };
-        settings.platform = Some(document);
-    }
     for api in &args.without {
         match api {
             Api::Gateway => settings.capabilities.gateway_api = false,
@@ -65,6 +71,19 @@ pub(crate) fn presets(given: Option<&Path>) -> anyhow::Result<Presets> {
         Some(path) if path.as_os_str() == "none" => Presets::None,
         Some(path) => Presets::Given(longboat_manifest::read(&[path.to_owned()])?),
     })
+}
+
+/// The platform's ConfigMap by the value of `--platform`.
+pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> {
+    let Some(file) = file else { return Ok(None) };
+    let found = longboat_manifest::read(&[file.to_owned()])?;
+    let is_platform = |document: &Document| {
+        document.kind() == "ConfigMap" && document.name() == longboat_api::names::PLATFORM_CONFIG_MAP
+    };
+    let Some(document) = found.into_iter().find(is_platform) else {
+        bail!("`{}` holds no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
+    };
+    Ok(Some(document))
 }
 
 /// What the controller of a cluster sees in these namespaces.

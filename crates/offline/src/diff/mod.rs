@@ -9,6 +9,7 @@ use longboat_compose::Effective;
 use longboat_plan::same_value;
 use serde::Serialize;
 use serde_json::{Value, json};
+use thiserror::Error;
 
 pub use text::to_text;
 
@@ -120,25 +121,48 @@ impl Difference {
     }
 }
 
+/// A service of which nobody can say what would change.
+#[derive(Debug, Error)]
+#[error("{service} cannot be planned")]
+pub struct Unplannable {
+    /// `namespace/name`.
+    pub service: String,
+    /// Why not.
+    #[source]
+    pub source: PlanningError,
+}
+
 /// What would change if the world became `after`: for each service that `after` was given, and those that only `before`
-/// was given. `live`: whether the children of `before` are those that a cluster has, instead of planned ones.
+/// was given. `live`: whether the children of `before` are those that a cluster has, instead of planned ones; then services
+/// that nobody gave are compared too, and told of if a config that was given changes their effective spec.
 ///
 /// # Errors
 /// When the layers of a service of `after` do not combine.
-pub fn diff(before: &Scene, after: &Scene, live: bool) -> Result<Vec<Difference>, PlanningError> {
+pub fn diff(before: &Scene, after: &Scene, live: bool) -> Result<Vec<Difference>, Unplannable> {
     let mut all = Vec::new();
-    for subject in after.subjects.iter().filter(|subject| subject.given) {
+    for subject in &after.subjects {
         let old = find(before, &subject.service);
-        all.push(one(before, old, after, &subject.service, live)?);
+        match one(before, old, after, &subject.service, live) {
+            Ok(difference) if subject.given || live && !difference.effective.is_empty() => {
+                all.push(difference)
+            }
+            Err(source) if subject.given => return Err(unplannable(&subject.service, source)),
+            _ => {}
+        }
     }
     if !live {
         for subject in before.subjects.iter().filter(|subject| subject.given) {
             if find(after, &subject.service).is_none() {
-                all.push(gone(before, &subject.service)?);
+                let gone = gone(before, &subject.service);
+                all.push(gone.map_err(|source| unplannable(&subject.service, source))?);
             }
         }
     }
     Ok(all)
+}
+
+fn unplannable(service: &LLMInferenceService, source: PlanningError) -> Unplannable {
+    Unplannable { service: explain::full_name(service), source }
 }
 
 fn find<'a>(scene: &'a Scene, service: &LLMInferenceService) -> Option<&'a LLMInferenceService> {

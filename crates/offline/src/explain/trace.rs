@@ -273,10 +273,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::{GROUPS, Probe, Target, changes};
-    use crate::{
-        paths, render,
-        scene::{Scene, Settings},
-    };
+    use crate::{paths, render, scene::Scene, settings::Settings};
 
     /// A small case, and one in which most fields hide others: matches of routes that come and go with settings.
     const CASES: [&str; 2] = ["base-refs", "adapters-and-cache-tiers"];

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use finding::{Finding, ObjectName, Severity, Source};
 
-use crate::{Context, DEFAULT_NAMESPACE, Surroundings, Workspace};
+use crate::{Context, DEFAULT_NAMESPACE, Settings, Workspace};
 use kinds::{Kinds, Known};
 use layers::{Layers, key_of};
 use object::Examination;
@@ -49,7 +49,7 @@ impl Report {
 
 /// Validates what was read: each object by itself, all of them together, and services with the layers that they build
 /// on.
-pub fn validate(reading: Reading, surroundings: &Surroundings) -> Report {
+pub fn validate(reading: Reading, settings: &Settings) -> Report {
     let Reading { documents, problems } = reading;
     let order: HashMap<String, usize> = {
         let sources = documents.iter().map(|document| document.source.to_string());
@@ -63,7 +63,7 @@ pub fn validate(reading: Reading, surroundings: &Surroundings) -> Report {
     };
     let mut report = Report::default();
     report.findings.extend(problems.iter().map(Finding::unreadable));
-    Run::of(&documents, surroundings).all(documents.clone(), &mut report);
+    Run::of(&documents, settings).all(documents.clone(), &mut report);
     report.findings.sort_by_key(|finding| {
         let file = order.get(&finding.file).copied().unwrap_or(usize::MAX);
         (file, finding.line, finding.column, finding.severity)
@@ -82,18 +82,18 @@ struct Judged {
 struct Run<'a> {
     kinds: Kinds,
     facts: Facts,
-    surroundings: &'a Surroundings,
+    settings: &'a Settings,
 }
 
 impl<'a> Run<'a> {
-    fn of(documents: &[Document], surroundings: &'a Surroundings) -> Self {
+    fn of(documents: &[Document], settings: &'a Settings) -> Self {
         let facts = Facts {
-            system_namespace: surroundings.system_namespace.clone(),
-            preset_prefix: surroundings.preset_names.prefix.clone(),
+            system_namespace: settings.system_namespace.clone(),
+            preset_prefix: settings.preset_names.prefix.clone(),
             local_models: LocalModels::default(),
             ..Facts::default()
         };
-        Self { kinds: Kinds::of(documents), facts, surroundings }
+        Self { kinds: Kinds::of(documents), facts, settings }
     }
 
     fn all(&self, documents: Vec<Document>, report: &mut Report) {
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         if workspace.services.is_empty() {
             return;
         }
-        let context = match Context::of(&workspace, self.surroundings) {
+        let context = match Context::of(&workspace, self.settings) {
             Ok(context) => context,
             Err(error) => {
                 let first = &workspace.services[0];

@@ -1,10 +1,10 @@
 use longboat_manifest::parse_all;
 
 use super::{Finding, Report, Source, validate};
-use crate::Surroundings;
+use crate::Settings;
 
 fn report(text: &str) -> Report {
-    validate(parse_all("f.yaml", text), &Surroundings::default())
+    validate(parse_all("f.yaml", text), &Settings::default())
 }
 
 /// The findings as `line:column severity path reason`, with the hint where there is one.
