@@ -4,6 +4,7 @@
 //! nothing. Trials are generated from `tests/cases/topology`; by default a part of them, which meets every write of every
 //! shape with some fault, and with `LONGBOAT_FAULTS=all` every write with every fault.
 
+mod edits;
 mod fixpoint;
 mod foreign;
 mod scene;
