@@ -5,7 +5,7 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use longboat_api::{labels::COMPONENT, reasons::event};
-use longboat_plan::{Applied, Child, Children, ObjectRef, Planned, Problem};
+use longboat_plan::{Applied, Child, Children, ObjectRef, Planned, Problem, Snapshot};
 use serde::Serialize;
 
 use crate::{
@@ -38,9 +38,14 @@ pub(crate) struct Failure {
 
 macro_rules! in_order {
     ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
-        /// Writes what differs, kind by kind; the first failure ends it.
-        pub(crate) async fn all(context: &Context, subject: &Subject, planned: Children<Planned>) -> Outcome {
-            let mut pass = Pass { context, subject, failure: None };
+        /// Writes what differs from what was `seen` when it was planned, kind by kind; the first failure ends it.
+        pub(crate) async fn all(
+            context: &Context,
+            subject: &Subject,
+            seen: &Snapshot,
+            planned: Children<Planned>,
+        ) -> Outcome {
+            let mut pass = Pass { context, subject, seen, failure: None };
             let children = Children {
                 $($field: Box::pin(pass.kind(planned.$field)).await,)*
                 state: std::marker::PhantomData,
@@ -55,6 +60,7 @@ longboat_plan::child_kinds!(in_order);
 struct Pass<'a> {
     context: &'a Context,
     subject: &'a Subject,
+    seen: &'a Snapshot,
     failure: Option<Failure>,
 }
 
@@ -96,9 +102,14 @@ impl Pass<'_> {
         let namespace = (!reference.namespace.is_empty()).then_some(reference.namespace.as_str());
         let api = K::api(&self.context.client, namespace);
         let cache = K::cache(&self.context.caches);
-        let mut live = match cache.get(&key_of(reference)) {
-            Some(live) => live.as_ref().clone(),
-            None => match api.create(&PostParams::default(), &desired).await {
+        // Not as the cache has it by now: what was planned may undo what has been decided since.
+        let seen = K::observed(self.seen).get(&reference.namespace, &reference.name);
+        let mut live = match (seen, cache.get(&key_of(reference))) {
+            (Some(live), _) => live.clone(),
+            (None, Some(present)) => {
+                return Err(self.outdated(reference, present.as_ref().clone(), "is there already"));
+            }
+            (None, None) => match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => return Ok(self.created(reference, &desired, created)),
                 // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
                 Err(error) if has_code(&error, 409) => {

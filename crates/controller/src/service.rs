@@ -107,7 +107,7 @@ async fn reconcile(
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             seen.extend(planned.taken.iter().map(observe::key_of));
             context.index.set(&subject.key, seen);
-            let done = Box::pin(carry_out(context, subject, planned)).await;
+            let done = Box::pin(carry_out(context, subject, &snapshot, planned)).await;
             // What was written is part of the world that is reported on.
             (done, observe::snapshot(context, &subject.key.namespace, snapshot.platform.clone(), now))
         }
@@ -218,7 +218,7 @@ struct Done {
 }
 
 /// Issues certificates, writes what differs, removes what is superfluous, tells what planning had to say.
-async fn carry_out(context: &Context, subject: &Subject, planned: Plan) -> Done {
+async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planned: Plan) -> Done {
     let Plan { mut children, certificates, remove, events, problem, taken: _ } = planned;
     for event in events {
         context.events.once(subject, event.type_.as_str(), event.reason, event.message);
@@ -255,7 +255,7 @@ async fn carry_out(context: &Context, subject: &Subject, planned: Plan) -> Done 
         }
     }
 
-    let outcome = Box::pin(apply::all(context, subject, children)).await;
+    let outcome = Box::pin(apply::all(context, subject, seen, children)).await;
     let (mut problem, mut verdict) = (problem, Ok(()));
     if let Some(failure) = outcome.failure {
         let message = failure.problem.message.clone();
