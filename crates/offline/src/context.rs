@@ -106,12 +106,11 @@ fn platform(settings: &Settings, workspace: &Workspace) -> Result<Platform, Offl
         .filter(|document| namespace_of(document) == settings.system_namespace)
         .filter(is_platform);
     let built_in;
-    let document = match settings.platform.as_ref().or_else(|| theirs.next()) {
-        Some(document) => document,
-        None => {
-            built_in = manifest::parse("the built-in platform", DEFAULT_PLATFORM)?;
-            built_in.iter().find(is_platform).ok_or(OfflineError::NoPlatform { name: PLATFORM_CONFIG_MAP })?
-        }
+    let document = if let Some(document) = settings.platform.as_ref().or_else(|| theirs.next()) {
+        document
+    } else {
+        built_in = manifest::parse("the built-in platform", DEFAULT_PLATFORM)?;
+        built_in.iter().find(is_platform).ok_or(OfflineError::NoPlatform { name: PLATFORM_CONFIG_MAP })?
     };
     Platform::parse(&data_of(document), &settings.system_namespace)
         .map_err(|source| OfflineError::Platform { place: document.place("data"), source })

@@ -144,7 +144,7 @@ pub fn diff(before: &Scene, after: &Scene, live: bool) -> Result<Vec<Difference>
         let old = find(before, &subject.service);
         match one(before, old, after, &subject.service, live) {
             Ok(difference) if subject.given || live && !difference.effective.is_empty() => {
-                all.push(difference)
+                all.push(difference);
             }
             Err(source) if subject.given => return Err(unplannable(&subject.service, source)),
             _ => {}
