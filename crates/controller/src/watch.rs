@@ -391,3 +391,6 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<K>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

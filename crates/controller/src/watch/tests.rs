@@ -1,0 +1,347 @@
+//! Each source of changes, and exactly the services that it wakes (contract 03 §11).
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use longboat_api::{
+    foreign::{gateway::Gateway, httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
+use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
+use longboat_compose::{PresetNames, presets};
+use longboat_testkit::World;
+use serde_json::{Value, json};
+
+use super::{Watched, announce, list};
+use crate::{
+    args::Args, cache::Change, capabilities, context::Context, error::PassError, events, key::Key,
+    queue::Ended, service,
+};
+
+/// Nobody admits anything: passes fill in what is missing by themselves.
+struct Nobody;
+
+impl Admission for Nobody {
+    fn handles(&self, _group: &str, _resource: &str) -> bool {
+        false
+    }
+
+    fn mutate(&self, _request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+
+    fn validate(&self, _request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+}
+
+/// Services that have nothing to do with each other, but for two members of a group.
+fn services() -> Vec<Value> {
+    let service = |name: &str, spec: Value| {
+        let mut spec = spec;
+        spec["model"] = json!({"uri": "hf://org/model", "name": name});
+        json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": name, "namespace": "ns"}, "spec": spec,
+        })
+    };
+    let member = |name: &str| {
+        let mut member = service(name, json!({"router": {"route": {"group": "g", "weight": 1}}}));
+        member["spec"]["model"]["name"] = "shared".into();
+        member
+    };
+    let picker = json!({"config": {"ref": {"name": "picker", "key": "config"}}});
+    vec![
+        service(
+            "full",
+            json!({
+                "baseRefs": [{"name": "base"}],
+                "template": {"serviceAccountName": "reader", "containers": [{"name": "main"}]},
+                "router": {"route": {}, "gateway": {}, "scheduler": picker},
+            }),
+        ),
+        member("blue"),
+        member("green"),
+        service("plain", json!({})),
+        service(
+            "external",
+            json!({"router": {"gateway": {"refs": [{"name": "own"}]}, "route": {}, "scheduler": {"pool": {"ref": {"name": "own"}}}}}),
+        ),
+        service("referring", json!({"router": {"route": {"http": {"refs": [{"name": "own"}]}}}})),
+        service("scaled", json!({"scaling": {"maxReplicas": 2, "wva": {"hpa": {}}}})),
+    ]
+}
+
+/// What the services refer to, and the same of what nobody refers to.
+fn surroundings() -> Vec<Value> {
+    let object = |version: &str, kind: &str, name: &str, more: Value| {
+        let mut object = json!({
+            "apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "ns"},
+        });
+        object.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        object
+    };
+    let picker = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
+    let route = json!({"spec": {
+        "parentRefs": [{"name": "own"}],
+        "rules": [{"backendRefs": [{"name": "plain-kserve-workload-svc", "port": 8000}]}],
+    }});
+    let pool = json!({"spec": {
+        "endpointPickerRef": {"name": "epp", "port": {"number": 9002}},
+        "selector": {"matchLabels": {"a": "b"}}, "targetPorts": [{"number": 8000}],
+    }});
+    let gateway = json!({"spec": {
+        "gatewayClassName": "test", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}],
+    }});
+    let mut objects = vec![object("v1", "ServiceAccount", "reader", json!({"secrets": [{"name": "keys"}]}))];
+    for name in ["keys", "nobodys"] {
+        objects.push(object("v1", "Secret", name, json!({"stringData": {"HF_TOKEN": "a"}})));
+    }
+    for name in ["picker", "nobodys"] {
+        objects.push(object("v1", "ConfigMap", name, json!({"data": {"config": picker}})));
+    }
+    for name in ["base", "nobodys"] {
+        objects.push(object(
+            "serving.kserve.io/v1alpha2",
+            "LLMInferenceServiceConfig",
+            name,
+            json!({"spec": {"replicas": 1}}),
+        ));
+    }
+    for name in ["own", "nobodys"] {
+        objects.push(object("gateway.networking.k8s.io/v1", "Gateway", name, gateway.clone()));
+        objects.push(object("gateway.networking.k8s.io/v1", "HTTPRoute", name, route.clone()));
+        objects.push(object("inference.networking.k8s.io/v1", "InferencePool", name, pool.clone()));
+    }
+    for name in ["full", "nobodys"] {
+        let labels =
+            json!({"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "llminferenceservice"});
+        let containers = json!({"containers": [{"name": "main", "image": "x"}]});
+        let mut pod = object("v1", "Pod", &format!("{name}-pod"), json!({"spec": containers}));
+        pod["metadata"]["labels"] = labels;
+        objects.push(pod);
+    }
+    objects
+}
+
+struct Scene {
+    world: World,
+    context: Context,
+}
+
+// === impl Scene ===
+
+impl Scene {
+    /// Services that a controller has brought as far as they get, so that it knows what they look at.
+    async fn settled() -> Self {
+        let world = World::new(Arc::new(Nobody)).await;
+        for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+            world.apply(serde_json::to_value(preset).unwrap()).await;
+        }
+        world.namespace("ns").await;
+        for object in surroundings().into_iter().chain(services()) {
+            world.apply(object).await;
+        }
+        // Nobody reads what is told.
+        let (sink, _) = events::channel();
+        let context = Context::new(world.client(), Args::default(), sink);
+        let scene = Self { world, context };
+        for _ in 0..6 {
+            scene.look().await;
+            scene.context.load_platform();
+            for service in scene.context.caches.inference_services.all() {
+                let result = Box::pin(service::pass(&scene.context, &Key::of(service.as_ref()))).await;
+                assert!(matches!(result, Ok(()) | Err(PassError::Conflict { .. })), "{result:?}");
+            }
+        }
+        scene.look().await;
+        scene.woken().await;
+        scene
+    }
+
+    /// Fills the caches with what there is.
+    async fn look(&self) {
+        let context = &self.context;
+        list::<LLMInferenceService>(context, None).await.unwrap();
+        list::<LLMInferenceServiceConfig>(context, None).await.unwrap();
+        list::<ConfigMap>(context, None).await.unwrap();
+        list::<Secret>(context, None).await.unwrap();
+        list::<ServiceAccount>(context, None).await.unwrap();
+        list::<Service>(context, None).await.unwrap();
+        list::<Deployment>(context, None).await.unwrap();
+        list::<HorizontalPodAutoscaler>(context, None).await.unwrap();
+        list::<Pod>(context, None).await.unwrap();
+        list::<Role>(context, None).await.unwrap();
+        list::<RoleBinding>(context, None).await.unwrap();
+        list::<ClusterRoleBinding>(context, None).await.unwrap();
+        capabilities::list_all(context).await.unwrap();
+    }
+
+    /// The services that are to be worked on, which are then not any more.
+    async fn woken(&self) -> BTreeSet<String> {
+        let mut woken = BTreeSet::new();
+        while let Ok(key) = tokio::time::timeout(Duration::from_mins(1), self.context.services.next()).await {
+            woken.insert(key.name.clone());
+            self.context.services.done(key, Ended::Settled, 0.0);
+        }
+        woken
+    }
+
+    /// Changes an object, and lets the controller hear of it.
+    async fn change<K: Watched>(&self, namespace: &str, name: &str, patch: Value) -> BTreeSet<String> {
+        let api = K::api(&self.context.client, Some(namespace));
+        let patched = if patch["status"].is_null() {
+            api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+        } else {
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
+        };
+        let mut object = patched.unwrap();
+        object.metadata_mut().managed_fields = None;
+        let change = K::cache(&self.context.caches).set(object).expect("a change");
+        self.hear(&change).await
+    }
+
+    /// Deletes an object, and lets the controller hear of it.
+    async fn delete<K: Watched>(&self, namespace: &str, name: &str) -> BTreeSet<String> {
+        let api = K::api(&self.context.client, Some(namespace));
+        let object = api.get(name).await.unwrap();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+        let change = K::cache(&self.context.caches).remove(&object).expect("a change");
+        self.hear(&change).await
+    }
+
+    async fn hear<K: Watched>(&self, change: &Change<K>) -> BTreeSet<String> {
+        announce(&self.context, change);
+        self.woken().await
+    }
+}
+
+fn only(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn annotated(value: &str) -> Value {
+    json!({"metadata": {"annotations": {"example.com/touched": value}}})
+}
+
+const ALL: [&str; 7] = ["blue", "external", "full", "green", "plain", "referring", "scaled"];
+
+#[tokio::test(start_paused = true)]
+async fn what_services_refer_to_wakes_those_that_refer_to_it() {
+    let scene = Box::pin(Scene::settled()).await;
+    let data = json!({"stringData": {"HF_TOKEN": "b"}});
+    assert_eq!(scene.change::<Secret>("ns", "keys", data.clone()).await, only(&["full"]));
+    assert_eq!(scene.change::<Secret>("ns", "nobodys", data).await, only(&[]));
+    assert_eq!(scene.change::<ServiceAccount>("ns", "reader", annotated("a")).await, only(&["full"]));
+    // Every pod without an account of its own has this one, and its secrets of the hub.
+    assert_eq!(scene.change::<ServiceAccount>("ns", "default", annotated("a")).await, only(&ALL));
+
+    let picker = json!({"data": {"config": "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: []\n"}});
+    assert_eq!(scene.change::<ConfigMap>("ns", "picker", picker.clone()).await, only(&["full"]));
+    assert_eq!(scene.change::<ConfigMap>("ns", "nobodys", picker).await, only(&[]));
+    let replicas = json!({"spec": {"replicas": 2}});
+    assert_eq!(
+        scene.change::<LLMInferenceServiceConfig>("ns", "base", replicas.clone()).await,
+        only(&["full"])
+    );
+    assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns", "nobodys", replicas).await, only(&[]));
+    let routed = ["blue", "external", "full", "green"];
+    let hostnames =
+        json!({"spec": {"router": {"route": {"http": {"spec": {"hostnames": ["a.example.com"]}}}}}});
+    let preset =
+        scene.change::<LLMInferenceServiceConfig>("kserve", "kserve-config-llm-router-route", hostnames);
+    assert_eq!(preset.await, only(&routed));
+
+    let accepted = json!({"status": {"conditions": [{
+        "type": "Accepted", "status": "True", "reason": "Accepted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}});
+    let referring = only(&["external", "referring"]);
+    assert_eq!(scene.change::<Gateway>("ns", "own", accepted.clone()).await, referring);
+    assert_eq!(scene.change::<Gateway>("ns", "nobodys", accepted.clone()).await, only(&[]));
+    let default = scene.change::<Gateway>("kserve", "kserve-ingress-gateway", accepted).await;
+    assert!(
+        default.is_superset(&only(&["blue", "full", "green"])) && !default.contains("plain"),
+        "{default:?}"
+    );
+    assert_eq!(scene.change::<HTTPRoute>("ns", "own", annotated("a")).await, only(&["referring"]));
+    assert_eq!(scene.change::<HTTPRoute>("ns", "nobodys", annotated("a")).await, only(&[]));
+    assert_eq!(scene.change::<InferencePool>("ns", "own", annotated("a")).await, only(&["external"]));
+    assert_eq!(scene.change::<InferencePool>("ns", "nobodys", annotated("a")).await, only(&[]));
+
+    // What is missing is looked at, too: it wakes when it comes.
+    assert_eq!(scene.delete::<InferencePool>("ns", "own").await, only(&["external"]));
+    assert_eq!(scene.delete::<HTTPRoute>("ns", "own").await, only(&["referring"]));
+    assert_eq!(scene.delete::<Gateway>("ns", "own").await, referring);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_a_service_wakes_that_service() {
+    let scene = Box::pin(Scene::settled()).await;
+    let available = json!({"status": {"replicas": 1}});
+    let full = only(&["full"]);
+    assert_eq!(scene.change::<Deployment>("ns", "full-kserve", available.clone()).await, full);
+    assert_eq!(scene.change::<Deployment>("ns", "plain-kserve", available).await, only(&["plain"]));
+    assert_eq!(scene.change::<Service>("ns", "full-kserve-workload-svc", annotated("a")).await, full);
+    assert_eq!(scene.change::<Secret>("ns", "full-kserve-self-signed-certs", annotated("a")).await, full);
+    assert_eq!(scene.change::<ServiceAccount>("ns", "full-epp-sa", annotated("a")).await, full);
+    assert_eq!(scene.change::<Role>("ns", "full-epp-role", annotated("a")).await, full);
+    assert_eq!(scene.change::<RoleBinding>("ns", "full-epp-rb", annotated("a")).await, full);
+    assert_eq!(scene.change::<ClusterRoleBinding>("", "ns-full-epp-auth-rb", annotated("a")).await, full);
+    assert_eq!(scene.change::<HTTPRoute>("ns", "full-kserve-route", annotated("a")).await, full);
+    assert_eq!(scene.change::<InferencePool>("ns", "full-inference-pool", annotated("a")).await, full);
+    let older = scene.change::<inferencepool_x::InferencePool>("ns", "full-inference-pool", annotated("a"));
+    assert_eq!(older.await, full);
+    let bounds = json!({"spec": {"maxReplicas": 9}});
+    let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns", "scaled-kserve-hpa", bounds);
+    assert_eq!(autoscaler.await, only(&["scaled"]));
+
+    // Addresses of pods belong into certificates; what else they report is nobody's business.
+    let address = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}});
+    assert_eq!(scene.change::<Pod>("ns", "full-pod", address.clone()).await, full);
+    assert_eq!(
+        scene.change::<Pod>("ns", "full-pod", json!({"status": {"phase": "Running"}})).await,
+        only(&[])
+    );
+    assert!(
+        !scene
+            .change::<Pod>("ns", "nobodys-pod", address)
+            .await
+            .iter()
+            .any(|name| ALL.contains(&name.as_str()))
+    );
+
+    assert_eq!(scene.delete::<Secret>("ns", "full-kserve-self-signed-certs").await, full);
+    assert_eq!(scene.delete::<Deployment>("ns", "plain-kserve").await, only(&["plain"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_all() {
+    let scene = Box::pin(Scene::settled()).await;
+    let group = only(&["blue", "green"]);
+    let weight = json!({"spec": {"router": {"route": {"weight": 5}}}});
+    assert_eq!(scene.change::<LLMInferenceService>("ns", "blue", weight).await, group);
+    let replicas = json!({"spec": {"replicas": 2}});
+    assert_eq!(scene.change::<LLMInferenceService>("ns", "plain", replicas).await, only(&["plain"]));
+    // Who leaves tells those it leaves, and nobody afterwards.
+    let leave = json!({"spec": {"router": {"route": {"group": null, "weight": null}}}});
+    assert_eq!(scene.change::<LLMInferenceService>("ns", "blue", leave).await, group);
+    let annotated_green = scene.change::<LLMInferenceService>("ns", "green", annotated("a")).await;
+    assert!(annotated_green.is_subset(&group) && annotated_green.contains("green"), "{annotated_green:?}");
+
+    let settings = json!({"data": {"ingress": json!({
+        "kserveIngressGateway": "kserve/another", "ingressGateway": "kserve/x",
+    }).to_string()}});
+    assert_eq!(scene.change::<ConfigMap>("kserve", "inferenceservice-config", settings).await, only(&ALL));
+    // What does not change a setting changes nothing.
+    let touched = scene.change::<ConfigMap>("kserve", "inferenceservice-config", annotated("a"));
+    assert_eq!(touched.await, only(&[]));
+    drop(scene.world);
+}
