@@ -58,6 +58,14 @@ fn what_cannot_be_rendered_is_said_on_stderr_with_a_failure() {
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("kserve-config-llm-scheduler\" not found"), "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
+    let folder = TempDir::new().unwrap();
+    let broken = changed(folder.path(), "spec:\n", "spec:\n  baseRefs: [{name: nowhere}]\n");
+    let text = fs::read_to_string(&broken).unwrap();
+    fs::write(&broken, text.replace("name: qwen\n", "name: broken\n")).unwrap();
+    let ended = longboat(&["render", &broken, example]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("default/broken cannot be rendered"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("name: qwen-kserve\n"), "the other one is rendered");
 }
 
 #[test]

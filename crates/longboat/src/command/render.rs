@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use longboat_offline::{
     render,
-    scene::{Scene, Subject},
+    scene::{PlanningError, Scene, Subject},
 };
 use serde_json::Value;
 
@@ -54,14 +53,29 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
             metadata.name.as_deref().unwrap_or_default()
         );
         let failed = || format!("{name} cannot be rendered");
+        // One that cannot be rendered is no reason to keep the others back.
+        let mut or_say = |error: PlanningError| {
+            complete = false;
+            printer::error(&anyhow::Error::new(error).context(failed()), None);
+        };
         if args.effective {
-            let (value, notes) = render::effective(&scene, service).with_context(failed)?;
-            world::tell(&name, &notes);
-            values.push(value);
+            match render::effective(&scene, service) {
+                Ok((value, notes)) => {
+                    world::tell(&name, &notes);
+                    values.push(value);
+                }
+                Err(error) => or_say(error),
+            }
             continue;
         }
         let Some(rendered) = all.next() else { break };
-        let rendered = rendered.with_context(failed)?;
+        let rendered = match rendered {
+            Ok(rendered) => rendered,
+            Err(error) => {
+                or_say(error);
+                continue;
+            }
+        };
         world::tell(&name, &rendered.notes);
         for gone in &rendered.removed {
             printer::note(&format!("{name}: {gone} would be removed"));
