@@ -47,15 +47,7 @@ impl Default for Settings {
             preset_names: PresetNames::default(),
             presets: Presets::default(),
             platform: None,
-            capabilities: Capabilities {
-                gateway_api: true,
-                inference_pool: true,
-                inference_pool_x: true,
-                resource_claim_template: true,
-                leader_worker_set: true,
-                scaled_object: true,
-                kubernetes: None,
-            },
+            capabilities: Capabilities::ALL,
         }
     }
 }

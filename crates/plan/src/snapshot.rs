@@ -103,20 +103,25 @@ pub struct Capabilities {
 #[derive(Clone, Debug)]
 pub struct Objects<K>(BTreeMap<String, BTreeMap<String, Arc<K>>>);
 
+impl Capabilities {
+    /// A cluster, of whatever version, that serves every optional API.
+    pub const ALL: Self = Self {
+        gateway_api: true,
+        inference_pool: true,
+        inference_pool_x: true,
+        resource_claim_template: true,
+        leader_worker_set: true,
+        scaled_object: true,
+        kubernetes: None,
+    };
+}
+
 impl Snapshot {
     /// A snapshot of a cluster that serves every optional API and holds nothing.
     pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: impl Into<String>) -> Self {
         Self {
             now,
-            capabilities: Capabilities {
-                gateway_api: true,
-                inference_pool: true,
-                inference_pool_x: true,
-                resource_claim_template: true,
-                leader_worker_set: true,
-                scaled_object: true,
-                kubernetes: None,
-            },
+            capabilities: Capabilities::ALL,
             platform,
             system_namespace: system_namespace.into(),
             cluster_domain: "cluster.local".into(),
