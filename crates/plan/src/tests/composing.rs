@@ -18,10 +18,9 @@ pub(super) struct Composed {
     pub(super) spec: Option<LLMInferenceServiceSpec>,
 }
 
-pub(super) fn platform(config_map: &Value) -> Result<Platform, String> {
+pub(super) fn platform(config_map: &Value) -> Option<Platform> {
     let data: BTreeMap<String, String> = serde_json::from_value(config_map["data"].clone()).unwrap();
-    Platform::parse(&data, SYSTEM_NAMESPACE)
-        .map_err(|_| "a platform configuration that does not parse".into())
+    Platform::parse(&data, SYSTEM_NAMESPACE).ok()
 }
 
 pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
@@ -30,7 +29,7 @@ pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
 
 /// The presets of the reference, which its recordings were made with.
 pub(super) fn presets(golden: &Path) -> ConfigSet {
-    let presets = super::case::documents(&golden.join("base/presets-stored.yaml"));
+    let presets = longboat_golden::documents(&golden.join("base/presets-stored.yaml"));
     presets.into_iter().map(|preset| Layer::new(&serde_json::from_value(preset).unwrap()).unwrap()).collect()
 }
 

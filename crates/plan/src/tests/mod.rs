@@ -1,8 +1,7 @@
-//! Planning judged by the recordings of the reference: `shared/golden/cases`.
+//! Planning judged by the recordings of the reference: `shared/golden/cases`. Cases that take an API server as well, and events, are
+//! judged with the controller (`crates/controller/tests`).
 
-mod case;
 mod composing;
-mod judge;
 mod laws;
 mod simulate;
 mod world;
@@ -13,49 +12,41 @@ use k8s_openapi::jiff::Timestamp;
 use longboat_compose::ConfigSet;
 use serde_json::{Value, json};
 
-use self::{
-    case::{Case, Stage},
-    judge::{Difference, MeantDifferences},
-    world::World,
-};
+use longboat_golden::{self as golden, Case, Difference, MeantDifferences, Report, Stage};
+
+use self::world::World;
 use crate::{Child, Snapshot};
 
 const SYSTEM_NAMESPACE: &str = "kserve";
 
-/// What became of one case.
-enum Verdict {
-    OutOfScope(String),
-    Judged(Vec<Difference>),
-}
-
 #[test]
 fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
-    let Some(golden) = case::golden() else {
+    let Some(recordings) = golden::golden() else {
         assert!(std::env::var_os("CI").is_none(), "the recordings are missing: set LONGBOAT_GOLDEN");
         skipped();
         return;
     };
-    let meant = MeantDifferences::read();
-    let presets = composing::presets(&golden);
+    let meant = MeantDifferences::of_planning();
+    let presets = composing::presets(&recordings);
     let only = std::env::var("LONGBOAT_CASE").ok();
     let mut report = Report::default();
-    let mut folders: Vec<_> =
-        std::fs::read_dir(golden.join("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    folders.sort();
-    for folder in folders {
+    for folder in golden::folders(&recordings) {
         let case = Case::read(&folder);
         if only.as_ref().is_some_and(|only| *only != case.name) {
             continue;
         }
-        match judge(&golden, &presets, &case) {
-            Verdict::OutOfScope(why) => report.out_of_scope.entry(why).or_default().push(case.name),
-            Verdict::Judged(differences) => report.add(&case.name, differences, &meant),
+        match case.needs_a_server() {
+            Some(why) => report.leave_out(&case.name, why),
+            None => match new_world(&recordings, &presets, &case) {
+                Some(world) => report.add(&case.name, judge(world, &case), &meant),
+                None => report.leave_out(&case.name, "settings that cannot be read".into()),
+            },
         }
     }
     report.print();
-    assert!(report.unexplained.is_empty(), "{} differences without a reason", report.unexplained.len());
+    assert_eq!(report.unexplained(), 0, "differences without a reason");
     if only.is_none() {
-        assert_eq!(meant.unused(), Vec::<&str>::new(), "reasons in differences.txt that excuse nothing");
+        assert_eq!(meant.unused(), Vec::<&str>::new(), "reasons in planned.txt that excuse nothing");
     }
 }
 
@@ -64,131 +55,27 @@ fn skipped() {
     eprintln!("SKIPPED: no recordings of the reference found; set LONGBOAT_GOLDEN");
 }
 
-#[derive(Default)]
-struct Report {
-    equal: Vec<String>,
-    meant: BTreeMap<String, Vec<&'static str>>,
-    unexplained: Vec<(String, Difference)>,
-    out_of_scope: BTreeMap<String, Vec<String>>,
-}
-
-impl Report {
-    fn add(&mut self, case: &str, differences: Vec<Difference>, meant: &MeantDifferences) {
-        if differences.is_empty() {
-            self.equal.push(case.to_owned());
-        }
-        for difference in differences {
-            match meant.reason(case, &difference) {
-                Some(reason) => {
-                    let reasons = self.meant.entry(case.to_owned()).or_default();
-                    if !reasons.contains(&reason) {
-                        reasons.push(reason);
-                    }
-                }
-                None => self.unexplained.push((case.to_owned(), difference)),
-            }
-        }
-    }
-
-    #[expect(clippy::print_stdout, reason = "the counts are what this test is read for")]
-    fn print(&self) {
-        let mut different: Vec<&String> = self.unexplained.iter().map(|(case, _)| case).collect();
-        different.dedup();
-        for (case, difference) in &self.unexplained {
-            println!(
-                "DIFFERENT {case} {}\n  recorded: {}\n  ours:     {}",
-                difference.place, difference.recorded, difference.ours
-            );
-        }
-        for (case, reasons) in &self.meant {
-            println!("meant {case}: {}", reasons.join("; "));
-        }
-        for (why, cases) in &self.out_of_scope {
-            println!("out of scope ({}): {why}: {}", cases.len(), cases.join(" "));
-        }
-        let mut alone: BTreeMap<&str, usize> = BTreeMap::new();
-        for reasons in self.meant.values().filter(|reasons| reasons.len() == 1) {
-            *alone.entry(reasons[0]).or_default() += 1;
-        }
-        for (reason, count) in alone {
-            println!("equal but for one thing ({count}): {reason}");
-        }
-        let meant = self.meant.keys().filter(|case| !different.contains(case)).count();
-        let out_of_scope: usize = self.out_of_scope.values().map(Vec::len).sum();
-        println!(
-            "equal {}, different with a reason {meant}, different {}, out of scope {out_of_scope}",
-            self.equal.len(),
-            different.len()
-        );
-    }
-}
-
-fn judge(golden: &Path, presets: &ConfigSet, case: &Case) -> Verdict {
-    if let Some(why) = beyond(case) {
-        return Verdict::OutOfScope(why);
-    }
-    let mut world = match new_world(golden, presets, case) {
-        Ok(world) => world,
-        Err(why) => return Verdict::OutOfScope(why),
-    };
+fn judge(mut world: World, case: &Case) -> Vec<Difference> {
     let mut found = Vec::new();
     for stage in &case.stages {
-        if let Err(why) = act(&mut world, case, stage) {
-            return Verdict::OutOfScope(why);
-        }
+        act(&mut world, case, stage);
         world.settle();
         compare(&world, case, stage, &mut found);
         let writes = world.writes.len();
         world.settle();
         assert_eq!(writes, world.writes.len(), "{}: a settled world is written to", case.name);
     }
-    Verdict::Judged(found)
+    found
 }
 
-/// What a case needs beside planning, going by its inputs and by what was recorded.
-fn beyond(case: &Case) -> Option<String> {
-    let inputs = || case.inputs.iter().chain(case.stages.iter().flat_map(|stage| &stage.inputs));
-    if inputs().any(|input| input["metadata"]["generateName"].is_string()) {
-        return Some("a name that the API server generates".into());
-    }
-    if inputs().any(|input| input["apiVersion"] == "serving.kserve.io/v1alpha1") {
-        return Some("conversion of v1alpha1".into());
-    }
-    if case.stages.iter().any(|stage| stage.denied) {
-        return Some("an input that admission refuses".into());
-    }
-    if case.stages.iter().all(|stage| stage.statuses.is_empty()) {
-        return Some("no service was stored".into());
-    }
-    for stage in &case.stages {
-        let conditions =
-            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
-        let validated = ["InvalidRenderedConfig", "ValidationUnavailable"];
-        let refused = conditions
-            .into_iter()
-            .any(|condition| condition["reason"].as_str().is_some_and(|reason| validated.contains(&reason)));
-        if refused {
-            return Some("the API server's validation of the composed spec".into());
-        }
-        let conditions =
-            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
-        let invalid = conditions.into_iter().any(|condition| {
-            let message = condition["message"].as_str().unwrap_or_default();
-            message.contains("is invalid: ") && !message.contains("field is immutable")
-        });
-        if invalid {
-            return Some("the API server's validation of a child".into());
-        }
-    }
-    None
-}
-
-fn new_world(golden: &Path, presets: &ConfigSet, case: &Case) -> Result<World, String> {
+/// None where the settings of the case cannot be read.
+fn new_world(recordings: &Path, presets: &ConfigSet, case: &Case) -> Option<World> {
     let config_map = match &case.variant {
-        Some(variant) => golden.join(format!("base/variants/{variant}.yaml")),
-        None => golden.join("base/configmap.yaml"),
+        Some(variant) => recordings.join(format!("base/variants/{variant}.yaml")),
+        None => recordings.join("base/configmap.yaml"),
     };
-    let config_map = case::documents(&config_map).remove(0);
+    let config_map =
+        if config_map.exists() { golden::documents(&config_map).remove(0) } else { return None };
     let now: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
     let platform = composing::platform(&config_map)?;
     let mut snapshot = Snapshot::empty(now, Arc::new(platform), SYSTEM_NAMESPACE);
@@ -205,7 +92,7 @@ fn new_world(golden: &Path, presets: &ConfigSet, case: &Case) -> Result<World, S
     }
     let mut world = World::new(snapshot, presets.clone());
     if world.snapshot.capabilities.gateway_api {
-        world.put(case::documents(&golden.join("base/gateway.yaml")).remove(0), SYSTEM_NAMESPACE);
+        world.put(golden::documents(&recordings.join("base/gateway.yaml")).remove(0), SYSTEM_NAMESPACE);
     }
     if case.has_default_account {
         world.put(
@@ -216,35 +103,30 @@ fn new_world(golden: &Path, presets: &ConfigSet, case: &Case) -> Result<World, S
     for input in &case.inputs {
         world.put(input.clone(), &case.name);
     }
-    Ok(world)
+    Some(world)
 }
 
-/// Does what a stage says; an error for what a world without an API server cannot do.
-fn act(world: &mut World, case: &Case, stage: &Stage) -> Result<(), String> {
+/// Does what a stage says.
+fn act(world: &mut World, case: &Case, stage: &Stage) {
     for input in &stage.inputs {
         world.put(input.clone(), &case.name);
     }
     let action = stage.action.as_str();
     if action.is_empty() || action.starts_with("nothing done") {
-        return Ok(());
+        return;
     }
     if let Some(how) = action.strip_prefix("world simulated: ") {
         simulate::ready(world, &case.name, &serde_json::from_str(how).unwrap());
-        return Ok(());
+        return;
     }
     let words: Vec<&str> = action.splitn(4, ' ').collect();
     match words[..] {
-        ["DELETE", "LLMInferenceService", _] => Err("deletion of a service".into()),
-        ["DELETE", kind, name] => {
-            world.delete(kind, &case.name, name);
-            Ok(())
-        }
-        ["PATCH", kind, name, patch] if kind != "LLMInferenceService" => {
+        ["DELETE", kind, name] => world.delete(kind, &case.name, name),
+        ["PATCH", kind, name, patch] => {
             let patch: Value = serde_json::from_str(patch.trim_start_matches(": ")).unwrap();
             patch_child(world, kind, &case.name, name, &patch);
-            Ok(())
         }
-        _ => Err(format!("an action of the API server: {}", words[0])),
+        _ => panic!("{}: an action that is not known: {action}", case.name),
     }
 }
 
@@ -294,8 +176,8 @@ fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference
         match (stage.children.get(name), ours.get(name)) {
             (Some(recorded), Some(ours)) => {
                 let (recorded, ours) =
-                    (judge::normal_child(recorded.get().clone()), judge::normal_child(ours.clone()));
-                judge::differences(&place, &recorded, &ours, found);
+                    (golden::normal_child(recorded.get().clone()), golden::normal_child(ours.clone()));
+                golden::differences(&place, &recorded, &ours, found);
             }
             (Some(_), None) => {
                 found.push(Difference { place, recorded: "exists".into(), ours: "does not".into() });
@@ -311,13 +193,13 @@ fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference
             .iter()
             .find(|((namespace, name), _)| *namespace == case.name && (suffix.is_empty() || name == suffix));
         let status = service.and_then(|(_, service)| service.status.as_ref());
-        let ours = judge::normal_status(serde_json::to_value(status).unwrap());
+        let ours = golden::normal_status(serde_json::to_value(status).unwrap());
         let place = format!("{}/status", stage.name);
-        judge::differences(&place, &judge::normal_status(recorded.clone()), &ours, found);
+        golden::differences(&place, &golden::normal_status(recorded.clone()), &ours, found);
     }
     for (secret, facts) in stage.certificates.as_object().into_iter().flatten() {
         let names =
             world.certificates.get(secret).map(|request| json!(request.dns_names)).unwrap_or_default();
-        judge::differences(&format!("{}/{secret}.dnsNames", stage.name), &facts["dnsNames"], &names, found);
+        golden::differences(&format!("{}/{secret}.dnsNames", stage.name), &facts["dnsNames"], &names, found);
     }
 }

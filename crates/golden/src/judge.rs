@@ -6,13 +6,17 @@ use serde_json::{Map, Value};
 
 /// One leaf that is not the same.
 #[derive(Clone, Debug)]
-pub(super) struct Difference {
-    pub(super) place: String,
-    pub(super) recorded: String,
-    pub(super) ours: String,
+pub struct Difference {
+    /// The stage, the object and the field.
+    pub place: String,
+    /// What the reference had there.
+    pub recorded: String,
+    /// What we have.
+    pub ours: String,
 }
 
 /// A difference that is meant.
+#[derive(Debug)]
 struct Meant {
     /// The line as it stands in the list.
     line: &'static str,
@@ -24,18 +28,33 @@ struct Meant {
 }
 
 /// The list of meant differences.
-pub(super) struct MeantDifferences(Vec<Meant>);
+#[derive(Debug)]
+pub struct MeantDifferences(Vec<Meant>);
+
+/// What planning makes otherwise, which so does the controller.
+const PLANNED: &str = include_str!("planned.txt");
+/// What only the controller on an API server can show: events, refusals, deletion.
+const SERVED: &str = include_str!("served.txt");
 
 // === impl MeantDifferences ===
 
 impl MeantDifferences {
-    /// Reads `case | place | part of what was recorded | reason` lines; `*` stands for anything.
-    pub(super) fn read() -> Self {
-        let lines = include_str!("differences.txt")
-            .lines()
-            .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    /// What planning alone can show: `planned.txt`, lines `case | place | part of what was recorded | reason`; `*` stands for
+    /// anything.
+    pub fn of_planning() -> Self {
+        Self::read(&[PLANNED])
+    }
+
+    /// What the controller can show: `served.txt` as well.
+    pub fn of_the_controller() -> Self {
+        Self::read(&[PLANNED, SERVED])
+    }
+
+    fn read(files: &[&'static str]) -> Self {
+        let lines = files.iter().flat_map(|file| file.lines());
         Self(
             lines
+                .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
                 .map(|line| {
                     let parts: Vec<&str> = line.split(" | ").map(str::trim).collect();
                     let [case, place, recorded, reason] = parts[..] else { panic!("four parts: {line}") };
@@ -46,7 +65,7 @@ impl MeantDifferences {
     }
 
     /// Why a difference is meant, if it is.
-    pub(super) fn reason(&self, case: &str, difference: &Difference) -> Option<&'static str> {
+    pub fn reason(&self, case: &str, difference: &Difference) -> Option<&'static str> {
         let fits = |pattern: &str, text: &str| match pattern.strip_suffix('*') {
             Some(start) => text.starts_with(start),
             None => text == pattern,
@@ -65,13 +84,13 @@ impl MeantDifferences {
     }
 
     /// Lines that excuse nothing.
-    pub(super) fn unused(&self) -> Vec<&'static str> {
+    pub fn unused(&self) -> Vec<&'static str> {
         self.0.iter().filter(|meant| !meant.used.get()).map(|meant| meant.line).collect()
     }
 }
 
 /// An object as it is recorded: without what differs from run to run.
-pub(super) fn normal_child(mut object: Value) -> Value {
+pub fn normal_child(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
     }
@@ -104,7 +123,7 @@ pub(super) fn normal_child(mut object: Value) -> Value {
 }
 
 /// A status without times.
-pub(super) fn normal_status(mut status: Value) -> Value {
+pub fn normal_status(mut status: Value) -> Value {
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().unwrap().remove("lastTransitionTime");
     }
@@ -119,7 +138,7 @@ pub(super) fn normal_status(mut status: Value) -> Value {
 }
 
 /// Every leaf in which two trees differ.
-pub(super) fn differences(place: &str, recorded: &Value, ours: &Value, found: &mut Vec<Difference>) {
+pub fn differences(place: &str, recorded: &Value, ours: &Value, found: &mut Vec<Difference>) {
     match (recorded, ours) {
         (Value::Object(left), Value::Object(right)) => {
             for key in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {

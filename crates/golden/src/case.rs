@@ -1,0 +1,264 @@
+//! Reading a recorded case: what goes in, what the reference made of it, stage by stage.
+
+use std::{
+    cell::OnceCell,
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use serde_json::Value;
+
+/// One recorded case.
+#[derive(Debug)]
+pub struct Case {
+    /// Its folder's name, and the namespace that it was recorded in.
+    pub name: String,
+    /// A server that lacks some APIs.
+    pub server: Option<String>,
+    /// Another global ConfigMap than the usual one.
+    pub variant: Option<String>,
+    /// What was created at first, in this order.
+    pub inputs: Vec<Value>,
+    /// Whether the namespace had its account `default`.
+    pub has_default_account: bool,
+    /// What followed, the first settled state included.
+    pub stages: Vec<Stage>,
+}
+
+/// What is done, and what is then there.
+#[derive(Debug)]
+pub struct Stage {
+    /// Its folder's name.
+    pub name: String,
+    /// What was done, in the words of the recorder.
+    pub action: String,
+    /// What was created or replaced.
+    pub inputs: Vec<Value>,
+    /// Whether a request was refused.
+    pub denied: bool,
+    /// By file name, the whole of it: unchanged files are filled in from the stage before.
+    pub children: BTreeMap<String, Rc<Recorded>>,
+    /// By the name of the service; the only one of a case has none.
+    pub statuses: BTreeMap<String, Value>,
+    /// Facts about the certificate of each secret.
+    pub certificates: Value,
+    /// What was told during this stage, one event a line: `TYPE REASON count=N KIND/NAME [COMPONENT] MESSAGE`.
+    pub events: Vec<String>,
+}
+
+/// A recorded child, read when it is looked at.
+#[derive(Debug)]
+pub struct Recorded {
+    path: PathBuf,
+    value: OnceCell<Value>,
+}
+
+impl Recorded {
+    /// The object.
+    pub fn get(&self) -> &Value {
+        self.value.get_or_init(|| documents(&self.path).remove(0))
+    }
+}
+
+/// The folder of recordings, if it is there.
+pub fn golden() -> Option<PathBuf> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
+    let folder = std::env::var_os("LONGBOAT_GOLDEN").map_or(default, PathBuf::from);
+    folder.is_dir().then_some(folder)
+}
+
+/// The folders of all cases.
+pub fn folders(golden: &Path) -> Vec<PathBuf> {
+    files(&golden.join("cases"))
+}
+
+/// The documents of a YAML file.
+pub fn documents(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.split("\n---\n").filter(|text| !text.trim().is_empty()).map(|text| yaml(text, path)).collect()
+}
+
+fn yaml(text: &str, path: &Path) -> Value {
+    // Times and addresses that differ from run to run were replaced by words in angle brackets.
+    let text = text.replace("<time>", "2026-11-20T00:00:00Z");
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// The service whose status is in a file: the only one of a case has no name.
+fn service_of(file: &str) -> Option<&str> {
+    Some(file.strip_prefix("status")?.strip_suffix(".yaml")?.trim_start_matches('-'))
+}
+
+/// Events by line; a message may have several.
+fn events(text: &str) -> Vec<String> {
+    let mut events: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match events.last_mut() {
+            Some(last) if !line.starts_with("Normal ") && !line.starts_with("Warning ") => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            _ => events.push(line.to_owned()),
+        }
+    }
+    events
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn inputs(folder: &Path) -> Vec<Value> {
+    let yaml =
+        files(&folder.join("input")).into_iter().filter(|path| path.extension().is_some_and(|e| e == "yaml"));
+    yaml.flat_map(|path| documents(&path)).collect()
+}
+
+// === impl Case ===
+
+impl Case {
+    /// Reads a case.
+    pub fn read(folder: &Path) -> Self {
+        let about = fs::read_to_string(folder.join("about.txt")).unwrap_or_default();
+        let after = |prefix: &str| {
+            about.lines().find_map(|line| line.strip_prefix(prefix)).map(|text| text.trim().to_owned())
+        };
+        let mut stages = vec![Stage::read(&folder.join("expected"), None)];
+        let mut later: Vec<(u32, PathBuf)> = files(folder)
+            .into_iter()
+            .filter_map(|path| {
+                let number = file_name(&path).strip_prefix("expected-")?.split('-').next()?.parse().ok()?;
+                Some((number, path))
+            })
+            .collect();
+        later.sort();
+        for (_, path) in later {
+            let stage = Stage::read(&path, stages.last());
+            stages.push(stage);
+        }
+        Self {
+            name: file_name(folder),
+            server: after("server:"),
+            variant: after("variant of the global ConfigMap:"),
+            inputs: inputs(folder),
+            has_default_account: !folder.join("input/NO-DEFAULT-SERVICEACCOUNT.txt").exists()
+                && !folder.join("NO-DEFAULT-SERVICEACCOUNT.txt").exists(),
+            stages,
+        }
+    }
+
+    /// Why a case needs an API server beside planning, going by its inputs and by what was recorded; none where planning will do.
+    pub fn needs_a_server(&self) -> Option<String> {
+        needs(self)
+    }
+}
+
+fn needs(case: &Case) -> Option<String> {
+    if case
+        .variant
+        .as_deref()
+        .is_some_and(|variant| ["bad-ingress", "missing", "no-storage"].contains(&variant))
+    {
+        return Some("settings that cannot be read".into());
+    }
+    for action in case.stages.iter().map(|stage| stage.action.as_str()) {
+        if ["DELETE LLMInferenceService ", "PATCH LLMInferenceService ", "GET "]
+            .iter()
+            .any(|start| action.starts_with(start))
+        {
+            return Some(format!(
+                "an action of the API server: {}",
+                action.split(' ').next().unwrap_or_default()
+            ));
+        }
+    }
+    let inputs = || case.inputs.iter().chain(case.stages.iter().flat_map(|stage| &stage.inputs));
+    if inputs().any(|input| input["metadata"]["generateName"].is_string()) {
+        return Some("a name that the API server generates".into());
+    }
+    if inputs().any(|input| input["apiVersion"] == "serving.kserve.io/v1alpha1") {
+        return Some("conversion of v1alpha1".into());
+    }
+    if case.stages.iter().any(|stage| stage.denied) {
+        return Some("an input that admission refuses".into());
+    }
+    if case.stages.iter().all(|stage| stage.statuses.is_empty()) {
+        return Some("no service was stored".into());
+    }
+    for stage in &case.stages {
+        let conditions =
+            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
+        let validated = ["InvalidRenderedConfig", "ValidationUnavailable"];
+        let refused = conditions
+            .into_iter()
+            .any(|condition| condition["reason"].as_str().is_some_and(|reason| validated.contains(&reason)));
+        if refused {
+            return Some("the API server's validation of the composed spec".into());
+        }
+        let conditions =
+            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
+        let invalid = conditions.into_iter().any(|condition| {
+            let message = condition["message"].as_str().unwrap_or_default();
+            message.contains("is invalid: ") && !message.contains("field is immutable")
+        });
+        if invalid {
+            return Some("the API server's validation of a child".into());
+        }
+    }
+    None
+}
+
+// === impl Stage ===
+
+impl Stage {
+    fn read(folder: &Path, before: Option<&Self>) -> Self {
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let mut children = before.map(|stage| stage.children.clone()).unwrap_or_default();
+        let mut statuses = before.map(|stage| stage.statuses.clone()).unwrap_or_default();
+        for path in files(&folder.join("children")) {
+            children.insert(file_name(&path), Rc::new(Recorded { path, value: OnceCell::new() }));
+        }
+        for line in read(&folder.join("changes.txt")).lines() {
+            if let Some(name) = line.strip_prefix("deleted: children/") {
+                children.remove(name);
+            }
+            if let Some(name) = line.strip_prefix("deleted: ").and_then(service_of) {
+                statuses.remove(name);
+            }
+        }
+        let mut certificates = before.map(|stage| stage.certificates.clone()).unwrap_or_default();
+        let mut told = Vec::new();
+        let mut denied = false;
+        for path in files(folder) {
+            let name = file_name(&path);
+            if let Some(service) = service_of(&name) {
+                let value = documents(&path).pop().unwrap_or_default();
+                statuses.insert(service.to_owned(), value);
+            } else if name == "certificates.yaml" {
+                certificates = documents(&path).remove(0);
+            } else if name == "events.txt" {
+                told = events(&read(&path));
+            }
+            denied |= name.starts_with("denied");
+        }
+        Self {
+            name: file_name(folder),
+            action: read(&folder.join("stage.txt")).trim().to_owned(),
+            inputs: inputs(folder),
+            denied,
+            children,
+            statuses,
+            certificates,
+            events: told,
+        }
+    }
+}
