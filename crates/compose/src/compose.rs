@@ -27,7 +27,7 @@ use crate::{
     pin::PresetNames,
     platform::Platform,
     render, rewrite, schema, select,
-    skeleton::{PICKER, Skeletons, Untouched},
+    skeleton::Skeletons,
 };
 
 /// Everything that composing reads.
@@ -56,15 +56,15 @@ pub fn compose(inputs: &Inputs<'_>) -> Result<Effective, ComposeError> {
     Composer::default().compose(inputs)
 }
 
-/// Composes services, remembering what presets merge to: services of one topology share that.
+/// Composes services, remembering what presets and base configs merge to: services of one topology and team share that.
 #[derive(Debug, Default)]
 pub struct Composer {
-    prefixes: Mutex<HashMap<Vec<usize>, Arc<Prefix>, ahash::RandomState>>,
+    stacks: Mutex<HashMap<Vec<usize>, Arc<Stack>, ahash::RandomState>>,
 }
 
-/// Presets merged with each other.
+/// All layers below a service, merged with each other.
 #[derive(Debug)]
-struct Prefix {
+struct Stack {
     /// Kept so that no other layer can come to have the address of one of these.
     layers: Vec<Arc<Layer>>,
     merged: Value,
@@ -72,8 +72,8 @@ struct Prefix {
     skeletons: Skeletons,
 }
 
-/// Combinations of presets to remember: releases times topologies, with room; beyond that all are forgotten at once.
-const MAX_PREFIXES: usize = 64;
+/// Combinations of layers to remember, of up to a hundred kilobytes each; beyond that all are forgotten at once.
+const MAX_STACKS: usize = 128;
 
 impl Composer {
     /// Composes one service.
@@ -120,11 +120,12 @@ impl Composer {
             })
             .collect();
 
-        let prefix = self.prefix(&presets)?;
-        let pool = pool_name(&own, &bases, &prefix, name);
+        let layers: Vec<_> = presets.into_iter().chain(bases).collect();
+        let stack = self.stack(&layers)?;
+        let pool = pool_name(&own, &stack.merged, name);
         let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
         let data = template_data(service, own, global);
-        let mut spec = merged(&prefix, &bases, &data, inputs, name)?;
+        let mut spec = merged(&stack, &data, inputs, name)?;
 
         let mut warnings = Vec::new();
         dra::inject(&mut spec, service);
@@ -138,7 +139,6 @@ impl Composer {
         )?;
         rewrite::picker_port(&mut spec);
         let adapters = lora::adapters(&spec)?;
-        let layers = presets.into_iter().chain(bases).collect();
         Ok(Effective {
             spec,
             applied,
@@ -151,26 +151,26 @@ impl Composer {
         })
     }
 
-    /// What the presets merge to.
-    fn prefix(&self, presets: &[Arc<Layer>]) -> Result<Arc<Prefix>, ComposeError> {
-        let key: Vec<usize> = presets.iter().map(|layer| Arc::as_ptr(layer) as usize).collect();
-        if let Some(prefix) = self.prefixes.lock().get(&key) {
-            return Ok(prefix.clone());
+    /// What the layers below a service merge to.
+    fn stack(&self, layers: &[Arc<Layer>]) -> Result<Arc<Stack>, ComposeError> {
+        let key: Vec<usize> = layers.iter().map(|layer| Arc::as_ptr(layer) as usize).collect();
+        if let Some(stack) = self.stacks.lock().get(&key) {
+            return Ok(stack.clone());
         }
         let mut templates = Templates::default();
-        for layer in presets {
+        for layer in layers {
             templates.extend(layer.templates().iter().map(|(k, v)| (k.clone(), v.clone())));
         }
-        let merged = merge_layers(presets.iter().map(|layer| layer.spec()))?;
+        let merged = merge_layers(layers.iter().map(|layer| layer.spec()))?;
         let merged = merged.as_ref().map_or(Value::Null, Tree::to_value);
         let skeletons = Skeletons::of(&merged);
-        let prefix = Arc::new(Prefix { layers: presets.to_vec(), merged, templates, skeletons });
-        let mut prefixes = self.prefixes.lock();
-        if prefixes.len() >= MAX_PREFIXES {
-            prefixes.clear();
+        let stack = Arc::new(Stack { layers: layers.to_vec(), merged, templates, skeletons });
+        let mut stacks = self.stacks.lock();
+        if stacks.len() >= MAX_STACKS {
+            stacks.clear();
         }
-        prefixes.insert(key, prefix.clone());
-        Ok(prefix)
+        stacks.insert(key, stack.clone());
+        Ok(stack)
     }
 }
 
@@ -236,74 +236,69 @@ fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Opti
 }
 
 /// The pool that the service's requests go to: the topmost layer that names one decides.
-fn pool_name(own: &Value, bases: &[Arc<Layer>], prefix: &Prefix, service: &str) -> String {
-    let lowest_last = std::iter::once(own)
-        .chain(bases.iter().rev().map(|layer| layer.spec()))
-        .chain(std::iter::once(&prefix.merged));
-    lowest_last
+fn pool_name(own: &Value, below: &Value, service: &str) -> String {
+    [own, below]
+        .into_iter()
         .filter_map(|spec| spec.pointer("/router/scheduler/pool/ref/name")?.as_str())
         .find(|name| !name.is_empty())
         .map_or_else(|| child_name(service, suffix::INFERENCE_POOL), ToOwned::to_owned)
 }
 
-/// Merges everything onto the presets, and renders.
+/// Merges the service onto the layers below it, and renders.
 fn merged(
-    prefix: &Prefix,
-    bases: &[Arc<Layer>],
+    stack: &Stack,
     data: &Value,
     inputs: &Inputs<'_>,
     name: &str,
 ) -> Result<LLMInferenceServiceSpec, ComposeError> {
     let own = &data[schema::SERVICE_KEY]["spec"];
-    let lowest = (!prefix.merged.is_null()).then_some(&prefix.merged);
-    let specs = lowest.into_iter().chain(bases.iter().map(|layer| layer.spec())).chain(std::iter::once(own));
-    let mut tree = merge_layers(specs)?.unwrap_or(Tree::Leaf(&Value::Null));
-
-    let selector;
-    if tree.at(&["router", "scheduler", "pool", "spec"]).is_some()
-        && tree
-            .at(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"])
-            .is_none_or(Place::is_empty)
-    {
-        selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
-        tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
-    }
-    let untouched = prefix.skeletons.untouched(&prefix.merged, tree.top());
+    let selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
+    let merge = || {
+        let lowest = (!stack.merged.is_null()).then_some(&stack.merged);
+        let mut tree =
+            merge_layers(lowest.into_iter().chain(std::iter::once(own)))?.unwrap_or(Tree::Leaf(&Value::Null));
+        if tree.at(&["router", "scheduler", "pool", "spec"]).is_some()
+            && tree
+                .at(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"])
+                .is_none_or(Place::is_empty)
+        {
+            tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
+        }
+        Ok(tree)
+    };
+    let mut tree = merge()?;
     let account_is_free = tree
-        .at(PICKER)
+        .at(&["router", "scheduler", "template"])
         .is_some_and(|pod| pod.get("serviceAccountName").and_then(Place::as_str).is_none_or(str::is_empty));
-    let account = Value::String(child_name(name, suffix::EPP_SERVICE_ACCOUNT));
-    // In a pod that is copied, it is set below.
-    if account_is_free && !untouched.has_picker() {
-        tree.set(&ACCOUNT, &account);
-    }
+    let account = child_name(name, suffix::EPP_SERVICE_ACCOUNT);
 
-    let mut layers = prefix.layers.iter().chain(bases);
-    let alone = !layers.any(|layer| layer.has_templated_keys())
+    let alone = !stack.layers.iter().any(|layer| layer.has_templated_keys())
         && !leaf::has_templated_key(own)
         && !mentions_templates(inputs.service);
     if alone {
+        let kept = stack.skeletons.split(&stack.merged, &mut tree);
         let renderer = Renderer {
-            prefix: &prefix.templates,
-            bases,
+            templates: &stack.templates,
             data: Data::typed(schema::TEMPLATE_DATA, Some(data)),
             rendered: RefCell::default(),
-            untouched: &untouched,
         };
         let filled = typed(tree.top(), &renderer).and_then(|mut spec| {
-            untouched.fill(&mut spec, &renderer)?;
+            kept.fill(&mut spec, &renderer)?;
             Ok(spec)
         });
         if let Ok(mut spec) = filled {
             let picker = spec.router.as_mut().and_then(|router| router.scheduler.as_mut()?.template.as_mut());
             if let Some(picker) = picker.filter(|_| account_is_free) {
-                picker.service_account_name = account.as_str().map(ToOwned::to_owned);
+                picker.service_account_name = Some(account);
             }
             return Ok(spec);
         }
+        // What was taken out is needed after all.
+        tree = merge()?;
     }
+    let account = Value::String(account);
     if account_is_free {
-        tree.set(&ACCOUNT, &account);
+        tree.set(&["router", "scheduler", "template", "serviceAccountName"], &account);
     }
     let data = complete(data, inputs.service)?;
     let config =
@@ -311,9 +306,6 @@ fn merged(
     let rendered = render::whole(&config, &data)?;
     typed(Place::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
-
-/// Where the name of the picker's account stands.
-const ACCOUNT: [&str; 4] = ["router", "scheduler", "template", "serviceAccountName"];
 
 /// What templates see of the service and the platform, without what they hardly ever use: the status, the record of
 /// field managers and the like. [`leaf`] knows which templates need [`complete`] data.
@@ -363,19 +355,17 @@ fn mentions_templates(service: &LLMInferenceService) -> bool {
 
 /// Renders strings on their own.
 struct Renderer<'a> {
-    prefix: &'a Templates,
-    bases: &'a [Arc<Layer>],
+    templates: &'a Templates,
     data: Data<'a>,
     /// What templates rendered to, by their address: presets use many of them over and over.
     rendered: RefCell<HashMap<*const Template, String, ahash::RandomState>>,
-    untouched: &'a Untouched<'a>,
 }
 
 impl Render for Renderer<'_> {
     fn render(&self, text: &str) -> Option<String> {
-        let known =
-            self.prefix.get(text).or_else(|| self.bases.iter().find_map(|layer| layer.templates().get(text)));
-        let Some(template) = known else { return leaf::render(&leaf::parse(text)?, &self.data) };
+        let Some(template) = self.templates.get(text) else {
+            return leaf::render(&leaf::parse(text)?, &self.data);
+        };
         if let Some(rendered) = self.rendered.borrow().get(&Arc::as_ptr(template)) {
             return Some(rendered.clone());
         }
@@ -385,10 +375,6 @@ impl Render for Renderer<'_> {
             self.rendered.borrow_mut().insert(Arc::as_ptr(template), rendered.clone());
         }
         Some(rendered)
-    }
-
-    fn leaves_out(&self, value: &Value) -> bool {
-        self.untouched.has(value)
     }
 }
 

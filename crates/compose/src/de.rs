@@ -20,11 +20,6 @@ use crate::{
 pub(crate) trait Render {
     /// The rendered text; `None` if the string cannot be rendered on its own.
     fn render(&self, text: &str) -> Option<String>;
-
-    /// Whether an optional value is left out, since it will be put there otherwise.
-    fn leaves_out(&self, _: &Value) -> bool {
-        false
-    }
 }
 
 /// Takes strings as they are.
@@ -119,7 +114,6 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.place {
             Place::Json(Value::Null) => visitor.visit_none(),
-            Place::Json(json @ Value::Object(_)) if self.render.leaves_out(json) => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }

@@ -10,6 +10,7 @@
 
 pub mod go;
 pub mod outcome;
+mod overlay;
 pub mod platform;
 pub mod presets;
 pub mod sample;
@@ -21,6 +22,7 @@ mod de;
 mod dra;
 mod effective;
 mod error;
+mod fields;
 mod functions;
 mod inputs;
 mod keys;

@@ -125,6 +125,36 @@ impl<'a> Tree<'a> {
         *self = Tree::Object(entries);
     }
 
+    /// Replaces what is at `path`, if anything is, with what `change` makes of it; with nothing, it is taken out.
+    pub(crate) fn edit(&mut self, path: &[&str], change: &mut dyn FnMut(Self) -> Option<Self>) {
+        if self.at(path).is_some() {
+            let whole = std::mem::replace(self, Tree::List(Vec::new()));
+            *self = whole.edited(path, change).unwrap_or_else(|| Tree::Object(Vec::new()));
+        }
+    }
+
+    fn edited(self, path: &[&str], change: &mut dyn FnMut(Self) -> Option<Self>) -> Option<Self> {
+        let Some((key, rest)) = path.split_first() else { return change(self) };
+        let mut entries = self.into_entries();
+        if let Ok(at) = entries.binary_search_by(|(k, _)| (*k).cmp(key)) {
+            let (key, member) = entries.remove(at);
+            if let Some(member) = member.edited(rest, change) {
+                entries.insert(at, (key, member));
+            }
+        }
+        Some(Tree::Object(entries))
+    }
+
+    /// Whether this is that value itself, or an equal scalar.
+    pub(crate) fn is_same(&self, value: &Value) -> bool {
+        match self {
+            Self::Leaf(json) => {
+                std::ptr::eq(*json, value) || (!json.is_object() && !json.is_array() && *json == value)
+            }
+            _ => false,
+        }
+    }
+
     /// An owned copy.
     pub(crate) fn to_value(&self) -> Value {
         match self {

@@ -1,8 +1,9 @@
-//! Typed values of what presets bring and no layer above them changes.
+//! Typed values of what presets and base configs bring and a service does not change.
 //!
 //! Most of composing is reading JSON into the types of pods and routes. The managed route and the picker's pod are the
-//! same for nearly all services but for a few templates: they are read once, with the templates in their places, and
-//! copied for each service with the templates rendered.
+//! same for nearly all services but for a few templates, and of the other pods a service changes a few fields. They are
+//! read once, with the templates in their places, and copied for each service with the templates rendered; only what
+//! the service changed is read.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 use longboat_api::{
@@ -14,8 +15,10 @@ use serde_json::Value;
 
 use crate::{
     de::{self, Node, Render, Verbatim},
+    fields::Fields,
     leaf,
-    merge::Place,
+    merge::{Place, Tree},
+    overlay::{self, Item, ListChanges, PodChanges},
 };
 
 /// Where a spec has a pod: the path in JSON, and the field.
@@ -26,90 +29,155 @@ const PODS: [PodPlace; 6] = [
     (&["worker"], |spec| Some(&mut spec.workload.worker)),
     (&["prefill", "template"], |spec| Some(&mut spec.prefill.as_mut()?.template)),
     (&["prefill", "worker"], |spec| Some(&mut spec.prefill.as_mut()?.worker)),
-    (PICKER, |spec| Some(&mut spec.router.as_mut()?.scheduler.as_mut()?.template)),
+    (&["router", "scheduler", "template"], |spec| {
+        Some(&mut spec.router.as_mut()?.scheduler.as_mut()?.template)
+    }),
     (&["router", "scheduler", "tokenizer", "template"], |spec| {
         Some(&mut spec.router.as_mut()?.scheduler.as_mut()?.tokenizer.as_mut()?.template)
     }),
 ];
 
-/// Where the picker's pod is.
-pub(crate) const PICKER: &[&str] = &["router", "scheduler", "template"];
-
 const ROUTE: &[&str] = &["router", "route", "http", "spec"];
 
-/// The parts of merged presets that are copied rather than read.
+/// What can be copied of merged layers.
 #[derive(Debug, Default)]
 pub(crate) struct Skeletons {
-    pods: [Option<Skeleton<PodSpec>>; PODS.len()],
+    pods: [Option<Pod>; PODS.len()],
     route: Option<Skeleton<HTTPRouteSpec>>,
 }
 
-/// Those of them that a merged spec has as they are.
-pub(crate) struct Untouched<'a> {
+/// What of it one service has: the rest of its spec was read without that.
+pub(crate) struct Kept<'a> {
     skeletons: &'a Skeletons,
-    pods: [Option<&'a Value>; PODS.len()],
-    route: Option<&'a Value>,
+    pods: [Option<PodChanges<'a>>; PODS.len()],
+    route: bool,
 }
 
 // === impl Skeletons ===
 
 impl Skeletons {
-    /// Reads what can be copied of merged presets.
-    pub(crate) fn of(presets: &Value) -> Self {
-        let at = |path| Place::Json(presets).at(path)?.json();
-        Self {
-            pods: PODS.map(|(path, _)| Skeleton::read(at(path)?)),
-            route: at(ROUTE).and_then(Skeleton::read),
-        }
+    /// Reads what can be copied of merged layers.
+    pub(crate) fn of(layers: &Value) -> Self {
+        let at = |path| Place::Json(layers).at(path)?.json();
+        Self { pods: PODS.map(|(path, _)| Pod::read(at(path)?)), route: at(ROUTE).and_then(Skeleton::read) }
     }
 
-    /// What of `spec` is still what the presets brought.
-    pub(crate) fn untouched<'a>(&'a self, presets: &'a Value, spec: Place<'_, 'a>) -> Untouched<'a> {
-        let same = |path| {
-            let preset = Place::Json(presets).at(path)?.json()?;
-            spec.at(path)?.json().filter(|json| std::ptr::eq(*json, preset))
-        };
-        let mut pods = PODS.map(|(path, _)| same(path));
-        for (pod, skeleton) in pods.iter_mut().zip(&self.pods) {
-            *pod = pod.filter(|_| skeleton.is_some());
+    /// Takes out of `spec`, which a service made of the merged `layers`, what is still as there.
+    pub(crate) fn split<'a>(&'a self, layers: &'a Value, spec: &mut Tree<'a>) -> Kept<'a> {
+        let at = |path| Place::Json(layers).at(path)?.json();
+        let mut pods = [const { None }; PODS.len()];
+        for (((path, _), skeleton), changes) in PODS.iter().zip(&self.pods).zip(&mut pods) {
+            if let (Some(_), Some(Value::Object(base))) = (skeleton, at(path)) {
+                spec.edit(path, &mut |pod| {
+                    let (pod, found) = overlay::pod(pod, base);
+                    *changes = found;
+                    pod
+                });
+            }
         }
-        Untouched { skeletons: self, pods, route: same(ROUTE).filter(|_| self.route.is_some()) }
+        let mut route = false;
+        if let (Some(_), Some(base)) = (&self.route, at(ROUTE)) {
+            spec.edit(ROUTE, &mut |spec| {
+                route = spec.is_same(base);
+                (!route).then_some(spec)
+            });
+        }
+        Kept { skeletons: self, pods, route }
     }
 }
 
-// === impl Untouched ===
+// === impl Kept ===
 
-impl Untouched<'_> {
-    /// Whether this value will be copied, and need not be read.
-    pub(crate) fn has(&self, json: &Value) -> bool {
-        self.pods.iter().chain([&self.route]).flatten().any(|known| std::ptr::eq(*known, json))
-    }
-
-    /// Whether the picker's pod will be copied.
-    pub(crate) fn has_picker(&self) -> bool {
-        PODS.iter().zip(&self.pods).any(|((path, _), pod)| *path == PICKER && pod.is_some())
-    }
-
-    /// Puts the copies into the spec that was read without them.
+impl Kept<'_> {
+    /// Puts copies into the spec that was read without them.
     ///
     /// # Errors
     /// Where a template cannot be rendered on its own.
     pub(crate) fn fill(
-        &self,
+        self,
         spec: &mut LLMInferenceServiceSpec,
         render: &dyn Render,
     ) -> Result<(), de::Error> {
-        for (((_, field), pod), skeleton) in PODS.iter().zip(&self.pods).zip(&self.skeletons.pods) {
-            if let (Some(_), Some(skeleton), Some(field)) = (pod, skeleton, field(spec)) {
-                *field = Some(skeleton.fill(render)?);
+        let skeletons = self.skeletons;
+        for (((_, field), changes), skeleton) in PODS.iter().zip(self.pods).zip(&skeletons.pods) {
+            if let (Some(changes), Some(skeleton), Some(field)) = (changes, skeleton, field(spec)) {
+                *field = Some(skeleton.fill(&changes, field.take().unwrap_or_default(), render)?);
             }
         }
         let route = spec.router.as_mut().and_then(|router| router.route.as_mut()?.http.as_mut());
-        if let (Some(_), Some(skeleton), Some(route)) = (self.route, &self.skeletons.route, route) {
+        if let (true, Some(skeleton), Some(route)) = (self.route, &skeletons.route, route) {
             route.spec = Some(skeleton.fill(render)?);
         }
         Ok(())
     }
+}
+
+/// A pod apart from its containers, and these: nearly every service changes a field of one of them.
+#[derive(Debug)]
+struct Pod {
+    /// Without containers.
+    rest: Skeleton<PodSpec>,
+    containers: Vec<Skeleton<Container>>,
+    init_containers: Option<Vec<Skeleton<Container>>>,
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// Reads a pod; none if it is of no use as a skeleton.
+    fn read(json: &Value) -> Option<Self> {
+        let Skeleton(mut rest) = Skeleton::<PodSpec>::read(json)?;
+        let apart = |containers: Vec<Container>| containers.into_iter().map(Skeleton).collect();
+        let containers = apart(std::mem::take(&mut rest.containers));
+        let init_containers = rest.init_containers.take().map(apart);
+        Some(Self { rest: Skeleton(rest), containers, init_containers })
+    }
+
+    /// The whole pod; `own` has what a service changed of it.
+    fn fill(
+        &self,
+        changes: &PodChanges<'_>,
+        mut own: PodSpec,
+        render: &dyn Render,
+    ) -> Result<PodSpec, de::Error> {
+        let mut containers = Some(std::mem::take(&mut own.containers));
+        let mut init_containers = own.init_containers.take();
+        let mut pod = self.rest.with(&changes.fields, &mut own, render)?;
+        lists(&changes.containers, Some(&self.containers), &mut containers, render)?;
+        lists(&changes.init_containers, self.init_containers.as_ref(), &mut init_containers, render)?;
+        pod.containers = containers.unwrap_or_default();
+        pod.init_containers = init_containers;
+        Ok(pod)
+    }
+}
+
+/// Completes a list of containers, of which `list` has what a service changed.
+fn lists(
+    changes: &ListChanges<'_>,
+    skeletons: Option<&Vec<Skeleton<Container>>>,
+    list: &mut Option<Vec<Container>>,
+    render: &dyn Render,
+) -> Result<(), de::Error> {
+    let skeletons = skeletons.map_or(&[][..], Vec::as_slice);
+    match changes {
+        ListChanges::Replaced => {}
+        ListChanges::None if skeletons.is_empty() => {}
+        ListChanges::None => {
+            *list = Some(skeletons.iter().map(|skeleton| skeleton.fill(render)).collect::<Result<_, _>>()?);
+        }
+        ListChanges::Items(items) => {
+            let mut own = list.take().unwrap_or_default().into_iter();
+            let whole = items.iter().map(|item| match item {
+                Item::Kept(at) => skeletons[*at].fill(render),
+                Item::Changed(at, fields) => {
+                    skeletons[*at].with(fields, &mut own.next().unwrap_or_default(), render)
+                }
+                Item::Own => Ok(own.next().unwrap_or_default()),
+            });
+            *list = Some(whole.collect::<Result<_, _>>()?);
+        }
+    }
+    Ok(())
 }
 
 /// A type with strings in which presets have templates.
@@ -139,18 +207,38 @@ impl<T: DeserializeOwned + Clone + Texts> Skeleton<T> {
     /// # Errors
     /// Where a template cannot be rendered on its own.
     pub(crate) fn fill(&self, render: &dyn Render) -> Result<T, de::Error> {
-        let mut value = self.0.clone();
-        let mut rendered = true;
-        value.texts(&mut |text| {
-            if rendered && leaf::is_template(text) {
-                match render.render(text) {
-                    Some(result) => *text = result,
-                    None => rendered = false,
-                }
-            }
-        });
-        if rendered { Ok(value) } else { Err(de::Error::Unrendered) }
+        rendered(self.0.clone(), render)
     }
+}
+
+impl<T: Clone + Default + Texts + Fields> Skeleton<T> {
+    /// The value with its templates rendered and `fields` taken from `changed`, where they are rendered already: a text
+    /// that was put in must never be taken for a template.
+    fn with(&self, fields: &[&str], changed: &mut T, render: &dyn Render) -> Result<T, de::Error> {
+        let mut value = self.0.clone();
+        let mut replaced = T::default();
+        for field in fields {
+            value.exchange(field, &mut replaced);
+        }
+        let mut value = rendered(value, render)?;
+        for field in fields {
+            value.exchange(field, changed);
+        }
+        Ok(value)
+    }
+}
+
+fn rendered<T: Texts>(mut value: T, render: &dyn Render) -> Result<T, de::Error> {
+    let mut rendered = true;
+    value.texts(&mut |text| {
+        if rendered && leaf::is_template(text) {
+            match render.render(text) {
+                Some(result) => *text = result,
+                None => rendered = false,
+            }
+        }
+    });
+    if rendered { Ok(value) } else { Err(de::Error::Unrendered) }
 }
 
 // === impl Texts ===

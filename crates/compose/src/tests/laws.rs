@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use longboat_api::v1alpha2::{ConfigSource, LLMInferenceServiceConfig};
+use longboat_api::v1alpha2::{ConfigSource, LLMInferenceServiceConfig, LLMInferenceServiceSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -199,14 +199,7 @@ proptest! {
 
     #[test]
     fn replaying_the_provenance_of_layers_gives_the_spec(specs in prop::collection::vec(wide(), 3)) {
-        let named = |name: &str, mut spec: Value| -> LLMInferenceServiceConfig {
-            spec.as_object_mut().unwrap().remove("model");
-            serde_json::from_value(json!({ "metadata": { "name": name, "namespace": "n" }, "spec": spec })).unwrap()
-        };
-        let [mut own, team, size] = specs.try_into().unwrap();
-        let bases = [("team", team), ("size", size)].into_iter().map(|(name, spec)| named(name, spec));
-        let configs = with_configs(&CONFIGS, &bases.collect::<Vec<_>>());
-        own["baseRefs"] = json!([{ "name": "team" }, { "name": "size" }]);
+        let (own, configs) = based(specs);
         let Some(effective) = run(&own, &configs, &Composer::default()) else { return Ok(()) };
         prop_assert_eq!(effective.applied.iter().filter(|config| config.source == ConfigSource::UserRef).count(), 2);
         prop_assert_eq!(replay::faults(&effective), Vec::<String>::new());
@@ -217,18 +210,42 @@ proptest! {
         let configs = &*CONFIGS;
         let Some(effective) = run(&spec, configs, &Composer::default()) else { return Ok(()) };
         prop_assert_eq!(replay::faults(&effective), Vec::<String>::new());
-
-        // An action in the metadata makes the whole document one template.
-        let mut templated = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
-        templated.metadata.annotations = Some([("a".to_owned(), "{{ 1 }}".to_owned())].into());
-        let whole = compose(&Inputs {
-            service: &templated,
-            configs,
-            config_maps: &NoConfigMaps,
-            platform: &Platform::default(),
-            system_namespace: "kserve",
-            preset_names: &PresetNames::default(),
-        });
-        prop_assert_eq!(effective.spec, whole.unwrap().spec);
+        prop_assert_eq!(effective.spec, rendered_whole(&spec, configs));
     }
+
+    #[test]
+    fn copying_what_a_service_does_not_change_is_reading_it_all(specs in prop::collection::vec(wide(), 3)) {
+        let (own, configs) = based(specs);
+        let Some(effective) = run(&own, &configs, &Composer::default()) else { return Ok(()) };
+        prop_assert_eq!(effective.spec, rendered_whole(&own, &configs));
+    }
+}
+
+/// A spec and two base configs under it.
+fn based(specs: Vec<Value>) -> (Value, ConfigSet) {
+    let named = |name: &str, mut spec: Value| -> LLMInferenceServiceConfig {
+        spec.as_object_mut().unwrap().remove("model");
+        serde_json::from_value(json!({ "metadata": { "name": name, "namespace": "n" }, "spec": spec }))
+            .unwrap()
+    };
+    let [mut own, team, size] = specs.try_into().unwrap();
+    let bases = [("team", team), ("size", size)].into_iter().map(|(name, spec)| named(name, spec));
+    let configs = with_configs(&CONFIGS, &bases.collect::<Vec<_>>());
+    own["baseRefs"] = json!([{ "name": "team" }, { "name": "size" }]);
+    (own, configs)
+}
+
+/// The spec where an action in the metadata makes the whole document one template: nothing is copied.
+fn rendered_whole(spec: &Value, configs: &ConfigSet) -> LLMInferenceServiceSpec {
+    let mut templated = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
+    templated.metadata.annotations = Some([("a".to_owned(), "{{ 1 }}".to_owned())].into());
+    let inputs = Inputs {
+        service: &templated,
+        configs,
+        config_maps: &NoConfigMaps,
+        platform: &Platform::default(),
+        system_namespace: "kserve",
+        preset_names: &PresetNames::default(),
+    };
+    compose(&inputs).unwrap().spec
 }
