@@ -98,6 +98,8 @@ pub mod event {
     pub const LATENCY_PREDICTOR_CONFIG_REF: &str = "LatencyPredictorConfigRef";
     /// A user's storage-initializer sets fields that the controller owns.
     pub const STORAGE_INITIALIZER_OVERRIDE: &str = "StorageInitializerOverride";
+    /// A picker keeps a configuration that nobody asks for and that is not the default of its service.
+    pub const SCHEDULER_CONFIG_KEPT: &str = "SchedulerConfigKept";
     /// A picker plugin has a newer name.
     pub const DEPRECATED_PLUGIN: &str = "DeprecatedPlugin";
     /// Two services of a namespace serve the same model name.

@@ -22,6 +22,7 @@ mod tree;
 mod tests;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use longboat_api::annotations::ASKED_FOR;
 
 use crate::labels::Map;
 
@@ -71,9 +72,14 @@ fn contained(desired: Option<&Map>, live: Option<&Map>) -> bool {
     desired.into_iter().flatten().all(|(key, value)| live.is_some_and(|live| live.get(key) == Some(value)))
 }
 
+/// Whether the service asked for what stays as it is where nobody asks for anything.
+pub(crate) fn was_asked_for(live: &ObjectMeta) -> bool {
+    live.annotations.as_ref().is_some_and(|all| all.contains_key(ASKED_FOR))
+}
+
 fn carry_over_metadata(desired: &mut ObjectMeta, live: &ObjectMeta) {
     fn keep(desired: &mut Option<Map>, live: Option<&Map>) {
-        for (key, value) in live.into_iter().flatten() {
+        for (key, value) in live.into_iter().flatten().filter(|(key, _)| *key != ASKED_FOR) {
             desired.get_or_insert_default().entry(key.clone()).or_insert_with(|| value.clone());
         }
     }

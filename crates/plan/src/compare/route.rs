@@ -2,17 +2,17 @@
 
 use longboat_api::{foreign::httproute::HTTPRoute, labels::ROUTING_GROUP};
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
+use super::{Compare, carry_over_metadata, metadata_differs, same, was_asked_for};
 use crate::server_defaults;
 
 impl Compare for HTTPRoute {
     /// Rules compare as a whole: a rule or match that is no longer wanted must stop routing. Host names are compared
-    /// only where the service sets some; otherwise they are left to whoever adds them to the route.
+    /// only where the service sets some, or did; otherwise they are left to whoever adds them to the route.
     fn differs(&self, live: &Self) -> bool {
         let mut desired = self.spec.clone();
         server_defaults::http_route(&mut desired);
         let mut present = live.spec.clone();
-        if desired.hostnames.is_empty() {
+        if desired.hostnames.is_empty() && !was_asked_for(&live.metadata) {
             present.hostnames.clear();
         }
         let group =
@@ -29,7 +29,7 @@ impl Compare for HTTPRoute {
         if let Some(labels) = self.metadata.labels.as_mut().filter(|_| !grouped) {
             labels.remove(ROUTING_GROUP);
         }
-        if self.spec.hostnames.is_empty() {
+        if self.spec.hostnames.is_empty() && !was_asked_for(&live.metadata) {
             self.spec.hostnames.clone_from(&live.spec.hostnames);
         }
     }

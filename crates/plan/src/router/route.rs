@@ -1,7 +1,7 @@
 //! The managed HTTPRoute (contract/03 §4).
 
 use longboat_api::{
-    annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
+    annotations::{ASKED_FOR, INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
     foreign::httproute::{HTTPRoute, HTTPRouteSpec},
     labels::{ROUTING_GROUP, component},
     v1alpha2::RouteSpec,
@@ -27,6 +27,9 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
     model_routing::apply(context, &mut spec)?;
     let name = names::route(context.name);
     let mut metadata = owner::child(context, name.clone(), labels::of(component::ROUTER, context.name));
+    if !spec.hostnames.is_empty() {
+        metadata.annotations = Some(labels::map([(ASKED_FOR, "hostnames")]));
+    }
     let managed_pool = context.scheduler().is_some_and(|scheduler| scheduler.external_pool().is_none());
     if managed_pool {
         let live = context.snapshot.http_routes.get(context.namespace, &name);
@@ -35,8 +38,8 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
         let only_newer = !context.snapshot.capabilities.inference_pool_x;
         pool_migration::apply(&mut spec, &names::pool(context.name), migrated || only_newer);
         if migrated {
-            let mark = [(INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1)];
-            metadata.annotations = Some(labels::map(mark));
+            let mark = labels::map([(INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1)]);
+            metadata.annotations.get_or_insert_default().extend(mark);
         }
     }
     // Members answer for each other in the newer group: it is the one that their status names.

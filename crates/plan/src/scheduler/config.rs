@@ -2,31 +2,94 @@
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::config_text;
 use crate::{context::Context, flags, yaml};
+
+/// Where a picker's configuration comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The service, inline, by reference or in its template.
+    Asked,
+    /// The live picker, which runs with something that is no default of this build.
+    Kept,
+    /// The default for a service of this shape.
+    Default,
+}
 
 /// Gives the picker's container its configuration, from the first of these that there is: the service's inline
 /// configuration, a configuration flag of the template, the one that the live picker runs with, the default.
 ///
 /// The live one comes before the default so that an upgrade of the controller does not change how a running service
-/// picks; only an inline configuration, or a stop, does.
+/// picks. What this build made itself, or what the service asked for and does not ask for any more, is not kept: a
+/// picker that knows nothing of prefill would never use it.
 pub(super) fn attach(
     context: &Context,
     container: &mut Container,
     inline: Option<String>,
-    live: Option<&[String]>,
-) {
+    live: Option<Live>,
+) -> Origin {
     let args = container.args.get_or_insert_default();
-    let pair = match inline {
-        Some(text) => ["--config-text".to_owned(), text],
-        None if flags::config_pair(args).is_some() => return,
-        None => live
-            .and_then(flags::config_pair)
-            .unwrap_or_else(|| ["--config-text".to_owned(), yaml::to_yaml(&default(context))]),
+    let (pair, origin) = match inline {
+        Some(text) => (["--config-text".to_owned(), text], Origin::Asked),
+        None if flags::config_pair(args).is_some() => return Origin::Asked,
+        None => {
+            let kept = live.filter(|live| !live.was_asked_for).and_then(|live| flags::config_pair(live.args));
+            if let Some(pair) = kept.filter(|pair| !is_a_default(&pair[1])) {
+                (pair, Origin::Kept)
+            } else {
+                let text = yaml::to_yaml(&default(Shape::of(context)));
+                (["--config-text".to_owned(), text], Origin::Default)
+            }
+        }
     };
     args.extend(pair);
+    origin
+}
+
+/// A picker that runs.
+#[derive(Clone, Copy)]
+pub(super) struct Live<'a> {
+    /// Arguments of its container.
+    pub(super) args: &'a [String],
+    /// Whether its service asked for its configuration when it was written.
+    pub(super) was_asked_for: bool,
+}
+
+/// What the default depends on.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Whether prefill is apart.
+    disaggregated: bool,
+    /// Whether there are adapters.
+    adapters: bool,
+}
+
+impl Shape {
+    const ALL: [Self; 4] = [
+        Self { disaggregated: false, adapters: false },
+        Self { disaggregated: false, adapters: true },
+        Self { disaggregated: true, adapters: false },
+        Self { disaggregated: true, adapters: true },
+    ];
+
+    fn of(context: &Context) -> Self {
+        let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
+        Self { disaggregated: context.spec.prefill.is_some(), adapters }
+    }
+}
+
+/// Whether a text is the default for a service of some shape. Plugins may have been added to it for the picker's version.
+fn is_a_default(text: &str) -> bool {
+    let live = config_text::parse(text);
+    let plugins = |config: &Map<String, Value>| config.get("plugins").and_then(Value::as_array).cloned();
+    let Some(present) = plugins(&live) else { return false };
+    Shape::ALL.into_iter().any(|shape| {
+        let Value::Object(default) = default(shape) else { return false };
+        default["schedulingProfiles"] == live.get("schedulingProfiles").cloned().unwrap_or_default()
+            && plugins(&default).is_some_and(|plugins| present.starts_with(&plugins))
+    })
 }
 
 /// The scorer that needs exact tokens.
@@ -34,11 +97,9 @@ pub(super) const PRECISE_SCORER: &str = "precise-prefix-cache-scorer";
 const LORA_SCORER: &str = "lora-affinity-scorer";
 
 /// The configuration of a service that does not bring one: with or without prefill apart, with or without adapters.
-fn default(context: &Context) -> Value {
-    let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
-    let (mut plugins, mut profiles) =
-        if context.spec.prefill.is_some() { disaggregated() } else { single_profile() };
-    if adapters {
+fn default(shape: Shape) -> Value {
+    let (mut plugins, mut profiles) = if shape.disaggregated { disaggregated() } else { single_profile() };
+    if shape.adapters {
         plugins.push(json!({"type": LORA_SCORER}));
         for (_, references) in &mut profiles {
             // Behind the filter, which stands first where there is one.

@@ -7,10 +7,21 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_api::{
+    annotations::ASKED_FOR, labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec,
+};
 
-use super::{config, tokenizer, transform, version};
-use crate::{context::Context, draft::Draft, flags, labels, names, owner, selector, tracing};
+use super::{
+    config::{self, Live, Origin},
+    tokenizer, transform, version,
+};
+use crate::{
+    compare::was_asked_for,
+    context::Context,
+    draft::Draft,
+    event::{EventType, PlannedEvent},
+    flags, labels, names, owner, selector, tracing,
+};
 
 const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
@@ -23,7 +34,9 @@ pub(super) fn plan(
     draft: &mut Draft,
 ) -> Result<(), String> {
     let name = names::scheduler(context.name);
-    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let present = context.snapshot.deployments.get(context.namespace, &name);
+    let live = present.and_then(|live| live.spec.as_ref());
+    let mut origin = Origin::Default;
     let mut pod = scheduler.template.clone().unwrap_or_default();
     if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
         if scheduler.replicas.is_some_and(|replicas| replicas > 1) {
@@ -32,8 +45,11 @@ pub(super) fn plan(
                 args.push(format!("--{LEADER_ELECTION}"));
             }
         }
-        let live_args = live.and_then(|spec| main_args(spec.template.spec.as_ref()?));
-        config::attach(context, main, config::inline_text(scheduler), live_args);
+        let live = present.and_then(|live| {
+            let args = main_args(live.spec.as_ref()?.template.spec.as_ref()?)?;
+            Some(Live { args, was_asked_for: was_asked_for(&live.metadata) })
+        });
+        origin = config::attach(context, main, config::inline_text(scheduler), live);
         tracing::scheduler(context, main);
     }
     let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
@@ -57,9 +73,15 @@ pub(super) fn plan(
         annotations: Some(scheduler.annotations.clone()).filter(|all| !all.is_empty()),
         ..ObjectMeta::default()
     };
+    let mut metadata = owner::child(context, name, pod_labels.clone());
+    match origin {
+        Origin::Asked => metadata.annotations = Some(labels::map([(ASKED_FOR, "config")])),
+        Origin::Kept => draft.events.push(kept(context)),
+        Origin::Default => {}
+    }
     let selector = selector::plan(own_labels, &pod_labels, live);
     let deployment = Deployment {
-        metadata: owner::child(context, name, pod_labels),
+        metadata,
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
             selector,
@@ -71,6 +93,19 @@ pub(super) fn plan(
         status: None,
     };
     draft.add(context, deployment)
+}
+
+/// What a picker keeps may not be what its service needs.
+fn kept(context: &Context) -> PlannedEvent {
+    PlannedEvent {
+        type_: EventType::Warning,
+        reason: SCHEDULER_CONFIG_KEPT,
+        message: format!(
+            "The picker of {} keeps the configuration that it runs with, which is not the default for this service. Set \
+             spec.router.scheduler.config.inline, or stop the service and start it again for the default",
+            context.name
+        ),
+    }
 }
 
 fn main_args(pod: &PodSpec) -> Option<&[String]> {

@@ -12,7 +12,8 @@ use crate::{
     router::url::{self, Discovered},
 };
 
-/// Writes where the service answers. Without a route that is the workload Service, and the URL stays what it was.
+/// Writes where the service answers. Without a route that is the workload Service, which is for
+/// inside of the cluster: there is no URL for others.
 pub(super) fn report(
     world: &World,
     routes: &[&HTTPRoute],
@@ -26,6 +27,7 @@ pub(super) fn report(
         let url =
             format!("{scheme}://{service}.{}.svc.{}", context.namespace, context.snapshot.cluster_domain);
         let address = Address { url: Some(url), ..Address::default() };
+        status.url = None;
         status.addresses = vec![ServiceAddress { address, ..ServiceAddress::default() }];
         return Ok(());
     }

@@ -31,6 +31,7 @@ pub(super) fn report(status: &mut LLMInferenceServiceStatus, conditions: &mut Co
     ROUTER.apply(conditions);
     status.workloads = None;
     status.router = None;
+    status.url = None;
     status.address = None;
     status.addresses.clear();
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{SYSTEM_NAMESPACE, simulate, world::World};
 use crate::Snapshot;
 
-const NAMESPACE: &str = "team";
+pub(super) const NAMESPACE: &str = "team";
 
 /// A service that this release can run.
 fn service() -> impl Strategy<Value = Value> {
@@ -75,7 +75,7 @@ fn service() -> impl Strategy<Value = Value> {
     })
 }
 
-fn world(configs: &ConfigSet, tls: bool) -> World {
+pub(super) fn world(configs: &ConfigSet, tls: bool) -> World {
     let ingress = format!(
         r#"{{"ingressGateway": "x/y", "kserveIngressGateway": "kserve/gw", "enableLLMInferenceServiceTLS": {tls}}}"#
     );
@@ -96,7 +96,7 @@ fn world(configs: &ConfigSet, tls: bool) -> World {
     world
 }
 
-fn children(world: &World) -> Vec<String> {
+pub(super) fn children(world: &World) -> Vec<String> {
     let mut found = BTreeMap::new();
     world.children(NAMESPACE, &mut found);
     found.into_keys().collect()
@@ -132,20 +132,20 @@ fn a_settled_service_is_not_written_to_and_stopping_removes_what_resuming_brings
     });
 }
 
-fn plain() -> Value {
+pub(super) fn plain() -> Value {
     json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "metadata": {"name": "llm"},
         "spec": {"model": {"uri": "hf://org/model"}, "router": {"route": {}, "scheduler": {}}},
     })
 }
 
-fn with_prefill() -> Value {
+pub(super) fn with_prefill() -> Value {
     let mut service = plain();
     service["spec"]["prefill"] = json!({});
     service
 }
 
-fn presets_as_layers() -> ConfigSet {
+pub(super) fn presets_as_layers() -> ConfigSet {
     let builtin = presets::builtin(&PresetNames::default(), SYSTEM_NAMESPACE).unwrap();
     builtin.iter().map(|preset| Layer::new(preset).unwrap()).collect()
 }
@@ -166,8 +166,11 @@ fn prefill_comes_and_goes_without_any_deployment_being_replaced() {
             "Created v1.Deployment team/llm-kserve-router-scheduler",
             "Updated v1.Deployment team/llm-kserve",
             "Created v1.Deployment team/llm-kserve-prefill",
+            // Its default configuration knows what prefill is, or that there is none.
+            "Updated v1.Deployment team/llm-kserve-router-scheduler",
             "Deleted v1.Deployment team/llm-kserve-prefill",
             "Updated v1.Deployment team/llm-kserve",
+            "Updated v1.Deployment team/llm-kserve-router-scheduler",
         ]
     );
 }

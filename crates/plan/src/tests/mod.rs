@@ -1,6 +1,7 @@
 //! Planning judged by the recordings of the reference: `shared/golden/cases`. Cases that take an API server as well, and events, are
 //! judged with the controller (`crates/controller/tests`).
 
+mod asked_for;
 mod composing;
 mod laws;
 mod simulate;

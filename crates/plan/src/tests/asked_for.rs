@@ -1,0 +1,121 @@
+//! What stays where nobody asks for anything: host names of a route, the configuration of a picker. What the service
+//! itself asked for once goes when it is not asked for any more, so that the end does not depend on the way.
+
+use serde_json::{Value, json};
+
+use super::{
+    laws::{NAMESPACE, plain, presets_as_layers, with_prefill, world},
+    world::World,
+};
+
+fn settled(services: &[Value]) -> World {
+    let mut world = world(&presets_as_layers(), false);
+    for service in services {
+        world.put(service.clone(), NAMESPACE);
+        world.settle();
+    }
+    world
+}
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut service = plain();
+    *service.pointer_mut(pointer).unwrap() = value;
+    service
+}
+
+fn picker_args(world: &World) -> Vec<String> {
+    let picker = world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap();
+    let pod = picker.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+    pod.containers[0].args.clone().unwrap_or_default()
+}
+
+fn url(world: &World) -> Option<String> {
+    let service = world.services.values().next().unwrap();
+    service.status.as_ref().unwrap().url.clone()
+}
+
+/// What planning says about a service that lives.
+fn said(world: &World) -> Vec<&'static str> {
+    let service = world.services.values().next().unwrap();
+    let composed = super::composing::compose(world, service);
+    let plan = crate::children(service, composed.spec.as_ref().unwrap(), &world.snapshot).unwrap();
+    plan.events.into_iter().map(|event| event.reason).collect()
+}
+
+fn inline() -> Value {
+    let plugins = json!([{"type": "queue-scorer"}, {"type": "max-score-picker"}]);
+    let profile = json!({"name": "default", "plugins": [{"pluginRef": "queue-scorer"}, {"pluginRef": "max-score-picker"}]});
+    json!({
+        "apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig",
+        "plugins": plugins, "schedulingProfiles": [profile],
+    })
+}
+
+#[test]
+fn a_picker_follows_the_shape_of_its_service_unless_it_is_told_how_to_pick() {
+    let adapters = with(
+        "/spec/model",
+        json!({"uri": "hf://o/m", "lora": {"adapters": [{"name": "a", "uri": "hf://o/a"}]}}),
+    );
+    let told = with("/spec/router/scheduler", json!({"config": {"inline": inline()}}));
+    for (way, end) in [
+        (vec![plain(), with_prefill()], with_prefill()),
+        (vec![with_prefill(), plain()], plain()),
+        (vec![plain(), adapters.clone()], adapters),
+        (vec![plain(), told.clone(), with_prefill()], with_prefill()),
+        (vec![plain(), told.clone()], told),
+    ] {
+        let world = settled(&way);
+        assert_eq!(picker_args(&world), picker_args(&settled(&[end])));
+        assert_eq!(said(&world), Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn a_picker_keeps_a_configuration_that_nobody_here_made_and_the_user_is_told() {
+    let told = with("/spec/router/scheduler", json!({"config": {"inline": inline()}}));
+    let mut world = settled(&[told]);
+    let mut picker =
+        world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap().clone();
+    // As the reference makes it.
+    picker.metadata.annotations = None;
+    world.store(picker);
+    let before = picker_args(&world);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    assert_eq!(picker_args(&world), before);
+    assert_eq!(said(&world), ["SchedulerConfigKept"]);
+}
+
+#[test]
+fn host_names_that_the_service_asked_for_go_with_it_and_those_of_others_stay() {
+    let names = |world: &World| {
+        world.snapshot.http_routes.get(NAMESPACE, "llm-kserve-route").unwrap().spec.hostnames.clone()
+    };
+    let custom = with("/spec/router/route", json!({"http": {"spec": {"hostnames": ["a.example.com"]}}}));
+    let mut world = settled(&[custom.clone(), plain()]);
+    assert_eq!(names(&world), Vec::<String>::new());
+    let mut route = world.snapshot.http_routes.get(NAMESPACE, "llm-kserve-route").unwrap().clone();
+    route.spec.hostnames = vec!["theirs.example.com".to_owned()];
+    world.store(route);
+    world.put(with_prefill(), NAMESPACE);
+    world.settle();
+    assert_eq!(names(&world), ["theirs.example.com"]);
+    world.put(custom, NAMESPACE);
+    world.settle();
+    assert_eq!(names(&world), ["a.example.com"]);
+    assert!(url(&world).is_some_and(|url| url.contains("a.example.com")));
+}
+
+#[test]
+fn there_is_no_url_without_a_route() {
+    let mut stopped = plain();
+    stopped["metadata"]["annotations"] = json!({"serving.kserve.io/stop": "true"});
+    for gone in [with("/spec/router", json!({})), with("/spec/router", Value::Null), stopped] {
+        let mut world = settled(&[plain()]);
+        assert!(url(&world).is_some());
+        world.put(gone, NAMESPACE);
+        world.settle();
+        assert_eq!(url(&world), None);
+    }
+}
