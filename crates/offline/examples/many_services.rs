@@ -50,21 +50,18 @@ fn rendered(text: &str) -> Result<(), Box<dyn std::error::Error>> {
     let scene = Scene::new(&documents, &Settings::default())?;
     let world = milliseconds();
     let services: Vec<_> = scene.subjects.iter().map(|subject| subject.service.as_ref()).collect();
-    let mut objects = Vec::new();
-    for rendered in render::all(&scene, &services) {
-        objects.extend(rendered?.objects.into_iter().map(|object| object.value));
+    let mut text = String::new();
+    for rendered in render::all(&scene, &services, render::documents) {
+        text.push_str(&rendered?.objects);
     }
-    let rendered = milliseconds();
-    let yaml = render::to_yaml(&objects);
     let whole = milliseconds();
     println!(
         "render: {SERVICES} services, {} children, {} KiB: {whole:.0} ms, of which {read:.0} ms reading, {:.0} ms the \
-         world, {:.0} ms rendering, {:.0} ms printing",
-        objects.len(),
-        yaml.len() >> 10,
+         world, {:.0} ms rendering",
+        text.matches("---\n").count(),
+        text.len() >> 10,
         world - read,
-        rendered - world,
-        whole - rendered,
+        whole - world,
     );
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Children as plain objects, in the order in which they are written.
 
-use longboat_plan::{Child, Children, ObjectRef, Snapshot};
+use longboat_plan::{Child, ChildKind, Children, ObjectRef, Snapshot, yaml};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,6 +23,32 @@ pub(crate) fn of<S>(children: &Children<S>) -> Vec<Object> {
         }};
     }
     longboat_plan::child_kinds!(each)
+}
+
+/// All children of a service as YAML documents, and its Secrets as `secret` leaves them.
+pub(crate) fn documents<S>(children: &Children<S>, secret: impl Fn(&mut Value)) -> String {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+            let mut text = String::new();
+            $(document(&children.$field, &secret, &mut text);)*
+            text
+        }};
+    }
+    longboat_plan::child_kinds!(each)
+}
+
+fn document<K: Child + Serialize>(objects: &[K], secret: &impl Fn(&mut Value), text: &mut String) {
+    for object in objects {
+        text.push_str("---\n");
+        if K::CHILD_KIND == ChildKind::Secret {
+            let mut value = one(object);
+            secret(&mut value);
+            text.push_str(&yaml::to_yaml(&value));
+        } else {
+            // Kubernetes objects have string keys only, so this cannot fail.
+            text.push_str(&yaml::object(object).unwrap_or_default());
+        }
+    }
 }
 
 /// What writing a child would change: the live object, if there is one, and the object as it would be afterwards. The two

@@ -16,9 +16,9 @@ pub const LATER: &str = "<time>";
 
 /// What the controller would do for one service.
 #[derive(Debug)]
-pub struct Rendered {
+pub struct Rendered<T = Vec<Object>> {
     /// The children, in the order in which they are written.
-    pub objects: Vec<Object>,
+    pub objects: T,
     /// Live children that would go.
     pub removed: Vec<ObjectRef>,
     /// What the user should know: problems first.
@@ -52,6 +52,22 @@ pub enum Severity {
 /// # Errors
 /// When its layers do not combine.
 pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered, PlanningError> {
+    rendered(scene, service, finished)
+}
+
+/// The children of a service as YAML documents: the text that [`to_yaml`] makes of [`children`].
+///
+/// # Errors
+/// When its layers do not combine.
+pub fn documents(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered<String>, PlanningError> {
+    rendered(scene, service, |plan| objects::documents(&plan.children, |secret| fill_in(plan, secret)))
+}
+
+fn rendered<T>(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    objects: impl FnOnce(&Plan) -> T,
+) -> Result<Rendered<T>, PlanningError> {
     let planned = scene.plan(service)?;
     let mut notes = Vec::new();
     let mut note = |severity, message: String| notes.push(Note { severity, message });
@@ -70,32 +86,41 @@ pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered
         note(Severity::Assumed, sentence);
     }
     Ok(Rendered {
-        objects: finished(&planned.plan),
+        objects: objects(&planned.plan),
         removed: planned.plan.remove,
         notes,
         incomplete: planned.plan.problem.is_some(),
     })
 }
 
-/// The children of many services, in their order: [`children`] of each, on all processors.
-pub fn all(scene: &Scene, services: &[&LLMInferenceService]) -> Vec<Result<Rendered, PlanningError>> {
-    longboat_parallel::map(services, |service| children(scene, service))
+/// One of [`children`] and [`documents`] for many services, in their order, on all processors.
+pub fn all<T: Send>(
+    scene: &Scene,
+    services: &[&LLMInferenceService],
+    one: impl Fn(&Scene, &LLMInferenceService) -> Result<Rendered<T>, PlanningError> + Sync,
+) -> Vec<Result<Rendered<T>, PlanningError>> {
+    longboat_parallel::map(services, |service| one(scene, service))
 }
 
 /// The planned objects, with placeholders for what is only known when they are written.
 pub(crate) fn finished(plan: &Plan) -> Vec<Object> {
     let mut all = objects::of(&plan.children);
-    for request in &plan.certificates {
-        let wanted = |object: &&mut Object| {
-            object.value["kind"] == "Secret" && object.reference.name == request.secret
-        };
-        let Some(object) = all.iter_mut().find(wanted) else { continue };
-        object.value["data"] = json!({ "ca.crt": ISSUED, "tls.crt": ISSUED, "tls.key": ISSUED });
-        if let Some(Value::Object(annotations)) = object.value.pointer_mut("/metadata/annotations") {
-            annotations.values_mut().for_each(|value| *value = json!(LATER));
+    for object in &mut all {
+        if object.value["kind"] == "Secret" {
+            fill_in(plan, &mut object.value);
         }
     }
     all
+}
+
+/// Puts placeholders into a Secret whose certificate is still to be issued.
+fn fill_in(plan: &Plan, secret: &mut Value) {
+    if plan.certificates.iter().any(|request| secret["metadata"]["name"] == request.secret.as_str()) {
+        secret["data"] = json!({ "ca.crt": ISSUED, "tls.crt": ISSUED, "tls.key": ISSUED });
+        if let Some(Value::Object(annotations)) = secret.pointer_mut("/metadata/annotations") {
+            annotations.values_mut().for_each(|value| *value = json!(LATER));
+        }
+    }
 }
 
 /// The service with its composed spec in place of its own.

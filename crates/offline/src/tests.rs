@@ -98,6 +98,8 @@ fn a_service_renders_to_all_of_its_children_the_same_bytes_every_time() {
     let secret = &rendered.objects[0].value;
     assert_eq!(secret["data"]["tls.key"], render::ISSUED);
     assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], NO_UID);
+    let documents = render::documents(&scene, &scene.subjects[0].service).unwrap();
+    assert_eq!(documents.objects, text(&scene));
     // What is printed reads back as what was planned.
     let read: Vec<Value> = serde_saphyr::from_multiple(&text(&scene)).unwrap();
     let planned: Vec<Value> = rendered.objects.into_iter().map(|object| object.value).collect();

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_offline::{
-    render,
+    render::{self, Rendered},
     scene::{PlanningError, Scene, Subject},
 };
 use serde_json::Value;
@@ -41,53 +42,77 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     if asked.is_empty() {
         return Err(world::no_service(&documents));
     }
-    let mut complete = true;
-    let mut values: Vec<Value> = Vec::new();
     let services: Vec<_> = asked.iter().map(|subject| subject.service.as_ref()).collect();
-    let mut all = if args.effective { Vec::new() } else { render::all(&scene, &services) }.into_iter();
-    for service in services {
-        let metadata = &service.metadata;
-        let name = format!(
-            "{}/{}",
-            metadata.namespace.as_deref().unwrap_or_default(),
-            metadata.name.as_deref().unwrap_or_default()
-        );
-        let failed = || format!("{name} cannot be rendered");
-        // One that cannot be rendered is no reason to keep the others back.
-        let mut or_say = |error: PlanningError| {
-            complete = false;
-            printer::error(&anyhow::Error::new(error).context(failed()), None);
-        };
-        if args.effective {
-            match render::effective(&scene, service) {
+    let mut complete = true;
+    if args.effective {
+        let specs = services.iter().map(|service| render::effective(&scene, service));
+        let mut values = Vec::new();
+        for (service, effective) in services.iter().zip(specs) {
+            match effective {
                 Ok((value, notes)) => {
-                    world::tell(&name, &notes);
+                    world::tell(&name(service), &notes);
                     values.push(value);
                 }
-                Err(error) => or_say(error),
+                Err(error) => complete = failed(service, error),
             }
-            continue;
         }
-        let Some(rendered) = all.next() else { break };
-        let rendered = match rendered {
-            Ok(rendered) => rendered,
-            Err(error) => {
-                or_say(error);
-                continue;
+        match args.output {
+            Format::Yaml => {
+                printer::piece(&render::to_yaml(&values));
             }
-        };
-        world::tell(&name, &rendered.notes);
-        for gone in &rendered.removed {
-            printer::note(&format!("{name}: {gone} would be removed"));
+            Format::Json => printer::line(&render::to_json(&values)),
         }
-        complete &= !rendered.incomplete;
-        values.extend(rendered.objects.into_iter().map(|object| object.value));
+        return Ok(complete);
     }
     match args.output {
         Format::Yaml => {
-            printer::piece(&render::to_yaml(&values));
+            let all = render::all(&scene, &services, render::documents);
+            for rendered in services.iter().zip(all).filter_map(|(s, r)| told(s, r, &mut complete)) {
+                printer::piece(&rendered);
+            }
         }
-        Format::Json => printer::line(&render::to_json(&values)),
+        Format::Json => {
+            let all = render::all(&scene, &services, render::children);
+            let objects = services.iter().zip(all).filter_map(|(s, r)| told(s, r, &mut complete)).flatten();
+            let values: Vec<Value> = objects.map(|object| object.value).collect();
+            printer::line(&render::to_json(&values));
+        }
     }
     Ok(complete)
+}
+
+/// The objects of a service, once the user was told what there is to say about them.
+fn told<T>(
+    service: &LLMInferenceService,
+    rendered: Result<Rendered<T>, PlanningError>,
+    complete: &mut bool,
+) -> Option<T> {
+    match rendered {
+        Ok(rendered) => {
+            let name = name(service);
+            world::tell(&name, &rendered.notes);
+            for gone in &rendered.removed {
+                printer::note(&format!("{name}: {gone} would be removed"));
+            }
+            *complete &= !rendered.incomplete;
+            Some(rendered.objects)
+        }
+        Err(error) => {
+            *complete = failed(service, error);
+            None
+        }
+    }
+}
+
+/// Says why a service cannot be rendered, which is no reason to keep the others back; the result is not complete.
+fn failed(service: &LLMInferenceService, error: PlanningError) -> bool {
+    let context = format!("{} cannot be rendered", name(service));
+    printer::error(&anyhow::Error::new(error).context(context), None);
+    false
+}
+
+fn name(service: &LLMInferenceService) -> String {
+    let metadata = &service.metadata;
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
 }

@@ -1,127 +1,50 @@
-//! Writes YAML byte for byte as the reference writes the picker's configuration, which is how kubectl prints too.
-//!
-//! The text is an argument of the picker's container, and pod specs are compared exactly: another layout of the same
-//! configuration would restart every picker once when a cluster is taken over (contract/06 B12). Hence the details:
-//! block style, keys in natural order (`s2` before `s10`), sequences not indented below their key, plain scalars folded
-//! after column 80, strings that would read as another type double-quoted, others single-quoted only where needed.
+//! Scalars: which style a string needs, and where it is folded.
 
-use std::{borrow::Cow, cmp::Ordering, fmt::Write as _, iter};
+use std::{borrow::Cow, fmt::Write as _, iter};
 
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
 
 /// A line is folded at the first single space after this column.
 const FOLD_AFTER: usize = 80;
 
-/// Renders a JSON value as a YAML document that ends with a newline.
-pub fn to_yaml(value: &Value) -> String {
-    let mut writer = Writer { out: String::new(), column: 0 };
-    match value {
-        Value::Object(map) if !map.is_empty() => writer.mapping(map, 0),
-        Value::Array(items) if !items.is_empty() => writer.sequence(items, 0),
-        other => {
-            writer.scalar(other, 0);
-            writer.newline();
-        }
-    }
-    writer.out
-}
-
-struct Writer {
-    out: String,
+/// What was written so far.
+#[derive(Default)]
+pub(super) struct Writer {
+    pub(super) out: String,
     /// Characters since the last line break.
-    column: usize,
+    pub(super) column: usize,
 }
 
 // === impl Writer ===
 
 impl Writer {
-    fn put(&mut self, character: char) {
+    pub(super) fn put(&mut self, character: char) {
         self.out.push(character);
         self.column += 1;
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         self.out.push_str(text);
         self.column += text.chars().count();
     }
 
-    fn newline(&mut self) {
+    pub(super) fn newline(&mut self) {
         self.out.push('\n');
         self.column = 0;
     }
 
-    fn spaces(&mut self, count: usize) {
+    pub(super) fn spaces(&mut self, count: usize) {
         self.out.extend(iter::repeat_n(' ', count));
         self.column += count;
     }
 
-    fn break_to(&mut self, indent: usize) {
+    pub(super) fn break_to(&mut self, indent: usize) {
         self.newline();
         self.spaces(indent);
     }
 
-    fn mapping(&mut self, map: &Map<String, Value>, indent: usize) {
-        let mut fields: Vec<(&String, &Value)> = map.iter().collect();
-        fields.sort_by(|(a, _), (b, _)| natural(a, b));
-        for (position, (key, value)) in fields.into_iter().enumerate() {
-            if position > 0 {
-                self.spaces(indent);
-            }
-            self.string(key, indent, Place::Key);
-            self.put(':');
-            self.value(value, indent);
-        }
-    }
-
-    /// What stands after a colon. The line is finished on return.
-    fn value(&mut self, value: &Value, indent: usize) {
-        match value {
-            Value::Object(map) if !map.is_empty() => {
-                self.break_to(indent + 2);
-                self.mapping(map, indent + 2);
-            }
-            Value::Array(items) if !items.is_empty() => {
-                self.break_to(indent);
-                self.sequence(items, indent);
-            }
-            other => {
-                self.put(' ');
-                self.scalar(other, indent + 2);
-                self.newline();
-            }
-        }
-    }
-
-    fn sequence(&mut self, items: &[Value], indent: usize) {
-        for (position, item) in items.iter().enumerate() {
-            if position > 0 {
-                self.spaces(indent);
-            }
-            self.text("- ");
-            match item {
-                Value::Object(map) if !map.is_empty() => self.mapping(map, indent + 2),
-                Value::Array(items) if !items.is_empty() => self.sequence(items, indent + 2),
-                other => {
-                    self.scalar(other, indent + 2);
-                    self.newline();
-                }
-            }
-        }
-    }
-
-    fn scalar(&mut self, value: &Value, indent: usize) {
-        match value {
-            Value::Null => self.text("null"),
-            Value::Bool(true) => self.text("true"),
-            Value::Bool(false) => self.text("false"),
-            Value::Number(number) => self.text(&format_number(number)),
-            Value::String(text) => self.string(text, indent, Place::Value),
-            Value::Array(_) => self.text("[]"),
-            Value::Object(_) => self.text("{}"),
-        }
-    }
-
-    fn string(&mut self, text: &str, indent: usize, place: Place) {
+    /// A string; what continues on another line is indented.
+    pub(super) fn string(&mut self, text: &str, indent: usize, place: Place) {
         if is_word(text) {
             return self.text(text);
         }
@@ -250,8 +173,9 @@ impl Writer {
     }
 }
 
+/// What a string is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Key,
     Value,
 }
@@ -411,7 +335,8 @@ fn is_base60(text: &str) -> bool {
         })
 }
 
-fn format_number(number: &Number) -> String {
+/// A number as Go prints it.
+pub(super) fn format_number(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
     let exponential = format!("{float:e}");
     let Some((mantissa, exponent)) = exponential.split_once('e') else { return number.to_string() };
@@ -423,63 +348,4 @@ fn format_number(number: &Number) -> String {
     let mut out = String::from(mantissa);
     let _ = write!(out, "e{sign}{:02}", exponent.abs());
     out
-}
-
-/// Runs of digits compare as numbers, letters after everything else.
-fn natural(a: &str, b: &str) -> Ordering {
-    let shared: usize =
-        a.chars().zip(b.chars()).take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8()).sum();
-    let (left, right) = (&a[shared..], &b[shared..]);
-    let (Some(l), Some(r)) = (left.chars().next(), right.chars().next()) else {
-        return left.len().cmp(&right.len());
-    };
-    match (l.is_alphabetic(), r.is_alphabetic()) {
-        (true, true) => return l.cmp(&r),
-        (true, false) => return Ordering::Greater,
-        (false, true) => return Ordering::Less,
-        (false, false) => {}
-    }
-    // A digit that differs deep inside a number: both numbers share the digits before it.
-    let shared_nonzero = (l == '0' || r == '0')
-        && a[..shared].bytes().rev().take_while(u8::is_ascii_digit).any(|digit| digit != b'0');
-    let number = |text: &str| {
-        let run = text.bytes().take_while(u8::is_ascii_digit);
-        run.fold((u128::from(shared_nonzero), 0_usize), |(value, length), digit| {
-            (value.saturating_mul(10).saturating_add(u128::from(digit - b'0')), length + 1)
-        })
-    };
-    number(left).cmp(&number(right)).then(l.cmp(&r))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::to_yaml;
-
-    #[test]
-    fn keys_sort_as_people_count_and_look_alikes_are_quoted() {
-        let text = to_yaml(&json!({
-            "s10": "0x1f", "s2": "1.0", "k": 1.5, "big": 1_234_567.5, "empty": "", "list": [], "map": {}, "dash": "-",
-            "colon": "a: b", "lines": "one\ntwo\n", "day": "2026-01-01", "time": "1:30", "plain": "v0.10.0", "y": "y",
-        }));
-        assert_eq!(
-            text,
-            "big: 1.2345675e+06\ncolon: 'a: b'\ndash: '-'\nday: \"2026-01-01\"\nempty: \"\"\nk: 1.5\nlines: |\n  one\n  two\nlist: \
-             []\nmap: {}\nplain: v0.10.0\ns2: \"1.0\"\ns10: \"0x1f\"\ntime: \"1:30\"\n\"y\": \"y\"\n"
-        );
-    }
-
-    #[test]
-    fn sequences_stand_at_the_column_of_their_key_and_nest() {
-        let text = to_yaml(&json!({"plugins": [{"type": "a", "parameters": {"x": [1, 2]}}, {"type": "b"}]}));
-        assert_eq!(text, "plugins:\n- parameters:\n    x:\n    - 1\n    - 2\n  type: a\n- type: b\n");
-    }
-
-    #[test]
-    fn a_long_plain_scalar_folds_at_the_first_space_past_column_eighty() {
-        let text =
-            to_yaml(&json!({"long": format!("{} {} {}", "a".repeat(60), "b".repeat(30), "c".repeat(5))}));
-        assert_eq!(text, format!("long: {} {}\n  {}\n", "a".repeat(60), "b".repeat(30), "c".repeat(5)));
-    }
 }

@@ -1,0 +1,510 @@
+//! Values of any type to YAML, without a tree in between: a thousand services have ten thousand children.
+
+use std::{
+    fmt::{self, Write as _},
+    ops::Range,
+};
+
+use serde::{
+    Serialize, Serializer,
+    ser::{self, Impossible},
+};
+use serde_json::Number;
+
+use super::{
+    order::natural,
+    text::{Place, Writer, format_number},
+};
+
+/// A value that has no place in a document of this kind: an enum with content, a key that is no string.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot be written as YAML: {0}")]
+pub struct NotYaml(String);
+
+impl ser::Error for NotYaml {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+}
+
+/// Writes a document; of an object, what says nothing is left out.
+pub(super) fn document<T: Serialize + ?Sized>(value: &T, is_object: bool) -> Result<String, NotYaml> {
+    let mut emitter = Emitter::default();
+    let omit = if is_object { Omit::Object } else { Omit::Nothing };
+    value.serialize(Node { emitter: &mut emitter, at: At::Document, indent: 0, omit })?;
+    Ok(emitter.writer.out)
+}
+
+#[derive(Default)]
+struct Emitter {
+    writer: Writer,
+    /// The texts of the keys of the mappings that are open.
+    keys: String,
+    /// The entries of the mappings that are open.
+    entries: Vec<Entry>,
+    /// What the last value was.
+    last: Kind,
+}
+
+/// One entry of an open mapping.
+#[derive(Clone)]
+struct Entry {
+    /// Where its key starts in the output.
+    start: usize,
+    /// Its key among the keys.
+    key: Range<usize>,
+}
+
+/// What decides whether a member is left out.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Null,
+    Empty,
+    Other,
+}
+
+/// Which members of a mapping are left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Omit {
+    Nothing,
+    /// Null ones, of an object.
+    Object,
+    /// Null and empty ones, of metadata.
+    Metadata,
+}
+
+/// What stands before a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Nothing.
+    Document,
+    /// The colon of a key at the indentation.
+    Member,
+    /// The dash of an item at the indentation.
+    Item,
+}
+
+/// The place of a value. The line is finished once the value is written.
+struct Node<'w> {
+    emitter: &'w mut Emitter,
+    at: At,
+    indent: usize,
+    omit: Omit,
+}
+
+// === impl Node ===
+
+impl<'w> Node<'w> {
+    fn scalar(self, kind: Kind, write: impl FnOnce(&mut Writer, usize)) {
+        let writer = &mut self.emitter.writer;
+        if self.at == At::Member {
+            writer.put(' ');
+        }
+        write(writer, if self.at == At::Document { 0 } else { self.indent + 2 });
+        writer.newline();
+        self.emitter.last = kind;
+    }
+
+    fn plain(self, text: &str) -> Result<(), NotYaml> {
+        self.scalar(Kind::Other, |writer, _| writer.text(text));
+        Ok(())
+    }
+
+    fn number(self, number: &Number) -> Result<(), NotYaml> {
+        self.plain(&format_number(number))
+    }
+
+    /// A sequence or mapping whose entries are at an indentation.
+    fn collection(self, indent: usize) -> Collection<'w> {
+        let before = self.emitter.writer.out.len();
+        let Self { emitter, at, omit, .. } = self;
+        Collection {
+            before,
+            key: emitter.keys.len(),
+            entry: emitter.entries.len(),
+            emitter,
+            at,
+            omit,
+            indent,
+            count: 0,
+        }
+    }
+
+    fn sequence(self) -> Collection<'w> {
+        let indent = if self.at == At::Item { self.indent + 2 } else { self.indent };
+        self.collection(indent)
+    }
+
+    fn mapping(self) -> Collection<'w> {
+        let indent = if self.at == At::Document { self.indent } else { self.indent + 2 };
+        self.collection(indent)
+    }
+}
+
+macro_rules! numbers {
+    ($($name:ident: $type:ty),*) => {
+        $(fn $name(self, value: $type) -> Result<(), NotYaml> {
+            self.number(&Number::from(value))
+        })*
+    };
+}
+
+impl<'w> Serializer for Node<'w> {
+    type Ok = ();
+    type Error = NotYaml;
+    type SerializeSeq = Collection<'w>;
+    type SerializeTuple = Collection<'w>;
+    type SerializeTupleStruct = Collection<'w>;
+    type SerializeTupleVariant = Impossible<(), NotYaml>;
+    type SerializeMap = Collection<'w>;
+    type SerializeStruct = Collection<'w>;
+    type SerializeStructVariant = Impossible<(), NotYaml>;
+
+    numbers! {
+        serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64
+    }
+
+    fn serialize_bool(self, value: bool) -> Result<(), NotYaml> {
+        self.plain(if value { "true" } else { "false" })
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), NotYaml> {
+        self.serialize_f64(f64::from(value))
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), NotYaml> {
+        match Number::from_f64(value) {
+            Some(number) => self.number(&number),
+            None => self.serialize_unit(),
+        }
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), NotYaml> {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, text: &str) -> Result<(), NotYaml> {
+        self.scalar(Kind::Other, |writer, indent| writer.string(text, indent, Place::Value));
+        Ok(())
+    }
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), NotYaml> {
+        self.collect_seq(bytes)
+    }
+
+    fn serialize_none(self) -> Result<(), NotYaml> {
+        self.serialize_unit()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), NotYaml> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), NotYaml> {
+        self.scalar(Kind::Null, |writer, _| writer.text("null"));
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), NotYaml> {
+        self.serialize_unit()
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), NotYaml> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), NotYaml> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), NotYaml> {
+        Err(with_content(name))
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Collection<'w>, NotYaml> {
+        Ok(self.sequence())
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Collection<'w>, NotYaml> {
+        Ok(self.sequence())
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Collection<'w>, NotYaml> {
+        Ok(self.sequence())
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        name: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Impossible<(), NotYaml>, NotYaml> {
+        Err(with_content(name))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Collection<'w>, NotYaml> {
+        Ok(self.mapping())
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Collection<'w>, NotYaml> {
+        Ok(self.mapping())
+    }
+
+    fn serialize_struct_variant(
+        self,
+        name: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Impossible<(), NotYaml>, NotYaml> {
+        Err(with_content(name))
+    }
+}
+
+fn with_content(name: &str) -> NotYaml {
+    NotYaml(format!("a variant of {name} that has content"))
+}
+
+/// A sequence or a mapping that is being written.
+struct Collection<'w> {
+    emitter: &'w mut Emitter,
+    at: At,
+    omit: Omit,
+    /// The column of its entries.
+    indent: usize,
+    /// Entries so far.
+    count: usize,
+    /// Where it begins in the output,
+    before: usize,
+    /// among the keys,
+    key: usize,
+    /// and among the entries.
+    entry: usize,
+}
+
+// === impl Collection ===
+
+impl Collection<'_> {
+    /// Starts the line of an entry.
+    fn open(&mut self) {
+        let writer = &mut self.emitter.writer;
+        if self.count > 0 {
+            writer.spaces(self.indent);
+        } else if self.at == At::Member && writer.out.len() == self.before {
+            writer.break_to(self.indent);
+        }
+        self.count += 1;
+    }
+
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+        self.open();
+        self.emitter.writer.text("- ");
+        value.serialize(Node {
+            emitter: self.emitter,
+            at: At::Item,
+            indent: self.indent,
+            omit: Omit::Nothing,
+        })
+    }
+
+    /// Starts an entry whose key is the last among the keys.
+    fn key(&mut self, from: usize) {
+        self.open();
+        let Emitter { writer, keys, entries, .. } = &mut *self.emitter;
+        entries.push(Entry { start: writer.out.len(), key: from..keys.len() });
+        writer.string(&keys[from..], self.indent, Place::Key);
+        writer.put(':');
+    }
+
+    fn member<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+        let Some(entry) = self.emitter.entries.last().cloned() else {
+            return Err(NotYaml("a value without a key".to_owned()));
+        };
+        let omit = match self.omit {
+            Omit::Object if &self.emitter.keys[entry.key.clone()] == "metadata" => Omit::Metadata,
+            _ => Omit::Nothing,
+        };
+        value.serialize(Node { emitter: self.emitter, at: At::Member, indent: self.indent, omit })?;
+        let says_nothing = match self.omit {
+            Omit::Nothing => false,
+            Omit::Object => self.emitter.last == Kind::Null,
+            Omit::Metadata => self.emitter.last != Kind::Other,
+        };
+        if says_nothing {
+            self.take_back(&entry);
+        }
+        Ok(())
+    }
+
+    /// Takes the last entry back, as if it had not been there.
+    fn take_back(&mut self, entry: &Entry) {
+        let Emitter { writer, keys, entries, .. } = &mut *self.emitter;
+        self.count -= 1;
+        if self.count == 0 {
+            // What leads to the first entry stays, for the next one.
+            writer.out.truncate(entry.start);
+            writer.column = self.indent;
+        } else {
+            writer.out.truncate(entry.start - self.indent);
+            writer.column = 0;
+        }
+        keys.truncate(entry.key.start);
+        entries.pop();
+    }
+
+    /// Ends the collection; `empty` stands for it where it has no entries.
+    fn close(self, empty: &str) {
+        let Self { emitter, at, indent, count, before, key, entry, .. } = self;
+        if count > 0 {
+            emitter.sort(entry, indent);
+            emitter.last = Kind::Other;
+        } else {
+            let writer = &mut emitter.writer;
+            // Entries that were taken back may have left the beginning of a line.
+            writer.out.truncate(before);
+            if at == At::Member {
+                writer.put(' ');
+            }
+            writer.text(empty);
+            writer.newline();
+            emitter.last = Kind::Empty;
+        }
+        emitter.keys.truncate(key);
+        emitter.entries.truncate(entry);
+    }
+}
+
+// === impl Emitter ===
+
+impl Emitter {
+    /// Sorts the entries of the mapping whose first entry is `first`. Types have their members in order nearly always.
+    fn sort(&mut self, first: usize, indent: usize) {
+        let entries = &self.entries[first..];
+        let key = |entry: &Entry| &self.keys[entry.key.clone()];
+        if entries.is_sorted_by(|a, b| natural(key(a), key(b)).is_le()) {
+            return;
+        }
+        let out = &mut self.writer.out;
+        let ends = entries[1..].iter().map(|next| next.start - indent).chain([out.len()]);
+        let mut lines: Vec<(&str, Range<usize>)> =
+            entries.iter().zip(ends).map(|(entry, end)| (key(entry), entry.start..end)).collect();
+        lines.sort_by(|(a, _), (b, _)| natural(a, b));
+        let start = entries[0].start;
+        let mut sorted = String::with_capacity(out.len() - start);
+        for (position, (_, line)) in lines.into_iter().enumerate() {
+            if position > 0 {
+                sorted.extend(std::iter::repeat_n(' ', indent));
+            }
+            sorted.push_str(&out[line]);
+        }
+        out.truncate(start);
+        out.push_str(&sorted);
+    }
+}
+
+/// A key as text.
+struct Key<'k, T: ?Sized>(&'k T);
+
+impl<T: Serialize + ?Sized> fmt::Display for Key<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.serialize(f)
+    }
+}
+
+impl ser::SerializeSeq for Collection<'_> {
+    type Ok = ();
+    type Error = NotYaml;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+        self.item(value)
+    }
+
+    fn end(self) -> Result<(), NotYaml> {
+        self.close("[]");
+        Ok(())
+    }
+}
+
+impl ser::SerializeTuple for Collection<'_> {
+    type Ok = ();
+    type Error = NotYaml;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+        self.item(value)
+    }
+
+    fn end(self) -> Result<(), NotYaml> {
+        self.close("[]");
+        Ok(())
+    }
+}
+
+impl ser::SerializeTupleStruct for Collection<'_> {
+    type Ok = ();
+    type Error = NotYaml;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+        self.item(value)
+    }
+
+    fn end(self) -> Result<(), NotYaml> {
+        self.close("[]");
+        Ok(())
+    }
+}
+
+impl ser::SerializeMap for Collection<'_> {
+    type Ok = ();
+    type Error = NotYaml;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), NotYaml> {
+        let from = self.emitter.keys.len();
+        write!(self.emitter.keys, "{}", Key(key))
+            .map_err(|_| NotYaml("a key that is neither text nor a number".to_owned()))?;
+        self.key(from);
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+        self.member(value)
+    }
+
+    fn end(self) -> Result<(), NotYaml> {
+        self.close("{}");
+        Ok(())
+    }
+}
+
+impl ser::SerializeStruct for Collection<'_> {
+    type Ok = ();
+    type Error = NotYaml;
+
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), NotYaml> {
+        let from = self.emitter.keys.len();
+        self.emitter.keys.push_str(key);
+        self.key(from);
+        self.member(value)
+    }
+
+    fn end(self) -> Result<(), NotYaml> {
+        self.close("{}");
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Writes YAML byte for byte as the reference writes the picker's configuration, which is how kubectl prints too.
+//!
+//! The text is an argument of the picker's container, and pod specs are compared exactly: another layout of the same
+//! configuration would restart every picker once when a cluster is taken over (contract/06 B12). Hence the details:
+//! block style, keys in natural order (`s2` before `s10`), sequences not indented below their key, plain scalars folded
+//! after column 80, strings that would read as another type double-quoted, others single-quoted only where needed.
+
+mod emit;
+mod order;
+mod text;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub use emit::NotYaml;
+
+/// Renders a JSON value as a YAML document that ends with a newline.
+pub fn to_yaml(value: &Value) -> String {
+    // A JSON value has none of the shapes that are refused.
+    emit::document(value, false).unwrap_or_default()
+}
+
+/// Renders a Kubernetes object as a YAML document that ends with a newline. What says nothing is left out: members
+/// that are null, and members of the metadata that are null or empty.
+///
+/// # Errors
+/// [`NotYaml`] for types that no Kubernetes object is made of.
+pub fn object<T: Serialize>(object: &T) -> Result<String, NotYaml> {
+    emit::document(object, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{object, to_yaml};
+
+    #[test]
+    fn keys_sort_as_people_count_and_look_alikes_are_quoted() {
+        let text = to_yaml(&json!({
+            "s10": "0x1f", "s2": "1.0", "k": 1.5, "big": 1_234_567.5, "empty": "", "list": [], "map": {}, "dash": "-",
+            "colon": "a: b", "lines": "one\ntwo\n", "day": "2026-01-01", "time": "1:30", "plain": "v0.10.0", "y": "y",
+        }));
+        assert_eq!(
+            text,
+            "big: 1.2345675e+06\ncolon: 'a: b'\ndash: '-'\nday: \"2026-01-01\"\nempty: \"\"\nk: 1.5\nlines: |\n  one\n  two\nlist: \
+             []\nmap: {}\nplain: v0.10.0\ns2: \"1.0\"\ns10: \"0x1f\"\ntime: \"1:30\"\n\"y\": \"y\"\n"
+        );
+    }
+
+    #[test]
+    fn sequences_stand_at_the_column_of_their_key_and_nest() {
+        let text = to_yaml(&json!({"plugins": [{"type": "a", "parameters": {"x": [1, 2]}}, {"type": "b"}]}));
+        assert_eq!(text, "plugins:\n- parameters:\n    x:\n    - 1\n    - 2\n  type: a\n- type: b\n");
+    }
+
+    #[test]
+    fn a_long_plain_scalar_folds_at_the_first_space_past_column_eighty() {
+        let text =
+            to_yaml(&json!({"long": format!("{} {} {}", "a".repeat(60), "b".repeat(30), "c".repeat(5))}));
+        assert_eq!(text, format!("long: {} {}\n  {}\n", "a".repeat(60), "b".repeat(30), "c".repeat(5)));
+    }
+
+    #[test]
+    fn of_an_object_members_that_say_nothing_are_left_out() {
+        let given = json!({
+            "a": null, "b": {}, "metadata": { "annotations": {}, "finalizers": [], "labels": { "x": "" }, "name": null },
+            "spec": { "empty": {}, "none": null }, "status": null,
+        });
+        assert_eq!(
+            object(&given).unwrap(),
+            "b: {}\nmetadata:\n  labels:\n    x: \"\"\nspec:\n  empty: {}\n  none: null\n"
+        );
+        let bare = json!({ "metadata": { "name": null }, "a": null });
+        assert_eq!(object(&bare).unwrap(), "metadata: {}\n");
+        assert_eq!(object(&json!({ "a": null })).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn members_that_a_type_has_in_another_order_are_sorted() {
+        #[derive(serde::Serialize)]
+        struct Inner {
+            s10: Vec<(u8, &'static str)>,
+            s2: Option<&'static str>,
+            a: std::collections::BTreeMap<&'static str, i32>,
+        }
+        let given = [Inner { s10: vec![(1, "one"), (2, "two")], s2: None, a: [("z", 1), ("b", 2)].into() }];
+        assert_eq!(
+            object(&given).unwrap(),
+            "- a:\n    b: 2\n    z: 1\n  s2: null\n  s10:\n  - - 1\n    - one\n  - - 2\n    - two\n"
+        );
+    }
+}
