@@ -250,7 +250,7 @@ fn merged(
     data: &Value,
     inputs: &Inputs<'_>,
     name: &str,
-) -> Result<LLMInferenceServiceSpec, ComposeError> {
+) -> Result<Box<LLMInferenceServiceSpec>, ComposeError> {
     let own = &data[schema::SERVICE_KEY]["spec"];
     let selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
     let merge = || {
@@ -382,7 +382,10 @@ impl Render for Renderer<'_> {
 const MAX_REMEMBERED: usize = 256;
 
 /// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
-pub(crate) fn typed(spec: Place<'_, '_>, render: &dyn Render) -> Result<LLMInferenceServiceSpec, de::Error> {
+pub(crate) fn typed(
+    spec: Place<'_, '_>,
+    render: &dyn Render,
+) -> Result<Box<LLMInferenceServiceSpec>, de::Error> {
     fn part<T: DeserializeOwned + Default>(
         spec: Place<'_, '_>,
         key: &str,
@@ -390,13 +393,14 @@ pub(crate) fn typed(spec: Place<'_, '_>, render: &dyn Render) -> Result<LLMInfer
     ) -> Result<T, de::Error> {
         spec.get(key).map_or_else(|| Ok(T::default()), |place| T::deserialize(Node::new(place, render)))
     }
-    Ok(LLMInferenceServiceSpec {
-        model: part(spec, "model", render)?,
-        storage_initializer: part(spec, "storageInitializer", render)?,
-        workload: WorkloadSpec::deserialize(Node::new(spec, render))?,
-        prefill: part(spec, "prefill", render)?,
-        router: part(spec, "router", render)?,
-        tracing: part(spec, "tracing", render)?,
-        base_refs: part(spec, "baseRefs", render)?,
-    })
+    // A spec has some kilobytes: each part is put where it stays.
+    let mut whole = Box::<LLMInferenceServiceSpec>::default();
+    whole.model = part(spec, "model", render)?;
+    whole.storage_initializer = part(spec, "storageInitializer", render)?;
+    whole.workload = WorkloadSpec::deserialize(Node::new(spec, render))?;
+    whole.prefill = part(spec, "prefill", render)?;
+    whole.router = part(spec, "router", render)?;
+    whole.tracing = part(spec, "tracing", render)?;
+    whole.base_refs = part(spec, "baseRefs", render)?;
+    Ok(whole)
 }

@@ -19,8 +19,8 @@ use crate::{
 /// A service's spec with everything it builds on.
 #[derive(Debug, Clone)]
 pub struct Effective {
-    /// The merged and rendered spec.
-    pub spec: LLMInferenceServiceSpec,
+    /// The merged and rendered spec. It is large: moving it would cost as much as merging.
+    pub spec: Box<LLMInferenceServiceSpec>,
     /// The configs that were merged, in the order they were.
     pub applied: Vec<AppliedConfig>,
     /// `status.annotations` with all preset names pinned (contract 02 §2.5).

@@ -66,7 +66,7 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
                     namespace: Some(namespace.to_owned()),
                     ..ObjectMeta::default()
                 },
-                spec: typed(Place::Json(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
+                spec: *typed(Place::Json(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
                 status: None,
             })
         })

@@ -91,7 +91,7 @@ async fn reconcile(
     // Without a spec to plan, what there is stays as it is.
     let spec = match composition.stop {
         Some(_) => None,
-        None => Some(spec.as_ref().filter(|_| !composition.use_own_spec).unwrap_or(&service.spec)),
+        None => Some(spec.as_deref().filter(|_| !composition.use_own_spec).unwrap_or(&service.spec)),
     };
     let (done, after) = match spec {
         None => {
@@ -125,7 +125,7 @@ async fn reconcile(
 }
 
 struct Composed {
-    spec: Option<LLMInferenceServiceSpec>,
+    spec: Option<Box<LLMInferenceServiceSpec>>,
     composition: Composition,
     seen: BTreeSet<ObjectKey>,
     pins: Option<std::collections::BTreeMap<String, String>>,

@@ -236,7 +236,7 @@ fn based(specs: Vec<Value>) -> (Value, ConfigSet) {
 }
 
 /// The spec where an action in the metadata makes the whole document one template: nothing is copied.
-fn rendered_whole(spec: &Value, configs: &ConfigSet) -> LLMInferenceServiceSpec {
+fn rendered_whole(spec: &Value, configs: &ConfigSet) -> Box<LLMInferenceServiceSpec> {
     let mut templated = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
     templated.metadata.annotations = Some([("a".to_owned(), "{{ 1 }}".to_owned())].into());
     let inputs = Inputs {

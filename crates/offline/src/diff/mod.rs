@@ -180,10 +180,10 @@ fn one(
     live: bool,
 ) -> Result<Difference, PlanningError> {
     let planned = after.plan(new)?;
-    let spec = planned.effective.as_ref().map_or(&new.spec, |effective| &effective.spec);
+    let spec = planned.effective.as_ref().map_or(&new.spec, |effective| &*effective.spec);
     // A service that does not combine today has nothing to compare with.
     let old_planned = old.and_then(|old| before.plan(old).ok());
-    let old_spec = old_planned.as_ref().and_then(|planned| planned.effective.as_ref()).map(|old| &old.spec);
+    let old_spec = old_planned.as_ref().and_then(|planned| planned.effective.as_ref()).map(|old| &*old.spec);
     let effective = effective_changes(after, new, old_spec, spec);
 
     let mut children = Vec::new();

@@ -57,7 +57,7 @@ pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed 
     match compose_layers(&inputs) {
         Ok(effective) => Composed {
             outcome: Outcome::of_dry_run(&effective.applied, &DryRun::Accepted, stopped),
-            spec: Some(effective.spec),
+            spec: Some(*effective.spec),
         },
         Err(error) => {
             let outcome = Outcome::of_error(&error, stopped);

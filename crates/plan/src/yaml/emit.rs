@@ -106,13 +106,8 @@ impl<'w> Node<'w> {
         self.emitter.last = kind;
     }
 
-    fn plain(self, text: &str) -> Result<(), NotYaml> {
+    fn plain(self, text: &str) {
         self.scalar(Kind::Other, |writer, _| writer.text(text));
-        Ok(())
-    }
-
-    fn number(self, number: &Number) -> Result<(), NotYaml> {
-        self.plain(&format_number(number))
     }
 
     /// A sequence or mapping whose entries are at an indentation.
@@ -145,7 +140,8 @@ impl<'w> Node<'w> {
 macro_rules! numbers {
     ($($name:ident: $type:ty),*) => {
         $(fn $name(self, value: $type) -> Result<(), NotYaml> {
-            self.number(&Number::from(value))
+            self.plain(&format_number(&Number::from(value)));
+            Ok(())
         })*
     };
 }
@@ -167,7 +163,8 @@ impl<'w> Serializer for Node<'w> {
     }
 
     fn serialize_bool(self, value: bool) -> Result<(), NotYaml> {
-        self.plain(if value { "true" } else { "false" })
+        self.plain(if value { "true" } else { "false" });
+        Ok(())
     }
 
     fn serialize_f32(self, value: f32) -> Result<(), NotYaml> {
@@ -176,9 +173,10 @@ impl<'w> Serializer for Node<'w> {
 
     fn serialize_f64(self, value: f64) -> Result<(), NotYaml> {
         match Number::from_f64(value) {
-            Some(number) => self.number(&number),
-            None => self.serialize_unit(),
+            Some(number) => self.plain(&format_number(&number)),
+            None => return self.serialize_unit(),
         }
+        Ok(())
     }
 
     fn serialize_char(self, value: char) -> Result<(), NotYaml> {
