@@ -1,12 +1,15 @@
 //! What the front doors say about small worlds.
 
+use std::sync::Arc;
+
+use longboat_api::v1alpha2::LLMInferenceServiceConfig;
 use serde_json::{Value, json};
 
 use crate::{
     diff,
     explain::{self, Explanation, SetterKind, Source},
     render::{self, Severity},
-    scene::{NO_UID, Scene},
+    scene::{NO_UID, Observed, Scene},
     settings::{Presets, Settings},
 };
 
@@ -280,6 +283,45 @@ fn a_changed_argument_rolls_the_pods_and_names_itself() {
     let [roll] = &difference.rolls[..] else { panic!("{difference:#?}") };
     assert_eq!(roll.object, "Deployment/chat-kserve");
     assert_eq!(roll.because[0].from, ["spec.template.containers[name=main].args[1]"]);
+}
+
+#[test]
+fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_changes() {
+    let service = |name: &str, base_refs: &str| {
+        format!(
+            "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: {name}, \
+             namespace: default}}\nspec:\n  model: {{uri: 'hf://a/b'}}\n  baseRefs: {base_refs}\n"
+        )
+    };
+    let world = [SERVICE, &service("other", "[{name: team}]"), &service("alone", "[]")].concat();
+    let documents = longboat_manifest::parse("svc.yaml", &world).unwrap();
+    let settings = Settings::default();
+    let given = Scene::new(&documents, &settings).unwrap();
+    let own = documents.iter().filter(|document| document.kind() == "LLMInferenceServiceConfig");
+    let mut configs = longboat_compose::presets::builtin(&settings.preset_names, "kserve").unwrap();
+    configs.extend(own.map(|document| {
+        let mut config: LLMInferenceServiceConfig = serde_json::from_value(document.object.clone()).unwrap();
+        config.metadata.namespace.get_or_insert_with(|| "default".to_owned());
+        config
+    }));
+    let observed = Observed {
+        services: given.subjects.iter().map(|subject| subject.service.clone()).collect(),
+        configs: configs.into_iter().map(Arc::new).collect(),
+        snapshot: given.snapshot().clone(),
+        preset_names: settings.preset_names.clone(),
+    };
+    let (before, mut after) =
+        (Scene::observed(observed.clone()).unwrap(), Scene::observed(observed).unwrap());
+    let config = world.split("---\n").find(|text| text.contains("name: team, namespace: kserve")).unwrap();
+    let changed = longboat_manifest::parse("team.yaml", &config.replace("zone: a", "zone: b")).unwrap();
+    after.overlay(&changed, &settings).unwrap();
+
+    let differences = diff::diff(&before, &after, true).unwrap();
+    let services: Vec<&str> = differences.iter().map(|difference| difference.service.as_str()).collect();
+    assert_eq!(services, ["default/chat", "default/other"]);
+    let change = &differences[1].effective[0];
+    assert_eq!((change.path.as_str(), &change.after), ("spec.template.nodeSelector.zone", &Some(json!("b"))));
+    assert_eq!(change.set_by.as_ref().unwrap().config.as_deref(), Some("kserve/team"));
 }
 
 #[test]
