@@ -4,7 +4,7 @@
 //! The walk over schema and value is our own (not kube-cel's validator): it follows the reference's correlation of old
 //! and new list items, ratcheting, escaping of field names and error texts, and converts only values that have rules.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc, sync::OnceLock};
+use std::{borrow::Cow, cell::RefCell, collections::HashMap, sync::Arc, sync::OnceLock};
 
 use kube_cel::{
     KubeCelExt,
@@ -24,6 +24,7 @@ use super::{
     cel_optional,
     cel_shape::{self, Look, Shape},
     default::correlated,
+    path::Path,
     structural::Node,
     validate::join,
 };
@@ -132,7 +133,7 @@ fn matches(
 /// Evaluates all rules of `schema` on `value`; `old` is the stored value on updates.
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgement {
     let mut judgement = Judgement::default();
-    LIBRARY.with(|library| judgement.walk(library, value, old, schema, ""));
+    LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
     judgement
 }
 
@@ -263,7 +264,14 @@ impl Rule {
 // === impl Judgement ===
 
 impl Judgement {
-    fn walk(&mut self, library: &Context<'_>, value: &Value, old: Option<&Value>, schema: &Node, path: &str) {
+    fn walk(
+        &mut self,
+        library: &Context<'_>,
+        value: &Value,
+        old: Option<&Value>,
+        schema: &Node,
+        path: &mut Path,
+    ) {
         if !schema.below.rules {
             return;
         }
@@ -275,7 +283,8 @@ impl Judgement {
             Value::Object(map) => {
                 for (name, value) in map {
                     if let Some(child) = schema.field(name) {
-                        self.walk(library, value, old.and_then(|o| o.get(name)), child, &join(path, name));
+                        let old = old.and_then(|old| old.get(name));
+                        path.member(name, |path| self.walk(library, value, old, child, path));
                     }
                 }
             }
@@ -283,7 +292,7 @@ impl Judgement {
                 if let Some(child) = schema.items.as_deref().filter(|child| child.below.rules) {
                     for (index, item) in items.iter().enumerate() {
                         let old = correlated(schema, item, old);
-                        self.walk(library, item, old, child, &format!("{path}[{index}]"));
+                        path.item(index, |path| self.walk(library, item, old, child, path));
                     }
                 }
             }
@@ -440,14 +449,14 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &
             Cel::List(Arc::new(converted.collect()))
         }
         Value::Object(map) => object(map.iter().filter_map(|(name, value)| {
-            let key =
-                if schema.properties.contains_key(name.as_str()) { escaped(name) } else { name.clone() };
+            let known = schema.properties.contains_key(name.as_str());
+            let key = if known { escaped(name) } else { Cow::Borrowed(name.as_str()) };
             let value = match shape.field([&key; 2]) {
                 Look::Into(shape) => convert(library, value, schema.field(name), shape),
                 Look::Presence => Cel::Null,
                 Look::Away => return None,
             };
-            Some((key, value))
+            Some((key.into_owned(), value))
         })),
         _ => plain(value),
     }
@@ -464,16 +473,17 @@ fn whole(number: f64) -> Option<i64> {
 }
 
 /// The CEL identifier of a field.
-pub(crate) fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
     if RESERVED.contains(&name) {
-        return format!("__{name}__");
+        return format!("__{name}__").into();
     }
     if name.contains("__") || name.contains(['.', '-', '/']) {
         return name
             .replace("__", "__underscores__")
             .replace('.', "__dot__")
             .replace('-', "__dash__")
-            .replace('/', "__slash__");
+            .replace('/', "__slash__")
+            .into();
     }
-    name.to_owned()
+    name.into()
 }

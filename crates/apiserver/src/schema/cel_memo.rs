@@ -3,7 +3,7 @@
 //! A managed route alone has five hundred evaluations, nearly all on values that the service before had as well: a kind of
 //! filter, a number of matches, a well-known path.
 
-use std::{collections::HashSet, fmt::Write as _};
+use std::collections::HashSet;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -15,25 +15,25 @@ use super::{
 
 /// Values that are remembered for each rule.
 const MOST: usize = 64;
-/// Longest text of a value that is remembered.
+/// Most bytes of a value that is remembered.
 const LONGEST: usize = 256;
 
 /// The values, as far as the rule looks at them, with which it held.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    held: Mutex<HashSet<Box<str>>>,
+    held: Mutex<HashSet<Box<[u8]>, ahash::RandomState>>,
 }
 
 // === impl Memo ===
 
 impl Memo {
     /// Whether the rule held for a value of which it looks at the same.
-    pub(super) fn knows(&self, seen: &str) -> bool {
+    pub(super) fn knows(&self, seen: &[u8]) -> bool {
         self.held.lock().contains(seen)
     }
 
     /// Remembers that the rule held.
-    pub(super) fn note(&self, seen: &str) {
+    pub(super) fn note(&self, seen: &[u8]) {
         let mut held = self.held.lock();
         if held.len() >= MOST {
             held.clear();
@@ -42,57 +42,59 @@ impl Memo {
     }
 }
 
-/// The part of a value that a rule looks at, as text: two values of the same text are the same to the rule. None where it
-/// is long.
-pub(super) fn seen(value: &Value, shape: &Shape) -> Option<String> {
-    let mut text = String::new();
-    write(value, Look::Into(shape), &mut text).then_some(text)
+/// The part of a value that a rule looks at, as bytes: two values of the same bytes are the same to the rule. None where
+/// there are many.
+pub(super) fn seen(value: &Value, shape: &Shape) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write(value, Look::Into(shape), &mut bytes).then_some(bytes)
 }
 
-/// Whether it is short enough so far.
-fn write(value: &Value, look: Look<'_>, text: &mut String) -> bool {
+/// Whether they are few so far.
+fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
     let Look::Into(shape) = look else {
-        text.push('_');
+        bytes.push(b'_');
         return true;
     };
     match value {
         Value::Array(items) => {
-            text.push('[');
+            bytes.push(b'[');
             for item in items {
-                if !write(item, shape.items(), text) {
+                if !write(item, shape.items(), bytes) {
                     return false;
                 }
-                text.push(',');
             }
-            text.push(']');
+            bytes.push(b']');
         }
         Value::Object(map) => {
-            text.push('{');
+            bytes.push(b'{');
             for (name, value) in map {
                 // Which of both a rule says depends on the schema.
                 let field = shape.field([name, &escaped(name)]);
                 if matches!(field, Look::Away) {
                     continue;
                 }
-                if write!(text, "{name:?}:").is_err() || !write(value, field, text) {
+                if !string(name, bytes) || !write(value, field, bytes) {
                     return false;
                 }
-                text.push(',');
             }
-            text.push('}');
+            bytes.push(b'}');
         }
-        Value::String(string) => {
-            if string.len() > LONGEST || write!(text, "{string:?}").is_err() {
-                return false;
-            }
-        }
-        scalar => {
-            if write!(text, "{scalar}").is_err() {
-                return false;
-            }
-        }
+        Value::String(text) => return string(text, bytes),
+        Value::Null => bytes.push(b'n'),
+        Value::Bool(truth) => bytes.push(if *truth { b't' } else { b'f' }),
+        Value::Number(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
     }
-    text.len() <= LONGEST
+    // Two numbers in a list would read as one.
+    bytes.push(b',');
+    bytes.len() <= LONGEST
+}
+
+/// A text with its length before it, so that no text can look like something else.
+fn string(text: &str, bytes: &mut Vec<u8>) -> bool {
+    let Ok(length) = u8::try_from(text.len()) else { return false };
+    bytes.extend_from_slice(&[b'"', length]);
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.len() <= LONGEST
 }
 
 #[cfg(test)]
@@ -102,7 +104,7 @@ mod tests {
     use super::{super::cel::Program, seen};
     use crate::schema::cel_shape;
 
-    fn text(rule: &str, value: &Value) -> Option<String> {
+    fn text(rule: &str, value: &Value) -> Option<Vec<u8>> {
         let [shape] = cel_shape::of(&Program::compile(rule).unwrap().runnable().expression, ["self"]);
         seen(value, &shape)
     }

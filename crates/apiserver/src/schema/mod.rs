@@ -16,6 +16,7 @@ mod lists;
 mod names;
 mod numbers;
 pub mod openapi;
+mod path;
 mod patterns;
 mod prune;
 mod structural;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     default::correlated,
     formats,
+    path::Path,
     structural::{Additional, Bounds, Logic, Node},
 };
 use crate::status::Cause;
@@ -21,7 +22,7 @@ struct Found {
 /// not judged again (ratcheting).
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &str) -> Vec<Cause> {
     let mut found = Found::default();
-    found.node(value, old, schema, path);
+    found.node(value, old, schema, &mut Path::at(path));
     found.causes
 }
 
@@ -78,7 +79,7 @@ fn number(value: f64) -> String {
 // === impl Found ===
 
 impl Found {
-    fn node(&mut self, value: &Value, old: Option<&Value>, schema: &Node, path: &str) {
+    fn node(&mut self, value: &Value, old: Option<&Value>, schema: &Node, path: &mut Path) {
         if old == Some(value) {
             return;
         }
@@ -214,10 +215,10 @@ impl Found {
         }
     }
 
-    fn array(&mut self, value: &Value, items: &[Value], old: Option<&Value>, schema: &Node, path: &str) {
+    fn array(&mut self, value: &Value, items: &[Value], old: Option<&Value>, schema: &Node, path: &mut Path) {
         if let Some(child) = &schema.items {
             for (index, item) in items.iter().enumerate() {
-                self.node(item, correlated(schema, item, old), child, &format!("{path}[{index}]"));
+                path.item(index, |path| self.node(item, correlated(schema, item, old), child, path));
             }
         }
         let Some(bounds) = &schema.bounds else { return };
@@ -242,7 +243,7 @@ impl Found {
         }
     }
 
-    fn object(&mut self, map: &Map<String, Value>, old: Option<&Value>, schema: &Node, path: &str) {
+    fn object(&mut self, map: &Map<String, Value>, old: Option<&Value>, schema: &Node, path: &mut Path) {
         if let Some(bounds) = &schema.bounds {
             let count = map.len() as u64;
             if let Some(least) = bounds.min_properties
@@ -265,7 +266,7 @@ impl Found {
                 (None, Additional::Schema(child)) => child,
                 (None, Additional::No | Additional::Any) => continue,
             };
-            self.node(value, old.and_then(|o| o.get(name)), child, &join(path, name));
+            path.member(name, |path| self.node(value, old.and_then(|o| o.get(name)), child, path));
         }
         for name in &schema.required {
             if !map.contains_key(&**name) {
@@ -274,8 +275,8 @@ impl Found {
         }
     }
 
-    fn logic(&mut self, value: &Value, old: Option<&Value>, logic: &Logic, path: &str) {
-        let judge = |branch: &Node| {
+    fn logic(&mut self, value: &Value, old: Option<&Value>, logic: &Logic, path: &mut Path) {
+        let judge = |branch: &Node, path: &mut Path| {
             let mut found = Self::default();
             found.node(value, old, branch, path);
             found
@@ -284,7 +285,7 @@ impl Found {
             let mut best: Option<Self> = None;
             let mut passed = false;
             for branch in &logic.any_of {
-                let found = judge(branch);
+                let found = judge(branch, path);
                 if found.causes.is_empty() {
                     self.checks += found.checks;
                     passed = true;
@@ -293,7 +294,8 @@ impl Found {
                 better(&mut best, found);
             }
             if !passed {
-                self.causes.push(nowhere(format!("\"{path}\" must validate at least one schema (anyOf)")));
+                self.causes
+                    .push(nowhere(format!("\"{}\" must validate at least one schema (anyOf)", &**path)));
                 self.take(best);
             }
         }
@@ -301,7 +303,7 @@ impl Found {
             let mut best: Option<Self> = None;
             let mut passed = 0;
             for branch in &logic.one_of {
-                let found = judge(branch);
+                let found = judge(branch, path);
                 if found.causes.is_empty() {
                     self.checks += found.checks;
                     passed += 1;
@@ -317,7 +319,8 @@ impl Found {
                     format!("Found {passed} valid alternatives")
                 };
                 self.causes.push(nowhere(format!(
-                    "\"{path}\" must validate one and only one schema (oneOf). {why}"
+                    "\"{}\" must validate one and only one schema (oneOf). {why}",
+                    &**path
                 )));
                 self.take(best);
             }
@@ -325,19 +328,20 @@ impl Found {
         if !logic.all_of.is_empty() {
             let mut passed = 0;
             for branch in &logic.all_of {
-                let found = judge(branch);
+                let found = judge(branch, path);
                 passed += usize::from(found.causes.is_empty());
                 self.take(Some(found));
             }
             if passed != logic.all_of.len() {
                 let none = if passed == 0 { ". None validated" } else { "" };
-                self.causes.push(nowhere(format!("\"{path}\" must validate all the schemas (allOf){none}")));
+                self.causes
+                    .push(nowhere(format!("\"{}\" must validate all the schemas (allOf){none}", &**path)));
             }
         }
         if let Some(branch) = &logic.not
-            && judge(branch).causes.is_empty()
+            && judge(branch, path).causes.is_empty()
         {
-            self.causes.push(nowhere(format!("\"{path}\" must not validate the schema (not)")));
+            self.causes.push(nowhere(format!("\"{}\" must not validate the schema (not)", &**path)));
         }
     }
 
