@@ -97,8 +97,7 @@ impl Cluster {
         let [webhooks, probes] = free_ports();
         register_webhooks(&server, &format!("https://127.0.0.1:{webhooks}"));
         let controller = start_controller(&server, webhooks, probes);
-        let presets = tools::root().join("presets");
-        kubectl(&["apply", "--server-side", "-n", "kserve", "-f", presets.to_str().unwrap()]).ok();
+        kubectl(&["apply", "--server-side", "-k", deploy.join("presets").to_str().unwrap()]).ok();
         Some(Self { server, installation, _controller: controller })
     }
 

@@ -9,7 +9,8 @@ use std::{
 
 use crate::{Document, ManifestError, Position, Reading, limits::MAX_BYTES, parse::parse_all};
 
-/// Reads all inputs in order; in folders the `.yaml`, `.yml` and `.json` files by name; `-` is standard input.
+/// Reads all inputs in order; in folders the `.yaml`, `.yml` and `.json` files by name, but for Kustomize's own;
+/// `-` is standard input.
 ///
 /// # Errors
 /// The first problem, or [`ManifestError::Empty`].
@@ -48,7 +49,10 @@ fn files_of(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file() {
+        // It says which of the other files to apply, and is no object.
+        let is_kustomization =
+            path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("kustomization"));
+        if matches!(extension, Some("yaml" | "yml" | "json")) && !is_kustomization && path.is_file() {
             files.insert(path);
         }
     }

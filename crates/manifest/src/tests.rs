@@ -140,6 +140,28 @@ fn nesting_up_to_the_limit_is_read() {
 }
 
 #[test]
+fn of_a_folder_everything_but_the_kustomization_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n";
+    for (file, text) in [
+        ("b.yaml", object.replace("NAME", "b")),
+        (
+            "a.json",
+            serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+                .to_string(),
+        ),
+        ("kustomization.yaml", "kind: Kustomization\nresources: [b.yaml]\n".to_owned()),
+        ("notes.txt", "no manifest".to_owned()),
+    ] {
+        std::fs::write(folder.path().join(file), text).unwrap();
+    }
+    let documents = read(&[folder.path().to_owned()]).unwrap();
+    let names: Vec<_> =
+        documents.iter().map(|document| document.object["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
 fn an_empty_or_unreadable_input_is_said_to_be_so() {
     let folder = tempfile::tempdir().unwrap();
     let error = read(&[folder.path().to_owned()]).unwrap_err();
