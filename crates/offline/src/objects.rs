@@ -45,8 +45,7 @@ fn document<K: Child + Serialize>(objects: &[K], secret: &impl Fn(&mut Value), t
             secret(&mut value);
             text.push_str(&yaml::to_yaml(&value));
         } else {
-            // Kubernetes objects have string keys only, so this cannot fail.
-            text.push_str(&yaml::object(object).unwrap_or_default());
+            text.push_str(&object.to_yaml());
         }
     }
 }

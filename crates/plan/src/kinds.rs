@@ -9,6 +9,7 @@ use crate::{
     problem::Phase,
     prune,
     snapshot::{Objects, Snapshot},
+    yaml,
 };
 
 /// The types of children, each under a name of its own.
@@ -81,6 +82,9 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
     /// The children of this kind, to add to.
     fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self>;
 
+    /// This object as a YAML document (see [`yaml::object`]).
+    fn to_yaml(&self) -> String;
+
     /// This object by kind and name.
     fn reference(&self) -> ObjectRef {
         let metadata = self.metadata();
@@ -107,6 +111,11 @@ macro_rules! children {
 
             fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self> {
                 &mut children.$field
+            }
+
+            fn to_yaml(&self) -> String {
+                // Objects have string keys and no enums with content, so this cannot fail.
+                yaml::object(self).unwrap_or_default()
             }
         })*
 

@@ -200,9 +200,18 @@ impl Shape {
         // The ends of the text count as blank.
         let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
         let (mut first, mut after_blank) = (true, true);
-        let mut rest = text.chars();
-        while let Some(character) = rest.next() {
-            let next = rest.clone().next();
+        let mut rest = text;
+        loop {
+            // Scripts are long, and most of them is letters.
+            let plain = rest.bytes().take_while(|byte| decides_nothing(*byte)).count();
+            if plain > 0 {
+                (first, after_blank) = (false, false);
+                rest = &rest[plain..];
+            }
+            let mut characters = rest.chars();
+            let Some(character) = characters.next() else { break };
+            rest = characters.as_str();
+            let next = characters.next();
             let before_blank = next.is_none_or(is_blank);
             let indicator = match character {
                 '#' => after_blank,
@@ -239,6 +248,15 @@ impl Shape {
     }
 }
 
+/// Whether a byte is a character that may stand anywhere in a plain scalar.
+fn decides_nothing(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'_' | b'.' | b'/' | b'$' | b'(' | b')' | b'=' | b';' | b'<' | b'+' | b'~' | b'^' | b'\\'
+        )
+}
+
 /// Whether a text is made of what never needs quotes: most keys and values are, and are written without a closer look.
 fn is_word(text: &str) -> bool {
     let harmless = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
@@ -255,13 +273,47 @@ fn is_printable(character: char) -> bool {
 
 /// Whether a text without quotes would read as null, a truth value or a special number.
 fn is_keyword(text: &str) -> bool {
-    const KEYWORDS: [&str; 39] = [
-        "", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "y", "Y", "yes",
-        "Yes", "YES", "n", "N", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF", ".nan", ".NaN",
-        ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
-    ];
-    const LONGEST: usize = 5;
-    text.len() <= LONGEST && KEYWORDS.contains(&text)
+    matches!(
+        text,
+        "" | "~"
+            | "null"
+            | "Null"
+            | "NULL"
+            | "true"
+            | "True"
+            | "TRUE"
+            | "false"
+            | "False"
+            | "FALSE"
+            | "y"
+            | "Y"
+            | "yes"
+            | "Yes"
+            | "YES"
+            | "n"
+            | "N"
+            | "no"
+            | "No"
+            | "NO"
+            | "on"
+            | "On"
+            | "ON"
+            | "off"
+            | "Off"
+            | "OFF"
+            | ".nan"
+            | ".NaN"
+            | ".NAN"
+            | ".inf"
+            | ".Inf"
+            | ".INF"
+            | "+.inf"
+            | "+.Inf"
+            | "+.INF"
+            | "-.inf"
+            | "-.Inf"
+            | "-.INF"
+    )
 }
 
 fn reads_as_another_type(text: &str) -> bool {
