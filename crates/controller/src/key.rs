@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     InferenceService,
     /// All services that share their traffic under that name.
     RoutingGroup,
+    /// All services with a model of that name.
+    Model,
     Config,
     ConfigMap,
     Secret,

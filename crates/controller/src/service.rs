@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use jiff::Timestamp;
 use longboat_api::{
     annotations, defaulting, names,
-    reasons::event,
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+    reasons::{condition as reason, event},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
 };
 use longboat_compose::{
     Inputs, Platform, Retry,
@@ -43,14 +43,24 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     let mut service = stored.as_ref().clone();
     defaulting::apply_typed(&mut service);
     let result = Box::pin(reconcile(context, &subject, &service)).await;
-    let error = result.as_ref().err().filter(|error| !matches!(error, PassError::Conflict { .. }));
-    let text = error.map(ToString::to_string);
+    let text = match &result {
+        Ok(unsolved) => unsolved.clone(),
+        Err(PassError::Conflict { .. }) => None,
+        Err(error) => Some(error.to_string()),
+    };
     if context.note_error(key, text.as_deref())
         && let Some(text) = text
+        && !is_reported(&stored, &text)
     {
         context.events.warning(&subject, event::ERROR, format!("Reconciliation failed: {text}"));
     }
-    result
+    result.map(drop)
+}
+
+/// Whether the status has told of a failure already, perhaps when another process looked at the service.
+fn is_reported(service: &LLMInferenceService, text: &str) -> bool {
+    let conditions = service.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|found| found.is_false() && found.message == text)
 }
 
 fn subject_of(service: &LLMInferenceService) -> Subject {
@@ -71,11 +81,13 @@ fn forget(context: &Context, key: &Key) {
     context.note_error(key, None);
 }
 
+/// What keeps the service from what it wants until something else changes, if something does; an error for what is tried
+/// again.
 async fn reconcile(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
-) -> Result<(), PassError> {
+) -> Result<Option<String>, PassError> {
     let now = Timestamp::now();
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
@@ -115,13 +127,29 @@ async fn reconcile(
     let Done { children, problem, verdict } = done;
     let report = plan::Pass { presets: &composition, pins: &pins, spec, problem: problem.as_ref() };
     let status = plan::status(service, report, &children, &after, now).map_err(|error| not_stored(&error))?;
+    let found = failure(&status);
     // A transient failure is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         let applied = status.applied_configs.clone();
         status::publish(context, subject, service, status).await?;
         config::wake_users(context, service, &before, &applied);
     }
-    verdict
+    let stopped = composition.stop.is_some().then_some(composition.message);
+    verdict.map(|()| stopped.or(problem.map(|problem| problem.message)).or(found))
+}
+
+/// What reporting has found to fail, not just to take its time.
+fn failure(status: &LLMInferenceServiceStatus) -> Option<String> {
+    const FAILURES: [&str; 3] = [
+        reason::HTTP_ROUTE_RECONCILE_ERROR,
+        reason::HTTP_ROUTE_FETCH_ERROR,
+        reason::INFERENCE_POOL_FETCH_ERROR,
+    ];
+    let failed = status
+        .conditions
+        .iter()
+        .find(|found| found.is_false() && FAILURES.contains(&found.reason.as_str()))?;
+    Some(failed.message.clone())
 }
 
 struct Composed {

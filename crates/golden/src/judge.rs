@@ -66,17 +66,9 @@ impl MeantDifferences {
 
     /// Why a difference is meant, if it is.
     pub fn reason(&self, case: &str, difference: &Difference) -> Option<&'static str> {
-        let fits = |pattern: &str, text: &str| match pattern.strip_suffix('*') {
-            Some(start) => text.starts_with(start),
-            None => text == pattern,
-        };
         let meant = self.0.iter().find(|meant| {
             fits(meant.case, case)
-                && (fits(meant.place, &difference.place)
-                    || meant
-                        .place
-                        .strip_prefix('*')
-                        .is_some_and(|end| !end.is_empty() && difference.place.contains(end)))
+                && fits_place(meant.place, &difference.place)
                 && (meant.recorded == "*" || difference.recorded.contains(meant.recorded))
         })?;
         meant.used.set(true);
@@ -87,6 +79,25 @@ impl MeantDifferences {
     pub fn unused(&self) -> Vec<&'static str> {
         self.0.iter().filter(|meant| !meant.used.get()).map(|meant| meant.line).collect()
     }
+}
+
+/// Whether a text is like a pattern, in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(start) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(end)
+}
+
+/// A pattern that begins with `*` is about any place that has the rest in it.
+fn fits_place(pattern: &str, place: &str) -> bool {
+    fits(pattern, place)
+        || pattern.len() > 1 && pattern.starts_with('*') && fits(&format!("{pattern}*"), place)
 }
 
 /// An object as it is recorded: without what differs from run to run.

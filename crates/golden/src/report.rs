@@ -14,20 +14,24 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds what was found in a case.
+    /// Adds what was found in a case, and prints what has no reason.
+    #[expect(clippy::print_stdout, reason = "there are hundreds of cases, and people wait for them")]
     pub fn add(&mut self, case: &str, differences: Vec<Difference>, meant: &MeantDifferences) {
         if differences.is_empty() {
             self.equal.push(case.to_owned());
         }
         for difference in differences {
-            match meant.reason(case, &difference) {
-                Some(reason) => {
-                    let reasons = self.meant.entry(case.to_owned()).or_default();
-                    if !reasons.contains(&reason) {
-                        reasons.push(reason);
-                    }
+            if let Some(reason) = meant.reason(case, &difference) {
+                let reasons = self.meant.entry(case.to_owned()).or_default();
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
                 }
-                None => self.unexplained.push((case.to_owned(), difference)),
+            } else {
+                println!(
+                    "DIFFERENT {case} {}\n  recorded: {}\n  ours:     {}",
+                    difference.place, difference.recorded, difference.ours
+                );
+                self.unexplained.push((case.to_owned(), difference));
             }
         }
     }
@@ -42,16 +46,10 @@ impl Report {
         self.unexplained.len()
     }
 
-    /// Prints each case that is not equal, and the counts.
+    /// Prints each case that is different with a reason, and the counts.
     #[expect(clippy::print_stdout, reason = "the counts are what such a test is read for")]
     pub fn print(&self) {
         let different: BTreeSet<&String> = self.unexplained.iter().map(|(case, _)| case).collect();
-        for (case, difference) in &self.unexplained {
-            println!(
-                "DIFFERENT {case} {}\n  recorded: {}\n  ours:     {}",
-                difference.place, difference.recorded, difference.ours
-            );
-        }
         for (case, reasons) in &self.meant {
             println!("meant {case}: {}", reasons.join("; "));
         }

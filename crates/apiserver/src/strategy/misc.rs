@@ -184,9 +184,7 @@ fn behaviour(spec: &mut Value) {
         ("scaleDown", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]), -1),
     ];
     for (direction, policies, window) in defaults {
-        if !spec["behavior"][direction].is_object() {
-            continue;
-        }
+        fill(&mut spec["behavior"], direction, json!({}));
         let rules = &mut spec["behavior"][direction];
         if window >= 0 {
             fill(rules, "stabilizationWindowSeconds", window);

@@ -5,6 +5,7 @@
 mod apps;
 mod batch;
 mod config;
+mod devices;
 mod metadata;
 mod misc;
 pub(crate) mod names;
@@ -34,6 +35,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         ("", "configmaps" | "secrets") => config::default(resource, value),
         ("apps", _) => apps::default(resource, value),
         ("batch", _) => batch::default(resource, value),
+        ("resource.k8s.io", _) => devices::default(resource, value),
         _ => misc::default(resource, value),
     }
     quantity::canonicalise(value);

@@ -4,6 +4,7 @@
 
 mod configs;
 mod faults;
+mod golden;
 mod late;
 mod lifecycle;
 mod mutating;

@@ -108,14 +108,14 @@ fn is_routable(peer: &LLMInferenceService) -> bool {
 }
 
 /// The models that a composed or raw spec serves, without the part of the name that all of a namespace share.
-fn models_of_spec(spec: &LLMInferenceServiceSpec, service: &str) -> BTreeSet<String> {
+pub(super) fn models_of_spec(spec: &LLMInferenceServiceSpec, service: &str) -> BTreeSet<String> {
     let base = spec.model.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| service.to_owned());
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
     std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.clone())).collect()
 }
 
 /// The models that a member says it serves; before it has said, those of its spec.
-fn models_of(peer: &LLMInferenceService, namespace: &str) -> BTreeSet<String> {
+pub(super) fn models_of(peer: &LLMInferenceService, namespace: &str) -> BTreeSet<String> {
     let prefix = format!("publishers/{namespace}/models/");
     let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
     let said: BTreeSet<String> =

@@ -1,6 +1,7 @@
 //! How clients reach the model: references, scheduler, route (contract/03 §2).
 
 pub(crate) mod acceptance;
+mod collision;
 pub(crate) mod gateway;
 pub(crate) mod group;
 mod model_routing;
@@ -25,7 +26,10 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     scheduler::plan(context, draft)?;
     draft.events.extend(divergence(context));
     match route::plan(context).map_err(Problem::route)? {
-        Some(route) => draft.add(context, route).map_err(Problem::route),
+        Some(route) => {
+            draft.events.extend(collision::event(context));
+            draft.add(context, route).map_err(Problem::route)
+        }
         None => Ok(()),
     }
 }

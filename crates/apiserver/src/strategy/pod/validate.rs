@@ -48,6 +48,50 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     )]
 }
 
+/// Where volumes come from, in the order in which the reference looks for them.
+const VOLUME_TYPES: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "azureFile",
+    "configMap",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "scaleIO",
+    "projected",
+    "storageos",
+    "csi",
+    "ephemeral",
+    "image",
+];
+/// What probes ask, in that order, too.
+const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+
+/// Refuses every alternative but the first: merging layers brings several together.
+fn one_of(object: &Value, path: &str, alternatives: &[&str], what: &str, causes: &mut Vec<Cause>) {
+    let given = alternatives.iter().filter(|alternative| object[**alternative].is_object());
+    for other in given.skip(1) {
+        causes
+            .push(Cause::forbidden(format!("{path}.{other}"), format!("may not specify more than 1 {what}")));
+    }
+}
+
 /// Everything wrong with the spec of a Pod or of a template.
 pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -55,8 +99,9 @@ pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause>
         spec["volumes"].as_array().into_iter().flatten().filter_map(|v| v["name"].as_str()).collect();
     let mut volume_names = BTreeSet::new();
     for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
-        let at = format!("{path}.volumes[{index}].name");
-        check_name(&volume["name"], &at, &mut volume_names, &mut causes);
+        let at = format!("{path}.volumes[{index}]");
+        check_name(&volume["name"], &format!("{at}.name"), &mut volume_names, &mut causes);
+        one_of(volume, &at, &VOLUME_TYPES, "volume type", &mut causes);
     }
     let claims: BTreeSet<&str> =
         spec["resourceClaims"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
@@ -175,12 +220,13 @@ fn validate_container(
             validate_probe(&container[kind], &format!("{path}.{kind}"), causes);
         }
     }
+    check_choice(container, path, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], causes);
     validate_resources(&container["resources"], &format!("{path}.resources"), claims, causes);
 }
 
 fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
-    if handlers.iter().all(|h| probe[*h].is_null()) {
+    one_of(probe, path, &HANDLERS, "handler type", causes);
+    if HANDLERS.iter().all(|handler| probe[*handler].is_null()) {
         causes.push(Cause::required(path, "must specify a handler type"));
     }
     for key in

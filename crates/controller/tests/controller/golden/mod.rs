@@ -1,0 +1,62 @@
+//! The controller judged by the recordings of the reference (`shared/golden/cases`): children, status, certificates and events, stage
+//! by stage, on the embedded API server.
+//!
+//! By default those cases are run that planning alone cannot judge (`crates/plan/src/tests` takes the others in seconds), and a part of
+//! the others; with `LONGBOAT_CASE=all` all of them, or with another text those whose names begin so.
+//!
+//! What was refused, warned about and stored is judged by `crates/admission/tests/golden`. Time is virtual. All cases share one world
+//! and one controller: where a case needs other settings, or a server that lacks APIs, those change while it runs.
+
+mod events;
+mod look;
+mod platform;
+mod ready;
+mod run;
+
+use longboat_golden::{Case, Difference, MeantDifferences, Report};
+
+/// One in so many of the cases that planning judges is run here, too, when nobody asks for all.
+const SAMPLE: usize = 8;
+
+#[tokio::test(start_paused = true)]
+async fn services_become_what_the_reference_makes_of_them() {
+    let Some(recordings) = longboat_golden::golden() else {
+        assert!(std::env::var_os("CI").is_none(), "the recordings are missing: set LONGBOAT_GOLDEN");
+        skipped();
+        return;
+    };
+    let meant = MeantDifferences::of_the_controller();
+    let only = std::env::var("LONGBOAT_CASE").ok();
+    let all = only.as_deref() == Some("all");
+    let mut report = Report::default();
+    let world = platform::world(&recordings).await;
+    let running = platform::controller(&world).await;
+    for (at, folder) in longboat_golden::folders(&recordings).iter().enumerate() {
+        let case = Case::read(folder);
+        let named = only.as_ref().map(|only| all || case.name.starts_with(only));
+        if !named.unwrap_or_else(|| at % SAMPLE == 0 || case.needs_a_server().is_some()) {
+            continue;
+        }
+        platform::become_that_of(&world, &recordings, &case).await;
+        let differences = run::case(&world, &case).await;
+        run::forget(&world, &recordings, &case).await;
+        platform::become_usual_again(&world, &recordings, &case).await;
+        report.add(&case.name, differences, &meant);
+    }
+    running.stop().await;
+    report.print();
+    assert_eq!(report.unexplained(), 0, "differences without a reason");
+    if all {
+        assert_eq!(meant.unused(), Vec::<&str>::new(), "reasons of crates/golden that excuse nothing");
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped judge must be seen")]
+fn skipped() {
+    eprintln!("SKIPPED: no recordings of the reference found; set LONGBOAT_GOLDEN");
+}
+
+/// A difference at a place of a stage.
+fn difference(place: String, recorded: impl Into<String>, ours: impl Into<String>) -> Difference {
+    Difference { place, recorded: recorded.into(), ours: ours.into() }
+}

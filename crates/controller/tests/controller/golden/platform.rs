@@ -1,0 +1,122 @@
+//! What the recordings were made with: presets, settings and the default Gateway of the reference.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, api::DeleteParams};
+use longboat_golden::{Case, documents};
+use longboat_testkit::{Faults, World};
+use serde_json::Value;
+
+use super::run;
+use crate::setup::{Hook, Running};
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// The usual world.
+pub(super) async fn world(recordings: &Path) -> World {
+    let world = World::bare(Arc::new(Hook)).await;
+    for crd in optional_apis() {
+        world.install_crd(crd).await;
+    }
+    settings(&world, recordings, None).await;
+    for preset in documents(&recordings.join("base/presets-stored.yaml")) {
+        run::put(&world, preset, "kserve").await.unwrap();
+    }
+    gateway(&world, recordings).await;
+    world
+}
+
+/// Gives the world the settings and the APIs of a case.
+pub(super) async fn become_that_of(world: &World, recordings: &Path, case: &Case) {
+    if case.variant.is_some() {
+        settings(world, recordings, case.variant.as_deref()).await;
+    }
+    let crds: Api<CustomResourceDefinition> = Api::all(world.client());
+    for crd in optional_apis().filter(|crd| !is_served(case.server.as_deref(), crd)) {
+        let name = crd["metadata"]["name"].as_str().unwrap();
+        crds.delete(name, &DeleteParams::default()).await.unwrap();
+        while crds.get_opt(name).await.unwrap().is_some() {
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+    if is_unusual(case) {
+        run::settle(world).await;
+    }
+}
+
+/// Undoes that.
+pub(super) async fn become_usual_again(world: &World, recordings: &Path, case: &Case) {
+    if case.variant.is_some() {
+        settings(world, recordings, None).await;
+    }
+    for crd in optional_apis().filter(|crd| !is_served(case.server.as_deref(), crd)) {
+        world.install_crd(crd).await;
+    }
+    if case.server.as_deref() == Some("nogateway") {
+        gateway(world, recordings).await;
+    }
+    if is_unusual(case) {
+        run::settle(world).await;
+    }
+}
+
+fn is_unusual(case: &Case) -> bool {
+    case.server.is_some() || case.variant.is_some()
+}
+
+fn optional_apis() -> impl Iterator<Item = Value> {
+    longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional())
+}
+
+async fn gateway(world: &World, recordings: &Path) {
+    for gateway in documents(&recordings.join("base/gateway.yaml")) {
+        run::put(world, gateway, "kserve").await.unwrap();
+    }
+}
+
+/// A controller that has looked at everything.
+pub(super) async fn controller(world: &World) -> Running {
+    let running = Running::with(world, Faults::default());
+    run::settle(world).await;
+    running
+}
+
+/// Puts the preset, if it is one, back as it was.
+pub(super) async fn restore_preset(world: &World, recordings: &Path, name: &str) {
+    let presets = documents(&recordings.join("base/presets-stored.yaml"));
+    for preset in presets.into_iter().filter(|preset| preset["metadata"]["name"] == name) {
+        run::put(world, preset, "kserve").await.unwrap();
+    }
+}
+
+fn is_served(server: Option<&str>, crd: &Value) -> bool {
+    let group = crd["spec"]["group"].as_str().unwrap_or_default();
+    match server {
+        Some("nogateway") => group != "gateway.networking.k8s.io",
+        Some("noxpool") => group != "inference.networking.x-k8s.io",
+        Some("minimal") => ![
+            "inference.networking.k8s.io",
+            "inference.networking.x-k8s.io",
+            "leaderworkerset.x-k8s.io",
+            "keda.sh",
+        ]
+        .contains(&group),
+        _ => true,
+    }
+}
+
+async fn settings(world: &World, recordings: &Path, variant: Option<&str>) {
+    let file = match variant {
+        Some(variant) => recordings.join(format!("base/variants/{variant}.yaml")),
+        None => recordings.join("base/configmap.yaml"),
+    };
+    if file.exists() {
+        for settings in documents(&file) {
+            run::put(world, settings, "kserve").await.unwrap();
+        }
+    } else {
+        run::delete(world, "ConfigMap", "kserve", "inferenceservice-config").await;
+    }
+}
