@@ -320,3 +320,38 @@ fn the_oldest_of_many_updates_are_merged() {
     assert_eq!(names.len(), 10);
     assert!(names.contains(&"ancient-changes".to_owned()));
 }
+
+#[test]
+fn what_is_still_applied_stays_when_the_last_field_in_it_is_not_any_more() {
+    let text = json!({"type": "string"});
+    let map = json!({"type": "object", "additionalProperties": text});
+    let refs = json!({"type": "array", "items": {"type": "object", "properties": {"name": text}}});
+    let router = json!({"type": "object", "properties": {
+        "route": {"type": "object", "properties": {"group": text}},
+        "gateway": {"type": "object", "properties": {"refs": refs}},
+        "scheduler": {"type": "object", "properties": {"image": text, "labels": map}},
+    }});
+    let spec = json!({"type": "object", "properties": {"router": router}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let kind = Kind("example.com/v1", Node::CustomRoot { schema: &schema });
+    let write = write("example.com/v1", "Service", "kubectl");
+    let service = |router: Value| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Service",
+            "metadata": {"name": "a", "namespace": "n"}, "spec": {"router": router},
+        })
+    };
+    for before in [
+        json!({"gateway": {"refs": [{"name": "a"}]}, "scheduler": {"image": "i"}}),
+        json!({"gateway": {"refs": []}, "scheduler": {"labels": {"a": "b"}, "image": "i"}}),
+    ] {
+        let live = stored(apply(&write, &kind, None, &service(before)).unwrap().object);
+        let after = service(json!({"gateway": {}, "scheduler": {}}));
+        let object = apply(&write, &kind, Some(&live), &after).unwrap().object;
+        assert_eq!(object["spec"], after["spec"]);
+        // Who takes everything back takes it away.
+        let live = stored(object);
+        let object = apply(&write, &kind, Some(&live), &service(json!({"route": {}}))).unwrap().object;
+        assert_eq!(object["spec"], json!({"router": {"route": {}}}));
+    }
+}

@@ -9,8 +9,11 @@ use crate::{
 
 use super::{Form, form, item::element_of};
 
-/// The object without the fields of a set. What is emptied by it becomes null; so does an atomic list or map that the
-/// set reaches into.
+/// The object without the fields of a set. A list or map that loses all it has becomes null where its entries were taken
+/// as such, and stays, empty, where something below them was; an atomic one that the set reaches into stays empty, too.
+///
+/// The last is what Kubernetes 1.35 does. Before, `gateway: {}` came out as null for whoever had owned the last field in
+/// it, which is a Gateway less than was asked for.
 pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
     let atom = node.atom();
     match (form(&atom, Some(value)), value) {
@@ -26,7 +29,9 @@ pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
                     Err(_) => Some(child.clone()),
                 })
                 .collect();
-            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+            let reached =
+                elements.iter().filter_map(|child| element_of(&list, child).ok()).any(|e| reaches(taken, &e));
+            if kept.is_empty() && !reached { Value::Null } else { Value::Array(kept) }
         }
         (Form::Map, Value::Object(entries)) => {
             let Some(map) = atom.map.filter(|map| !map.atomic) else { return Value::Null };
@@ -37,7 +42,8 @@ pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
                     Some((key.clone(), child))
                 })
                 .collect();
-            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+            let reached = entries.keys().any(|key| reaches(taken, &Element::field(key.as_str())));
+            if kept.is_empty() && !reached { Value::Null } else { Value::Object(kept) }
         }
         _ => Value::Null,
     }
@@ -49,7 +55,16 @@ fn rest(child: &Value, taken: &Set, element: &Element, node: Option<Node<'_>>) -
         return None;
     }
     Some(match (taken.below(element), node) {
-        (Some(below), Some(node)) => remove(child, below, node),
+        (Some(below), Some(node)) => match (remove(child, below, node), child) {
+            (Value::Null, Value::Object(_)) => Value::Object(serde_json::Map::new()),
+            (Value::Null, Value::Array(_)) => Value::Array(Vec::new()),
+            (left, _) => left,
+        },
         _ => child.clone(),
     })
+}
+
+/// Whether a set takes something from below an element, and not the element.
+fn reaches(taken: &Set, element: &Element) -> bool {
+    !taken.has_element(element) && taken.below(element).is_some_and(|below| !below.is_empty())
 }

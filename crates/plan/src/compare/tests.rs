@@ -112,3 +112,54 @@ fn what_the_variant_autoscaler_looks_for_goes_when_it_is_not_wanted_any_more() {
     assert_eq!(json!(desired.metadata.labels), json!({"ours": "1", "theirs": "1"}));
     assert!(!desired.differs(&desired.clone()));
 }
+
+#[test]
+fn zero_false_and_an_empty_selector_are_written_where_nothing_means_something_else() {
+    let changes: [fn(&mut Value); 6] = [
+        |pod| pod["automountServiceAccountToken"] = false.into(),
+        |pod| pod["hostUsers"] = false.into(),
+        |pod| pod["securityContext"] = json!({"runAsNonRoot": false}),
+        |pod| pod["containers"][0]["securityContext"] = json!({"runAsUser": 0}),
+        |pod| pod["tolerations"] = json!([{"key": "a", "tolerationSeconds": 0}]),
+        |pod| {
+            pod["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "a", "namespaceSelector": {}},
+            ]}});
+        },
+    ];
+    let without: [fn(&mut Value); 6] = [
+        |_| {},
+        |_| {},
+        |_| {},
+        |_| {},
+        |pod| pod["tolerations"] = json!([{"key": "a"}]),
+        |pod| {
+            pod["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "a"},
+            ]}});
+        },
+    ];
+    for (with, without) in changes.into_iter().zip(without) {
+        let [with, without] = [with, without]
+            .map(|change| deployment(|object| change(&mut object["spec"]["template"]["spec"])));
+        assert!(with.differs(&stored(without.clone())), "{with:?}");
+        assert!(without.differs(&stored(with.clone())), "{with:?}");
+        assert!(!with.differs(&stored(with.clone())), "{with:?}");
+    }
+}
+
+#[test]
+fn an_idle_count_of_zero_is_not_the_same_as_none() {
+    let object = |idle: Value| -> ScaledObject {
+        serde_json::from_value(json!({
+            "metadata": {"name": "s"},
+            "spec": {
+                "scaleTargetRef": {"name": "d"}, "idleReplicaCount": idle,
+                "triggers": [{"type": "cpu", "metadata": {"value": "60"}}],
+            },
+        }))
+        .unwrap()
+    };
+    assert!(object(json!(0)).differs(&object(Value::Null)));
+    assert!(object(Value::Null).differs(&object(json!(0))));
+}

@@ -1,9 +1,53 @@
-//! Comparing objects as the API sees them: nothing, null and empty are one; quantities compare by value.
+//! Comparing objects as the API sees them: nothing, null and, in most fields, empty are one; quantities compare by value.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::quantity;
+
+/// Fields in which nothing means something other than false, zero or an empty object: the server keeps those apart, and
+/// so do Kubernetes' pods, autoscalers and routes (`runAsUser: 0` is root, `idleReplicaCount: 0` an idle workload that is
+/// not there).
+const OPTIONAL: [&str; 38] = [
+    "absoluteTimeout",
+    "activeDeadlineSeconds",
+    "allowCredentials",
+    "allowPrivilegeEscalation",
+    "automountServiceAccountToken",
+    "cooldownPeriod",
+    "defaultMode",
+    "denominator",
+    "enableServiceLinks",
+    "expirationSeconds",
+    "fsGroup",
+    "hostProcess",
+    "hostUsers",
+    "idleReplicaCount",
+    "initialCooldownPeriod",
+    "labelSelector",
+    "maxReplicaCount",
+    "minDomains",
+    "minReplicaCount",
+    "minReplicas",
+    "mode",
+    "namespaceSelector",
+    "numerator",
+    "percent",
+    "pollingInterval",
+    "priority",
+    "privileged",
+    "readOnlyRootFilesystem",
+    "replicas",
+    "runAsGroup",
+    "runAsNonRoot",
+    "runAsUser",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "stabilizationWindowSeconds",
+    "terminationGracePeriodSeconds",
+    "tolerationSeconds",
+    "weight",
+];
 
 /// Whether two values mean the same to the API server.
 pub(crate) fn same<T: Serialize>(a: &T, b: &T) -> bool {
@@ -17,15 +61,21 @@ pub(super) fn equal(a: &Value, b: &Value, key: &str) -> bool {
     match (a, b) {
         (Value::Object(left), Value::Object(right)) => {
             left.iter().all(|(key, value)| equal(value, right.get(key).unwrap_or(&Value::Null), key))
-                && right.iter().all(|(key, value)| left.contains_key(key) || is_empty(value))
+                && right.iter().all(|(key, value)| left.contains_key(key) || says_nothing(key, value))
         }
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(a, b)| equal(a, b, key))
         }
         (Value::String(left), Value::String(right)) => left == right || quantity::same(left, right, key),
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
+        (Value::Null, value) | (value, Value::Null) => says_nothing(key, value),
         _ => a == b || (is_empty(a) && is_empty(b)),
     }
+}
+
+/// Whether a field says as little as one that is not there.
+fn says_nothing(key: &str, value: &Value) -> bool {
+    value.is_null() || (is_empty(value) && !OPTIONAL.contains(&key))
 }
 
 /// What the API server leaves out, or could.
@@ -36,6 +86,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.values().all(is_empty),
+        Value::Object(map) => map.iter().all(|(key, value)| says_nothing(key, value)),
     }
 }

@@ -1,0 +1,225 @@
+//! A service of some shape that serves, and what becomes of it when it is written anew.
+
+use std::{fs, marker::PhantomData, path::Path, sync::Arc};
+
+use longboat_admission::{Facts, Request, Subject, Version, mutate, validate};
+use longboat_api::{
+    names,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
+};
+use longboat_apiserver::{examine, kinds::Resource};
+use longboat_compose::{Effective, outcome};
+use longboat_offline::{
+    Settings,
+    scene::{self, Scene},
+};
+use longboat_plan::{self as plan, Applied, Child, Children, Compare, Pass, Plan, Planned, Snapshot};
+use serde_json::{Value, json};
+
+fn create(object: &Value) -> Request<'_> {
+    Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(object), old: None }
+}
+
+/// Objects of one shape.
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    /// The service that is changed.
+    pub(crate) service: Value,
+    scene: Scene,
+}
+
+/// Configurations of the picker.
+const MAPS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: least}
+data:
+  epp: '{apiVersion: llm-d.ai/v1alpha1, kind: EndpointPickerConfig, plugins: [{type: queue-scorer}]}'
+  other: '{apiVersion: llm-d.ai/v1alpha1, kind: EndpointPickerConfig, plugins: [{type: max-score-picker}]}'
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other}
+data: {epp: '{apiVersion: llm-d.ai/v1alpha1, kind: EndpointPickerConfig, plugins: [{type: active-request-scorer}]}'}
+";
+
+/// A service as a server would store it, and what was said about it.
+pub(crate) struct Admitted {
+    service: LLMInferenceService,
+    pub(crate) warnings: Vec<String>,
+    /// What the controller does where the service has no children yet, or why it cannot.
+    planned: Result<scene::Planned, String>,
+}
+
+macro_rules! by_kind {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+        /// Whether anything is written or removed where these live, when those are planned.
+        fn is_written(live: &Children<Planned>, planned: &Children<Planned>) -> bool {
+            $(differ(&live.$field, &planned.$field))||*
+        }
+
+        /// The world in which these live.
+        fn populate(snapshot: &mut Snapshot, children: &Children<Planned>) {
+            $(for child in &children.$field {
+                let mut child = child.clone();
+                child.fill_in_defaults();
+                snapshot.$field.insert(Arc::new(child));
+            })*
+        }
+
+        /// The children by kind and name.
+        fn objects(children: &Children<Planned>) -> Value {
+            let mut all = serde_json::Map::new();
+            $(for child in &children.$field {
+                all.insert(child.reference().to_string(), serde_json::to_value(child).unwrap());
+            })*
+            Value::Object(all)
+        }
+
+        /// The children, written.
+        fn applied(children: &Children<Planned>) -> Children<Applied> {
+            Children { $($field: children.$field.clone(),)* state: PhantomData }
+        }
+    };
+}
+
+longboat_plan::child_kinds!(by_kind);
+
+fn differ<K: Child>(live: &[K], planned: &[K]) -> bool {
+    live.len() != planned.len()
+        || planned.iter().any(|child| {
+            let Some(present) = live.iter().find(|other| other.reference() == child.reference()) else {
+                return true;
+            };
+            child != present && {
+                let mut present = present.clone();
+                present.fill_in_defaults();
+                child.differs(&present)
+            }
+        })
+}
+
+// === impl Shape ===
+
+impl Shape {
+    /// All shapes of `tests/cases/topology` that serve, where there are settings for every way to scale and ConfigMaps to
+    /// refer to.
+    pub(crate) fn all() -> Vec<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = root.join("tests/cases/topology");
+        let read =
+            |file: &Path| longboat_manifest::parse("shape.yaml", &fs::read_to_string(file).unwrap()).unwrap();
+        let mut platform = read(&root.join("crates/local/src/objects/platform.yaml"));
+        platform.retain(|document| document.name() == names::PLATFORM_CONFIG_MAP);
+        let mut platform = platform.pop().unwrap();
+        platform.object["data"]["autoscaling-wva-controller-config"] =
+            json!({"prometheus": {"url": "https://prometheus.example.com:9090"}}).to_string().into();
+        let settings = Settings { platform: Some(platform), ..Settings::default() };
+        let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let shapes = files.iter().map(|file| {
+            let mut documents = read(file);
+            documents.extend(longboat_manifest::parse("maps.yaml", MAPS).unwrap());
+            let service = documents.iter().find(|document| document.kind() == "LLMInferenceService").unwrap();
+            let mut service = service.object.clone();
+            service["metadata"]["namespace"] = Settings::default().namespace.into();
+            service["metadata"]["uid"] = "00000000-0000-0000-0000-000000000001".into();
+            service["metadata"]["generation"] = 1.into();
+            Self {
+                name: file.file_stem().unwrap().to_string_lossy().into_owned(),
+                service,
+                scene: Scene::new(&documents, &settings).unwrap(),
+            }
+        });
+        // A stopped service has no children to change, and its status says that it is stopped.
+        shapes.filter(|shape| shape.name != "stopped").collect()
+    }
+
+    /// The object as it would be stored, and what the controller does for it; the fields at fault where it is refused.
+    pub(crate) fn admit(
+        &self,
+        resource: &Resource,
+        facts: &Facts,
+        object: &Value,
+    ) -> Result<Admitted, Vec<String>> {
+        let mut value = object.clone();
+        let decoded = examine::decode(resource, &mut value);
+        assert!(decoded.unknown.is_empty(), "{:?}", decoded.unknown);
+        if decoded.mistyped.is_some() {
+            return Err(Vec::new());
+        }
+        let mutation = mutate(Subject::Service, &create(&value), facts).map_err(|_| Vec::new())?;
+        let mut warnings = mutation.warnings;
+        if let Some(changed) = mutation.object {
+            value = changed;
+            examine::complete(resource, &mut value);
+        }
+        let judgement = examine::judge(resource, &value);
+        if !judgement.causes.is_empty() || !judgement.rules.is_empty() {
+            let causes = judgement.causes.into_iter().chain(judgement.rules);
+            return Err(causes.map(|cause| cause.field).collect());
+        }
+        let answer = validate(Subject::Service, &create(&value), facts);
+        if let Some(denial) = answer.denial {
+            let causes = denial.details["causes"].as_array().cloned().unwrap_or_default();
+            return Err(causes
+                .iter()
+                .filter_map(|cause| cause["field"].as_str())
+                .map(str::to_owned)
+                .collect());
+        }
+        warnings.extend(judgement.warnings);
+        warnings.extend(answer.warnings);
+        let mut service: LLMInferenceService = serde_json::from_value(value).map_err(|_| Vec::new())?;
+        service.metadata.finalizers = Some(vec![names::SERVICE_FINALIZER.to_owned()]);
+        let planned = self.scene.plan(&service).map_err(|error| error.to_string());
+        if let Ok(Effective { warnings: said, .. }) = planned.as_ref().map(composed) {
+            warnings.extend(said.iter().map(|warning| warning.message.clone()));
+        }
+        Ok(Admitted { service, warnings, planned })
+    }
+
+    /// Whether a service that lives like the one notices that it becomes the other.
+    pub(crate) fn notices(from: &Admitted, to: &Admitted) -> bool {
+        let (live, wanted) = match (&from.planned, &to.planned) {
+            (Ok(live), Ok(wanted)) => (live, wanted),
+            (Err(before), Err(after)) => return before != after,
+            // The condition that the presets do not combine comes or goes.
+            _ => return true,
+        };
+        let mut world = wanted.snapshot.clone();
+        populate(&mut world, &live.plan.children);
+        // What lives already has a say in what is planned.
+        let plan = plan::children(&to.service, &composed(wanted).spec, &world).unwrap();
+        is_written(&live.plan.children, &plan.children)
+            || !plan.remove.is_empty()
+            || plan.events != live.plan.events
+            || to.status(&plan, &world) != from.status(&live.plan, &world)
+    }
+}
+
+// === impl Admitted ===
+
+impl Admitted {
+    /// The children as objects; none where there is no plan.
+    pub(crate) fn children(&self) -> Option<Value> {
+        Some(objects(&self.planned.as_ref().ok()?.plan.children))
+    }
+
+    fn status(&self, plan: &Plan, world: &Snapshot) -> LLMInferenceServiceStatus {
+        let effective = composed(self.planned.as_ref().unwrap());
+        let presets = outcome::Outcome::of_dry_run(&effective.applied, &outcome::DryRun::Accepted, false);
+        let pass = Pass {
+            presets: &presets,
+            pins: &effective.status_annotations,
+            spec: Some(&effective.spec),
+            problem: plan.problem.as_ref(),
+        };
+        plan::status(&self.service, pass, &applied(&plan.children), world, world.now).unwrap()
+    }
+}
+
+/// What a plan was made of. Only stopped services have plans of nothing.
+fn composed(planned: &scene::Planned) -> &Effective {
+    planned.effective.as_ref().unwrap()
+}
