@@ -22,21 +22,20 @@ pub(super) enum Origin {
 /// configuration, a configuration flag of the template, the one that the live picker runs with, the default.
 ///
 /// The live one comes before the default so that an upgrade of the controller does not change how a running service
-/// picks. What this build made itself, or what the service asked for and does not ask for any more, is not kept: a
-/// picker that knows nothing of prefill would never use it.
+/// picks. A default of this build is not kept, but made anew for the shape that the service has now: a picker that knows
+/// nothing of prefill would never use it.
 pub(super) fn attach(
     context: &Context,
     container: &mut Container,
     inline: Option<String>,
-    live: Option<Live>,
+    live: Option<&[String]>,
 ) -> Origin {
     let args = container.args.get_or_insert_default();
     let (pair, origin) = match inline {
         Some(text) => (["--config-text".to_owned(), text], Origin::Asked),
         None if flags::config_pair(args).is_some() => return Origin::Asked,
         None => {
-            let kept = live.filter(|live| !live.was_asked_for).and_then(|live| flags::config_pair(live.args));
-            if let Some(pair) = kept.filter(|pair| !is_a_default(&pair[1])) {
+            if let Some(pair) = live.and_then(flags::config_pair).filter(|pair| !is_a_default(&pair[1])) {
                 (pair, Origin::Kept)
             } else {
                 let text = yaml::to_yaml(&default(Shape::of(context)));
@@ -46,15 +45,6 @@ pub(super) fn attach(
     };
     args.extend(pair);
     origin
-}
-
-/// A picker that runs.
-#[derive(Clone, Copy)]
-pub(super) struct Live<'a> {
-    /// Arguments of its container.
-    pub(super) args: &'a [String],
-    /// Whether its service asked for its configuration when it was written.
-    pub(super) was_asked_for: bool,
 }
 
 /// What the default depends on.

@@ -7,16 +7,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::{
-    annotations::ASKED_FOR, labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec,
-};
+use longboat_api::{labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec};
 
 use super::{
-    config::{self, Live, Origin},
+    config::{self, Origin},
     tokenizer, transform, version,
 };
 use crate::{
-    compare::was_asked_for,
     context::Context,
     draft::Draft,
     event::{EventType, PlannedEvent},
@@ -34,8 +31,7 @@ pub(super) fn plan(
     draft: &mut Draft,
 ) -> Result<(), String> {
     let name = names::scheduler(context.name);
-    let present = context.snapshot.deployments.get(context.namespace, &name);
-    let live = present.and_then(|live| live.spec.as_ref());
+    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
     let mut origin = Origin::Default;
     let mut pod = scheduler.template.clone().unwrap_or_default();
     if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
@@ -45,11 +41,8 @@ pub(super) fn plan(
                 args.push(format!("--{LEADER_ELECTION}"));
             }
         }
-        let live = present.and_then(|live| {
-            let args = main_args(live.spec.as_ref()?.template.spec.as_ref()?)?;
-            Some(Live { args, was_asked_for: was_asked_for(&live.metadata) })
-        });
-        origin = config::attach(context, main, config::inline_text(scheduler), live);
+        let live_args = live.and_then(|spec| main_args(spec.template.spec.as_ref()?));
+        origin = config::attach(context, main, config::inline_text(scheduler), live_args);
         tracing::scheduler(context, main);
     }
     let declared = scheduler.annotations.get(version::ANNOTATION).map(String::as_str).unwrap_or_default();
@@ -73,15 +66,12 @@ pub(super) fn plan(
         annotations: Some(scheduler.annotations.clone()).filter(|all| !all.is_empty()),
         ..ObjectMeta::default()
     };
-    let mut metadata = owner::child(context, name, pod_labels.clone());
-    match origin {
-        Origin::Asked => metadata.annotations = Some(labels::map([(ASKED_FOR, "config")])),
-        Origin::Kept => draft.events.push(kept(context)),
-        Origin::Default => {}
+    if origin == Origin::Kept {
+        draft.events.push(kept(context));
     }
     let selector = selector::plan(own_labels, &pod_labels, live);
     let deployment = Deployment {
-        metadata,
+        metadata: owner::child(context, name, pod_labels),
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
             selector,

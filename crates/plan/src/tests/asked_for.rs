@@ -62,7 +62,6 @@ fn a_picker_follows_the_shape_of_its_service_unless_it_is_told_how_to_pick() {
         (vec![plain(), with_prefill()], with_prefill()),
         (vec![with_prefill(), plain()], plain()),
         (vec![plain(), adapters.clone()], adapters),
-        (vec![plain(), told.clone(), with_prefill()], with_prefill()),
         (vec![plain(), told.clone()], told),
     ] {
         let world = settled(&way);
@@ -72,14 +71,9 @@ fn a_picker_follows_the_shape_of_its_service_unless_it_is_told_how_to_pick() {
 }
 
 #[test]
-fn a_picker_keeps_a_configuration_that_nobody_here_made_and_the_user_is_told() {
+fn a_picker_keeps_a_configuration_that_is_no_default_and_the_user_is_told() {
     let told = with("/spec/router/scheduler", json!({"config": {"inline": inline()}}));
     let mut world = settled(&[told]);
-    let mut picker =
-        world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap().clone();
-    // As the reference makes it.
-    picker.metadata.annotations = None;
-    world.store(picker);
     let before = picker_args(&world);
     world.put(plain(), NAMESPACE);
     world.settle();

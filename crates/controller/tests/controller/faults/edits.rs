@@ -17,7 +17,11 @@ use super::{
 
 const NAMESPACE: &str = "trial-edit";
 /// What stays of the shape before: the part of a difference that says so, and why.
-const KEPT: [(&str, &str); 2] = [
+const KEPT: [(&str, &str); 3] = [
+    (
+        "llm-kserve-router-scheduler.spec.template.spec.containers[0].args[1]: ",
+        "a picker keeps a configuration that is no default, and an event says so",
+    ),
     ("inference-pool-migrated", "a route that has moved to the newer group of pools has done so for good"),
     ("backendRefs[0].group: \"inference.networking.k8s.io\"", "the same"),
 ];
