@@ -201,6 +201,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_burst_of_changes_is_one_pass_and_one_more_for_what_came_during_it_and_then_nothing_is_polled()
+    {
+        let queue = Queue::new();
+        let burst = || {
+            for _ in 0..1000 {
+                queue.add("a");
+            }
+        };
+        burst();
+        for during in [true, false] {
+            assert_eq!(queue.next().await, "a");
+            if during {
+                burst();
+            }
+            queue.done("a", Ended::Settled, 0.0);
+        }
+        assert!(timeout(Duration::from_hours(10_000), queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn failures_in_a_row_wait_longer_and_longer() {
         let queue = Queue::new();
         queue.add("a");
