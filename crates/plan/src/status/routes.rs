@@ -3,7 +3,7 @@
 use longboat_api::{
     conditions::{Conditions, types},
     foreign::httproute::HTTPRoute,
-    reasons::condition::HTTP_ROUTES_NOT_READY,
+    reasons::condition::{HTTP_ROUTES_NOT_READY, REFS_INVALID},
     v1alpha2::RouteSpec,
 };
 
@@ -47,7 +47,10 @@ pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Cond
 pub(super) fn forget(world: &World, conditions: &mut Conditions) {
     let refs =
         world.context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
-    if refs.count() > 0 || !has_route(world) {
+    // What was missing when references were looked at was said by that pass; this one got past them, or says it again.
+    let is_reference =
+        conditions.get(types::HTTP_ROUTES_READY).is_some_and(|found| found.reason == REFS_INVALID);
+    if refs.count() > 0 || !has_route(world) || is_reference {
         conditions.clear(types::HTTP_ROUTES_READY);
     }
 }

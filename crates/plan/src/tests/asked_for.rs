@@ -113,3 +113,23 @@ fn there_is_no_url_without_a_route() {
         assert_eq!(url(&world), None);
     }
 }
+
+#[test]
+fn a_gateway_that_came_is_not_missed_any_more_while_something_else_is_missing() {
+    let mut world = world(&presets_as_layers(), false);
+    let gateways = std::mem::take(&mut world.snapshot.gateways);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    let reason = |world: &World, type_: &str| {
+        let status = world.services.values().next().unwrap().status.clone().unwrap();
+        status.conditions.into_iter().find(|found| found.type_ == type_).map(|found| found.reason)
+    };
+    assert_eq!(reason(&world, "HTTPRoutesReady").as_deref(), Some("RefsInvalid"));
+
+    world.snapshot.gateways = gateways;
+    world.snapshot.capabilities.inference_pool = false;
+    world.snapshot.capabilities.inference_pool_x = false;
+    world.settle();
+    assert_eq!(reason(&world, "HTTPRoutesReady"), None);
+    assert_eq!(reason(&world, "RouterReady").as_deref(), Some("SchedulerReconcileError"));
+}
