@@ -1,4 +1,4 @@
-//! The cluster that tests share: our CRDs, rights, platform settings, presets and controller.
+//! The cluster that tests share: our CRDs and all optional ones, rights, platform settings, presets and controller.
 
 use std::{
     ops::Deref,
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api,
+    definitions::install_api,
     program::{Ended, run},
     server::{Guarded, Server, User, free_ports},
     tools,
@@ -90,6 +91,9 @@ impl Cluster {
                 kubectl(&["apply", "--server-side", "-f", &path]).ok();
             }
         }
+        for definition in longboat_api::crd::optional() {
+            install_api(&server.api, &definition);
+        }
         kubectl(&["wait", "crd", "--all", "--for=condition=Established"]).ok();
         let platform = tools::root().join("crates/local/src/objects/platform.yaml");
         kubectl(&["apply", "--server-side", "-f", platform.to_str().unwrap()]).ok();
@@ -135,7 +139,11 @@ fn register_webhooks(server: &Server, url: &str) {
         at_url(&mut client, url);
         // A merge patch takes away what is null.
         client["service"] = Value::Null;
-        server.api.merge(&path, &json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}})).ok();
+        let change = json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}});
+        until("the API server has checked a CRD in time", || {
+            Some(server.api.merge(&path, &change)).filter(|answer| answer.status != 504)
+        })
+        .ok();
     }
     let file = tools::root().join("deploy/webhooks/configurations.yaml");
     let text = std::fs::read_to_string(file).unwrap();

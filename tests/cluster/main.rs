@@ -9,7 +9,11 @@ mod api;
 mod cases;
 mod cluster;
 mod controller;
+mod definitions;
+mod deletion;
 mod install;
+mod late;
+mod picture;
 #[path = "../local/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which watch programs more closely")]
 mod program;
