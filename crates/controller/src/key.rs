@@ -17,8 +17,6 @@ pub(crate) enum Kind {
     InferenceService,
     /// All services that share their traffic under that name.
     RoutingGroup,
-    /// All services with a model of that name.
-    Model,
     Config,
     ConfigMap,
     Secret,

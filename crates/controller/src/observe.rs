@@ -76,23 +76,7 @@ pub(crate) fn dependencies(
     storage(service, spec, snapshot, namespace, &mut seen);
     router(spec, snapshot, planned, namespace, &mut seen);
     seen.extend(group(spec, namespace));
-    let routed = spec.router.as_ref().is_some_and(|router| router.route.is_some());
-    if routed {
-        seen.extend(models(service, spec));
-    }
     seen
-}
-
-/// The models that a service serves by its spec: their names are to be its own in the namespace.
-pub(crate) fn models(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> BTreeSet<ObjectKey> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let base = spec.model.name.as_deref().filter(|name| !name.is_empty());
-    let base = base.or(service.metadata.name.as_deref()).unwrap_or_default();
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
-    std::iter::once(base)
-        .chain(adapters.filter_map(|adapter| adapter.name.as_deref()))
-        .map(|name| Key::new(namespace, name).of_kind(Kind::Model))
-        .collect()
 }
 
 /// A child as the index knows it.

@@ -165,12 +165,6 @@ watched! {
             if let (Some(gone), None) = (old, new) {
                 config::wake_former(context, gone);
             }
-            // Who comes with a model of the same name is news; what it reports later is not.
-            let models = |service: &Self| observe::models(service, &service.spec);
-            let before = old.map(models).unwrap_or_default();
-            for model in new.map(models).unwrap_or_default().difference(&before) {
-                context.index.users(model).into_iter().for_each(|service| context.services.add(service));
-            }
         }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {

@@ -13,17 +13,16 @@ pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
     let (namespace, name) = (context.namespace, context.name);
     let own = models_of_spec(context.spec, name);
     let group = name_of(context.spec);
-    let others = context.snapshot.inference_services.in_namespace(namespace).filter(|other| {
+    let mut others = context.snapshot.inference_services.in_namespace(namespace).filter(|other| {
         other.metadata.name.as_deref() != Some(name)
             && other.metadata.deletion_timestamp.is_none()
             && (group.is_none() || name_of(&other.spec) != group)
     });
-    let (other, model) = others
-        .filter_map(|other| {
-            let theirs = models_of(other, namespace);
-            Some((other.metadata.name.as_deref()?, own.intersection(&theirs).next()?.clone()))
-        })
-        .min()?;
+    // By name: the first ends the search.
+    let (other, model) = others.find_map(|other| {
+        let theirs = models_of(other, namespace);
+        Some((other.metadata.name.as_deref()?, *own.intersection(&theirs).next()?))
+    })?;
     let message = format!(
         "model name {model:?} overlaps with {other} in namespace {namespace}; shared publisher paths and model-routing \
          headers cause the gateway to shadow one service. Reachable at its own address {namespace}/{name}; safe to ignore \

@@ -108,18 +108,20 @@ fn is_routable(peer: &LLMInferenceService) -> bool {
 }
 
 /// The models that a composed or raw spec serves, without the part of the name that all of a namespace share.
-pub(super) fn models_of_spec(spec: &LLMInferenceServiceSpec, service: &str) -> BTreeSet<String> {
-    let base = spec.model.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| service.to_owned());
+pub(super) fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: &'a str) -> BTreeSet<&'a str> {
+    let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service);
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
-    std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.clone())).collect()
+    std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
 }
 
 /// The models that a member says it serves; before it has said, those of its spec.
-pub(super) fn models_of(peer: &LLMInferenceService, namespace: &str) -> BTreeSet<String> {
-    let prefix = format!("publishers/{namespace}/models/");
+pub(super) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
+    let without_prefix = |name: &'a str| {
+        let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace)?;
+        rest.strip_prefix("/models/")
+    };
     let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
-    let said: BTreeSet<String> =
-        said.map(|model| model.name.strip_prefix(&prefix).unwrap_or(&model.name).to_owned()).collect();
+    let said: BTreeSet<&str> = said.map(|model| without_prefix(&model.name).unwrap_or(&model.name)).collect();
     if said.is_empty() {
         models_of_spec(&peer.spec, peer.metadata.name.as_deref().unwrap_or_default())
     } else {
