@@ -1,5 +1,6 @@
 //! Comparison with recordings of the reference, and laws.
 
+mod advice;
 mod cases;
 mod images;
 mod laws;
