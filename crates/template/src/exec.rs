@@ -1,14 +1,15 @@
 //! Evaluation: walks a parsed template over typed data.
 
+mod field;
+
 use std::borrow::Cow;
 
 use crate::{
     Limits, Template,
     format::print,
-    functions::Param,
     node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
     quote::quote,
-    reflect::{Kind, Ty, Value, scalar_field},
+    reflect::{Kind, Ty, Value},
 };
 
 /// Bytes that are looked at or made within one step.
@@ -423,101 +424,5 @@ impl<'a> State<'a> {
             return Ok(value);
         }
         self.field_chain(expr, value, &path[1..], args, last)
-    }
-
-    pub(crate) fn chain(
-        &mut self,
-        dot: &Value<'a>,
-        expr: &'a Expr,
-        args: &'a [Expr],
-        last: Option<&Value<'a>>,
-    ) -> Step<Value<'a>> {
-        let Expr::Chain { node, fields, .. } = expr else { return Ok(Value::Invalid) };
-        self.at_expr(expr);
-        if matches!(**node, Expr::Nil(_)) {
-            return self.error(format!("indirection through explicit nil in {expr}"));
-        }
-        let receiver = self.argument(dot, node, Param::Any)?;
-        self.field_chain(expr, receiver, fields, args, last)
-    }
-
-    pub(crate) fn field_chain(
-        &mut self,
-        expr: &'a Expr,
-        receiver: Value<'a>,
-        path: &'a [Box<str>],
-        args: &'a [Expr],
-        last: Option<&Value<'a>>,
-    ) -> Step<Value<'a>> {
-        let mut value = receiver;
-        let end = path.len() - 1;
-        // What comes out of a map of interfaces is one, whatever is inside.
-        let mut interface = false;
-        for (i, name) in path.iter().enumerate() {
-            let has_args = i == end && (args.len() > 1 || last.is_some());
-            self.at_expr(expr);
-            self.tick()?;
-            let next_interface = matches!(value, Value::Typed(Ty::Map(_, Ty::Any), _));
-            value = self.field(value, name, has_args, interface)?;
-            interface = next_interface;
-        }
-        Ok(value)
-    }
-
-    fn field(&mut self, receiver: Value<'a>, name: &str, has_args: bool, interface: bool) -> Step<Value<'a>> {
-        if matches!(receiver, Value::Invalid) {
-            return if interface {
-                self.error(format!("nil pointer evaluating {}.{name}", Ty::Any))
-            } else {
-                self.error(format!("nil data; no entry for key {}", quote(name)))
-            };
-        }
-        // Printing a type costs more than looking up the field: only for messages.
-        let named = receiver.clone();
-        let type_name = || if interface { Ty::Any.to_string() } else { named.type_name() };
-        let (value, nil) = receiver.indirect();
-        if has_args
-            && let Value::Typed(Ty::Struct(s), _) = value
-            && Value::has_field(s, name)
-        {
-            return self.error(format!("{name} has arguments but cannot be invoked as function"));
-        }
-        match &value {
-            Value::Typed(Ty::Struct(s), json) => match Value::field(s, *json, name) {
-                Some(Ok(field)) => return Ok(field),
-                Some(Err(inner)) => {
-                    return self.error(format!(
-                        "reflect: indirection through nil pointer to embedded struct {inner}"
-                    ));
-                }
-                None => {}
-            },
-            Value::Typed(Ty::Map(..), _) => {
-                if has_args {
-                    return self.error(format!("{name} is not a method but has arguments"));
-                }
-                return match value.entry(name) {
-                    Some(entry) => Ok(entry),
-                    None => self.error(format!("map has no entry for key {}", quote(name))),
-                };
-            }
-            Value::Typed(Ty::Ptr(Ty::Url), None) if scalar_field(Ty::Url, None, name).is_none() => {}
-            Value::Typed(Ty::Ptr(inner), None) if nil => {
-                let known = match inner {
-                    Ty::Struct(s) => Value::has_field(s, name),
-                    _ => true,
-                };
-                if known {
-                    return self.error(format!("nil pointer evaluating {}.{name}", type_name()));
-                }
-            }
-            Value::Typed(ty, json) => {
-                if let Some(field) = scalar_field(*ty, *json, name) {
-                    return Ok(field);
-                }
-            }
-            _ => {}
-        }
-        self.error(format!("can't evaluate field {name} in type {}", type_name()))
     }
 }
