@@ -232,8 +232,9 @@ fn criticality_is_deprecated() {
 fn presets_of_the_platform_are_not_warned_about() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets");
     let mut seen = 0;
-    for file in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    for file in files.filter(|file| !file.ends_with("kustomization.yaml")) {
+        let text = std::fs::read_to_string(file).unwrap();
         let preset: LLMInferenceServiceConfig = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(config_warnings(&preset), Vec::<String>::new());
         seen += 1;
