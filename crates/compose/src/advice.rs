@@ -19,6 +19,17 @@ pub const CONFIG_WITHOUT_EFFECT: &str = "ConfigWithoutEffect";
 pub const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
 /// Reason: a layer replaces a list of a lower one as a whole.
 pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
+/// Reason: templates look for a field of a base config where it is not.
+pub const FIELD_NOT_SEEN: &str = "FieldNotSeen";
+
+/// Fields by their pointer, and as templates of presets call them. Templates see the service's own spec, whatever base
+/// configs set (contract 02 §21.2).
+const SEEN_BY_TEMPLATES: [(&str, &str); 4] = [
+    ("/kvCacheOffloading", ".Spec.KVCacheOffloading"),
+    ("/parallelism", ".Spec.Parallelism"),
+    ("/prefill/kvCacheOffloading", ".Spec.Prefill.KVCacheOffloading"),
+    ("/prefill/parallelism", ".Spec.Prefill.Parallelism"),
+];
 
 /// Where pods are in a spec.
 const PODS: [&str; 6] = [
@@ -32,7 +43,8 @@ const PODS: [&str; 6] = [
 
 impl Composer {
     /// What there is to say about the layers of a service that composed to `effective`: base configs without any effect,
-    /// containers of presets that a layer removed, lists that a layer replaced as a whole.
+    /// containers of presets that a layer removed, lists that a layer replaced as a whole, fields of base configs that
+    /// templates do not see.
     ///
     /// It composes the service again without each base config, so ask when the layers change, not on every pass.
     pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
@@ -40,6 +52,7 @@ impl Composer {
         self.without_effect(inputs, effective, &mut warnings);
         removed_containers(effective, &mut warnings);
         overridden_lists(effective, &mut warnings);
+        not_seen(effective, &mut warnings);
         warnings
     }
 
@@ -121,6 +134,31 @@ fn removed_containers(effective: &Effective, warnings: &mut Vec<Warning>) {
 fn names<'a>(spec: &'a Value, pod: &str, list: &str) -> BTreeSet<&'a str> {
     let containers = spec.pointer(pod).and_then(|pod| pod.get(list)).and_then(Value::as_array);
     containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str()).collect()
+}
+
+/// The server is started by templates: what only a base config sets does not get there.
+fn not_seen(effective: &Effective, warnings: &mut Vec<Warning>) {
+    let own = |pointer: &str| effective.own().pointer(pointer).is_some();
+    let looked_for = |name: &str| {
+        effective.layers.iter().any(|layer| layer.templates().keys().any(|text| text.contains(name)))
+    };
+    for (pointer, _) in SEEN_BY_TEMPLATES.iter().filter(|(pointer, name)| !own(pointer) && looked_for(name)) {
+        let base = effective.layers.iter().zip(&effective.applied).rev().find(|(layer, config)| {
+            matches!(config.source, Source::UserRef) && layer.spec().pointer(pointer).is_some()
+        });
+        if let Some((layer, _)) = base {
+            warnings.push(Warning {
+                reason: FIELD_NOT_SEEN,
+                message: format!(
+                    "spec{} of LLMInferenceServiceConfig {}/{} does not reach the server's arguments: templates see only \
+                     what the service sets itself; set it there",
+                    pointer.replace('/', "."),
+                    layer.namespace(),
+                    layer.name()
+                ),
+            });
+        }
+    }
 }
 
 /// Who is above `layer` and says something about the pod.

@@ -39,7 +39,7 @@ mod schema;
 mod select;
 mod skeleton;
 
-pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
+pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_NOT_SEEN, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
 pub use compose::{Composer, Inputs, compose};
 pub use effective::{ConfigMapName, Effective, Warning};
 pub use error::{ComposeError, Retry};

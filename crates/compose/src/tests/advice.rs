@@ -1,28 +1,20 @@
 //! What is said about layers.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
 use crate::{
-    Composer, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames, presets,
+    Composer, FIELD_NOT_SEEN, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames,
+    presets,
 };
 
-/// The API server asks for `containers` wherever there is a pod, so this layer is one that was stored before it did, or by
-/// somebody who goes around it. The tokenizer's is the one pod whose absent containers nobody fills in (contract 02 §3.2).
-#[test]
-fn a_layer_that_removes_a_presets_container_is_named() {
+/// What is said for a reason about a service with the base config `n/team`.
+fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
     let mut configs = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
-    let pod = json!({ "containers": null, "nodeSelector": { "zone": "a" } });
-    let spec = json!({ "router": { "scheduler": { "tokenizer": { "template": pod } } } });
-    configs.insert(Layer::from_spec("team", "n", spec).unwrap());
-    let service = service(json!({
-        "metadata": { "name": "s", "namespace": "n" },
-        "spec": {
-            "model": { "uri": "hf://a/b" },
-            "baseRefs": [{ "name": "team" }],
-            "router": { "route": {}, "scheduler": { "tokenizer": {} } },
-        },
-    }));
+    configs.insert(Layer::from_spec("team", "n", team).unwrap());
+    own["model"] = json!({ "uri": "hf://a/b" });
+    own["baseRefs"] = json!([{ "name": "team" }]);
+    let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": own }));
     let inputs = Inputs {
         service: &service,
         configs: &configs,
@@ -33,15 +25,33 @@ fn a_layer_that_removes_a_presets_container_is_named() {
     };
     let composer = Composer::default();
     let effective = composer.compose(&inputs).unwrap();
-    let said = composer.layer_warnings(&inputs, &effective);
-    let removed: Vec<&str> = said
-        .iter()
-        .filter(|warning| warning.reason == PRESET_CONTAINER_REMOVED)
-        .map(|warning| warning.message.as_str())
-        .collect();
+    let all = composer.layer_warnings(&inputs, &effective);
+    all.into_iter().filter(|warning| warning.reason == reason).map(|warning| warning.message).collect()
+}
+
+/// The API server asks for `containers` wherever there is a pod, so this layer is one that was stored before it did, or by
+/// somebody who goes around it. The tokenizer's is the one pod whose absent containers nobody fills in (contract 02 §3.2).
+#[test]
+fn a_layer_that_removes_a_presets_container_is_named() {
+    let pod = json!({ "containers": null, "nodeSelector": { "zone": "a" } });
+    let team = json!({ "router": { "scheduler": { "tokenizer": { "template": pod } } } });
+    let own = json!({ "router": { "route": {}, "scheduler": { "tokenizer": {} } } });
     assert_eq!(
-        removed,
+        said(PRESET_CONTAINER_REMOVED, team, own),
         ["container main of preset kserve-config-llm-tokenizer is gone from \
           spec.router.scheduler.tokenizer.template.containers: LLMInferenceServiceConfig n/team removes it"]
     );
+}
+
+#[test]
+fn what_templates_look_for_in_the_service_and_only_a_base_config_sets_is_told() {
+    let team = json!({ "kvCacheOffloading": { "cpu": "10Gi" } });
+    assert_eq!(
+        said(FIELD_NOT_SEEN, team.clone(), json!({})),
+        [
+            "spec.kvCacheOffloading of LLMInferenceServiceConfig n/team does not reach the server's arguments: templates \
+          see only what the service sets itself; set it there"
+        ]
+    );
+    assert_eq!(said(FIELD_NOT_SEEN, team.clone(), team), Vec::<String>::new());
 }
