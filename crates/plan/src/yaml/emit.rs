@@ -422,46 +422,26 @@ impl<T: Serialize + ?Sized> fmt::Display for Key<'_, T> {
     }
 }
 
-impl ser::SerializeSeq for Collection<'_> {
-    type Ok = ();
-    type Error = NotYaml;
+macro_rules! sequences {
+    ($($trait:ident: $item:ident),*) => {
+        $(impl ser::$trait for Collection<'_> {
+            type Ok = ();
+            type Error = NotYaml;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
-        self.item(value)
-    }
+            fn $item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+                self.item(value)
+            }
 
-    fn end(self) -> Result<(), NotYaml> {
-        self.close("[]");
-        Ok(())
-    }
+            fn end(self) -> Result<(), NotYaml> {
+                self.close("[]");
+                Ok(())
+            }
+        })*
+    };
 }
 
-impl ser::SerializeTuple for Collection<'_> {
-    type Ok = ();
-    type Error = NotYaml;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), NotYaml> {
-        self.close("[]");
-        Ok(())
-    }
-}
-
-impl ser::SerializeTupleStruct for Collection<'_> {
-    type Ok = ();
-    type Error = NotYaml;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), NotYaml> {
-        self.close("[]");
-        Ok(())
-    }
+sequences! {
+    SerializeSeq: serialize_element, SerializeTuple: serialize_element, SerializeTupleStruct: serialize_field
 }
 
 impl ser::SerializeMap for Collection<'_> {
