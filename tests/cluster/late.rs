@@ -6,7 +6,8 @@ use crate::{
     api::Api,
     cluster::Turn,
     definitions::{definition, install_api, remove_api},
-    picture::{children, make_ready},
+    picture::children,
+    ready::make_ready,
     wait::until,
 };
 

@@ -11,14 +11,17 @@ mod cluster;
 mod controller;
 mod definitions;
 mod deletion;
+mod embedded;
 mod install;
 mod late;
 mod picture;
 #[path = "../local/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which watch programs more closely")]
 mod program;
+mod ready;
 mod schema;
 mod server;
+mod shapes;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which need other tools too")]
 mod tools;

@@ -1,10 +1,13 @@
-//! What services have made of a namespace, and what other controllers would report of it.
+//! What services have made of their namespaces.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::Api;
+
+/// By namespace, kind and name: objects without what differs from one server to the next.
+pub(crate) type Picture = BTreeMap<String, Value>;
 
 /// Kinds of services and their children: kind, path before the namespace, and plural.
 const KINDS: [(&str, &str, &str); 16] = [
@@ -26,20 +29,8 @@ const KINDS: [(&str, &str, &str); 16] = [
     ("HTTPRoute", "apis/gateway.networking.k8s.io/v1", "httproutes"),
 ];
 
-/// Kinds of which other controllers report how far they are.
-const REPORTING: [(&str, &str, &str); 8] = [
-    ("Gateway", "apis/gateway.networking.k8s.io/v1", "gateways"),
-    ("LeaderWorkerSet", "apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
-    ("Deployment", "apis/apps/v1", "deployments"),
-    ("HorizontalPodAutoscaler", "apis/autoscaling/v2", "horizontalpodautoscalers"),
-    ("ScaledObject", "apis/keda.sh/v1alpha1", "scaledobjects"),
-    ("InferencePool", "apis/inference.networking.k8s.io/v1", "inferencepools"),
-    ("InferencePoolX", "apis/inference.networking.x-k8s.io/v1alpha2", "inferencepools"),
-    ("HTTPRoute", "apis/gateway.networking.k8s.io/v1", "httproutes"),
-];
-
 /// The objects of a kind; none where it is not served.
-fn list(server: &Api, root: &str, plural: &str) -> Vec<Value> {
+pub(crate) fn list(server: &Api, root: &str, plural: &str) -> Vec<Value> {
     let answer = server.get(&format!("/{root}/{plural}"));
     if answer.status == 404 {
         Vec::new()
@@ -48,7 +39,7 @@ fn list(server: &Api, root: &str, plural: &str) -> Vec<Value> {
     }
 }
 
-fn namespace_of(object: &Value) -> &str {
+pub(crate) fn namespace_of(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap_or_default()
 }
 
@@ -77,87 +68,99 @@ pub(crate) fn children(server: &Api, namespace: &str) -> Vec<String> {
     found
 }
 
-fn condition(type_: &str, generation: &Value) -> Value {
-    let mut condition = json!({
-        "type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
-    });
-    if !generation.is_null() {
-        condition["observedGeneration"] = generation.clone();
-    }
-    condition
-}
-
-/// Says of everything in some namespaces that it is ready. Whether that was news.
-pub(crate) fn make_ready(server: &Api, namespaces: &BTreeSet<&str>) -> bool {
-    let routes = list(server, "apis/gateway.networking.k8s.io/v1", "httproutes");
-    let mut news = false;
-    for (kind, root, plural) in REPORTING {
-        for object in
-            list(server, root, plural).iter().filter(|object| namespaces.contains(namespace_of(object)))
-        {
-            let parents = parents(&routes, namespace_of(object));
-            news |= patch(server, root, plural, object, &status(kind, object, &parents));
+/// Services and children of some namespaces.
+pub(crate) fn picture(server: &Api, namespaces: &BTreeSet<&str>) -> Picture {
+    let mut found = Picture::new();
+    for (kind, root, plural) in KINDS {
+        for object in list(server, root, plural) {
+            let metadata = &object["metadata"];
+            let name = metadata["name"].as_str().unwrap().to_owned();
+            let namespace = match kind {
+                "ClusterRoleBinding" => name.split("-llm").next().unwrap_or_default(),
+                _ => namespace_of(&object),
+            };
+            let ours = match kind {
+                "LLMInferenceService" | "ClusterRoleBinding" => true,
+                // What has lost its service is collected by one of the two servers only.
+                _ => owned_by_living(&found, namespace, metadata),
+            };
+            if ours && namespaces.contains(namespace) {
+                found.insert(format!("{namespace} {kind} {name}"), normal(kind, &object));
+            }
         }
     }
-    news
+    found
 }
 
-/// The Gateways that routes of a namespace name, each once.
-fn parents(routes: &[Value], namespace: &str) -> Vec<Value> {
-    let routes = routes.iter().filter(|route| namespace_of(route) == namespace);
-    let parents: BTreeSet<String> = routes
-        .flat_map(|route| route["spec"]["parentRefs"].as_array().cloned().unwrap_or_default())
-        .map(|parent| {
-            let within = parent["namespace"].as_str().unwrap_or(namespace);
-            let group = "gateway.networking.k8s.io";
-            json!({"group": group, "kind": "Gateway", "name": parent["name"], "namespace": within})
-                .to_string()
-        })
-        .collect();
-    parents.iter().map(|parent| serde_json::from_str(parent).unwrap()).collect()
+fn owned_by_living(found: &Picture, namespace: &str, metadata: &Value) -> bool {
+    metadata["ownerReferences"].as_array().into_iter().flatten().any(|owner| {
+        let name = owner["name"].as_str().unwrap_or_default();
+        found.contains_key(&format!("{namespace} LLMInferenceService {name}"))
+    })
 }
 
-fn patch(server: &Api, root: &str, plural: &str, object: &Value, status: &Value) -> bool {
-    let (namespace, name) = (namespace_of(object), object["metadata"]["name"].as_str().unwrap());
-    let path = format!("/{root}/namespaces/{namespace}/{plural}/{name}/status");
-    let answer = server.merge(&path, &json!({"status": status})).ok();
-    answer["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"]
-}
-
-fn status(kind: &str, object: &Value, parents: &[Value]) -> Value {
-    let generation = &object["metadata"]["generation"];
-    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
-    let plain = |type_: &str| condition(type_, &Value::Null);
-    let both = [condition("Accepted", generation), condition("ResolvedRefs", generation)];
-    let of = |parent: &Value| json!({"parentRef": parent, "controllerName": "longboat.dev/test", "conditions": both});
+fn normal(kind: &str, object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let mut annotations = metadata["annotations"].clone();
+    if annotations["certificates.kserve.io/expiration"].is_string() {
+        annotations["certificates.kserve.io/expiration"] = "TIME".into();
+    }
+    let mut normal = json!({"labels": metadata["labels"], "annotations": annotations});
     match kind {
-        "Deployment" => json!({
-            "observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas,
-            "availableReplicas": replicas, "updatedReplicas": replicas,
-            "conditions": [plain("Available"), plain("Progressing")],
-        }),
-        "LeaderWorkerSet" => {
-            json!({"replicas": replicas, "readyReplicas": replicas, "conditions": [condition("Available", generation)]})
+        "LLMInferenceService" => {
+            let mut status = object["status"].clone();
+            for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+                condition.as_object_mut().unwrap().remove("lastTransitionTime");
+            }
+            // One server has webhooks that fill in what the controller fills in by itself elsewhere.
+            normal = json!({"status": status});
         }
-        "HorizontalPodAutoscaler" => json!({
-            "currentReplicas": 1, "desiredReplicas": 1, "conditions": [plain("AbleToScale"), plain("ScalingActive")],
-        }),
-        "ScaledObject" => json!({"conditions": [
-            {"type": "Ready", "status": "True", "reason": "Ready", "message": ""},
-            {"type": "Active", "status": "True", "reason": "Active", "message": ""},
-        ]}),
-        "InferencePoolX" => {
-            let accepted = [condition("Accepted", generation)];
-            json!({"parent": parents.iter().map(|parent| json!({"parentRef": parent, "conditions": accepted})).collect::<Vec<_>>()})
+        "Secret" => {
+            normal["keys"] = object["data"].as_object().into_iter().flat_map(Map::keys).cloned().collect();
         }
-        "InferencePool" => json!({"parents": parents.iter().map(of).collect::<Vec<_>>()}),
-        "HTTPRoute" => {
-            let parents = object["spec"]["parentRefs"].as_array().into_iter().flatten();
-            json!({"parents": parents.map(of).collect::<Vec<_>>()})
+        _ => {
+            let known = ["apiVersion", "kind", "metadata", "status"];
+            for (field, value) in object.as_object().unwrap() {
+                if !known.contains(&field.as_str()) {
+                    normal[field] = value.clone();
+                }
+            }
+            if let Some(spec) = normal["spec"].as_object_mut().filter(|_| kind == "Service") {
+                spec.remove("clusterIP");
+                spec.remove("clusterIPs");
+            }
         }
-        _ => json!({
-            "addresses": [{"type": "IPAddress", "value": "10.1.2.3"}],
-            "conditions": [condition("Accepted", generation), condition("Programmed", generation)],
-        }),
+    }
+    normal
+}
+
+/// Where two pictures differ, leaf by leaf.
+pub(crate) fn differences(left: &Picture, right: &Picture) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+        match (left.get(name), right.get(name)) {
+            (Some(left), Some(right)) => leaves(name, left, right, &mut found),
+            (Some(_), None) => found.push(format!("{name}: only in the first")),
+            _ => found.push(format!("{name}: only in the second")),
+        }
+    }
+    found
+}
+
+fn leaves(place: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
+    match (left, right) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+                let value = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+                leaves(&format!("{place}.{key}"), &value(a), &value(b), found);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (at, (a, b)) in a.iter().zip(b).enumerate() {
+                leaves(&format!("{place}[{at}]"), a, b, found);
+            }
+        }
+        _ if left == right => {}
+        _ => found.push(format!("{place}: {left} and {right}")),
     }
 }

@@ -177,8 +177,9 @@ impl Server {
                 };
                 format!("{} {}: {reason}", text(&event["verb"]), text(&event["requestURI"]))
             })
-            // Nobody may create anything there; the service is going away as well.
+            // Nobody may create anything there: the namespace, or the kind, is going away.
             .filter(|refusal| !refusal.contains("is being terminated"))
+            .filter(|refusal| !refusal.contains("while custom resource definition is terminating"))
             .collect()
     }
 }
@@ -228,10 +229,14 @@ impl Guarded {
         if !stat.is_empty() && !ended {
             return;
         }
+        panic!("{} ended:\n{}", self.program.display(), self.log_tail());
+    }
+
+    /// The last lines of what it has said.
+    pub(crate) fn log_tail(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
-        let tail = &lines[lines.len().saturating_sub(30)..];
-        panic!("{} ended:\n{}", self.program.display(), tail.join("\n"));
+        lines[lines.len().saturating_sub(30)..].join("\n")
     }
 }
 

@@ -32,6 +32,8 @@ pub struct View {
     pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
     /// All else, as passes over these services would see it.
     pub snapshot: Snapshot,
+    /// Why the platform's settings cannot be used, if so; `snapshot` has default settings then.
+    pub platform_error: Option<PlatformError>,
     /// How presets are named.
     pub preset_names: PresetNames,
     /// What could not be seen for lack of rights, one sentence each.
@@ -49,15 +51,12 @@ pub enum ViewError {
         /// Why it failed.
         source: Box<kube::Error>,
     },
-    /// The platform's settings cannot be used.
-    #[error(transparent)]
-    Platform(#[from] PlatformError),
 }
 
 /// Looks at the cluster once. `args.namespaces` bounds what is looked at, as it does for the controller.
 ///
 /// # Errors
-/// When the API server does not answer, does not know our kinds, or the platform's settings cannot be used.
+/// When the API server does not answer, or does not know our kinds.
 pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     // Nothing is written here, so nobody listens.
     let (sink, _) = events::channel();
@@ -89,7 +88,10 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     })?;
     capabilities::version(&context).await;
     context.load_platform();
-    let platform = context.platform()?;
+    let (platform, platform_error) = match context.platform() {
+        Ok(platform) => (platform, None),
+        Err(error) => (Arc::default(), Some(error)),
+    };
     let services = context.caches.inference_services.all();
     let inhabited: BTreeSet<&str> = services
         .iter()
@@ -101,6 +103,7 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         configs: context.caches.configs.all(),
         services,
         snapshot,
+        platform_error,
         preset_names: context.preset_names.clone(),
         hidden,
     })

@@ -25,6 +25,10 @@ pub(crate) enum Command {
     Explain(Box<ExplainArgs>),
     /// Say what applying manifests would change, and which pods would roll; exit codes as `kubectl diff`
     Diff(Box<DiffArgs>),
+    /// Show the tree of services in a cluster or a local world; exit code 1 where one is not ready
+    Status(StatusArgs),
+    /// Say why services, or the whole installation, do not work, and what to do; exit code 1 where something is broken
+    Doctor(DoctorArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Role: the controller of a cluster
@@ -193,6 +197,53 @@ pub(crate) struct DiffArgs {
     /// Compare with these presets: a file or folder of them, `none`, or `builtin`
     #[arg(long, value_name = "DIR|none|builtin")]
     pub(crate) from_presets: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Names of services; all of the namespace if not given
+    #[arg(value_name = "SERVICE")]
+    pub(crate) services: Vec<String>,
+    /// Namespace; the one of the context if not given
+    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    pub(crate) namespace: Option<String>,
+    /// Services of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "services")]
+    pub(crate) all_namespaces: bool,
+    /// Go on and show what changes
+    #[arg(short, long, conflicts_with = "output")]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Names of services; all if not given
+    #[arg(value_name = "SERVICE", requires = "namespace")]
+    pub(crate) services: Vec<String>,
+    /// Look at services of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Namespace of the platform: controller, presets and settings
+    #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub(crate) system_namespace: String,
+    /// Prefix of the names of presets
+    #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
+    pub(crate) preset_prefix: String,
+    /// Send no request to services that say Ready
+    #[arg(long)]
+    pub(crate) no_requests: bool,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format

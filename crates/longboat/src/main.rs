@@ -9,6 +9,7 @@ mod command;
 mod printer;
 mod role;
 mod signals;
+mod tree;
 mod up;
 
 use std::process::ExitCode;

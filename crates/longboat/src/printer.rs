@@ -25,10 +25,24 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(out, "{text}");
 }
 
-/// Writes text to stderr as it is, for drawing.
-pub(crate) fn draw(text: &str) {
-    let mut out = anstream::stderr().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// Where text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Data.
+    Stdout,
+    /// What is for the person only.
+    Stderr,
+}
+
+/// Writes text as it is, for drawing.
+pub(crate) fn write(to: Stream, text: &str) {
+    match to {
+        Stream::Stdout => _ = piece(text),
+        Stream::Stderr => {
+            let mut out = anstream::stderr().lock();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+    }
 }
 
 /// Reports what went wrong, cause by cause, and what may help.
@@ -46,11 +60,15 @@ pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     note(&text);
 }
 
-/// Whether stderr is a terminal that can be drawn on. Without colours the codes that move the cursor are stripped too, so
+/// Whether a stream is a terminal that can be drawn on. Without colours the codes that move the cursor are stripped too, so
 /// lines of news are shown instead.
-pub(crate) fn is_terminal() -> bool {
+pub(crate) fn is_terminal(stream: Stream) -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    io::stderr().is_terminal() && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
+    let terminal = match stream {
+        Stream::Stdout => io::stdout().is_terminal(),
+        Stream::Stderr => io::stderr().is_terminal(),
+    };
+    terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Width of the terminal in columns; 100 where it is not known.

@@ -1,9 +1,12 @@
 //! Running what the command line asks for: one file per verb.
 
+mod cluster;
 mod crds;
 mod diff;
+mod doctor;
 mod explain;
 mod render;
+mod status;
 mod up;
 mod validate;
 mod world;
@@ -25,6 +28,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Render(_)
             | Command::Explain(_)
             | Command::Diff(_)
+            | Command::Status(_)
+            | Command::Doctor(_)
             | Command::Crds(_)
     );
     logging::init(&LogOptions {
@@ -38,6 +43,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => report(explain::run(&args)),
         Command::Diff(args) => diff::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cli::UpArgs,
     printer, signals,
-    up::{Service, group::Group, prompt, watch},
+    tree::group::Group,
+    up::{Service, prompt, watch},
 };
 
 /// Runs `up` to its end.

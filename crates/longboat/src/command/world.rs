@@ -2,11 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use anyhow::bail;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
 use longboat_manifest::{Document, nearest};
@@ -17,6 +13,7 @@ use longboat_offline::{
 };
 use owo_colors::OwoColorize;
 
+use super::cluster;
 use crate::{
     cli::{Api, ClusterArgs, WorldArgs},
     printer,
@@ -92,7 +89,7 @@ pub(crate) async fn observe(
     settings: &Settings,
     namespaces: Vec<String>,
 ) -> anyhow::Result<Observed> {
-    let client = client(cluster).await?;
+    let client = cluster::client(cluster).await?;
     let args = ControllerArgs {
         system_namespace: settings.system_namespace.clone(),
         preset_prefix: settings.preset_names.prefix.clone(),
@@ -100,6 +97,9 @@ pub(crate) async fn observe(
         ..ControllerArgs::default()
     };
     let seen = view(args, client).await?;
+    if let Some(error) = seen.platform_error {
+        return Err(error.into());
+    }
     for sentence in &seen.hidden {
         printer::note(&format!("{} {sentence}", "note:".bold()));
     }
@@ -109,20 +109,6 @@ pub(crate) async fn observe(
         snapshot: seen.snapshot,
         preset_names: seen.preset_names,
     })
-}
-
-async fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
-    let options = KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
-    let config = match &cluster.kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?;
-            Config::from_custom_kubeconfig(file, &options).await?
-        }
-        None if cluster.context.is_some() => Config::from_kubeconfig(&options).await?,
-        None => Config::infer().await.context("no cluster to look at: set KUBECONFIG, or name files")?,
-    };
-    Ok(Client::try_from(config)?)
 }
 
 /// The namespaces of manifests.

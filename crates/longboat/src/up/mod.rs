@@ -1,9 +1,6 @@
 //! What `up` shows and does while services run.
 
-pub(crate) mod group;
 pub(crate) mod prompt;
-mod screen;
-mod tree;
 pub(crate) mod watch;
 
 /// A service that is ready to answer.

@@ -1,6 +1,6 @@
-//! The tree of a service, as lines: the service, its conditions, its workloads and their pods. Pure.
+//! The tree of a service as lines. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::{
@@ -16,35 +16,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 
-use super::group;
-
-/// Everything that is shown.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) services: Vec<Arc<LLMInferenceService>>,
-    pub(crate) deployments: Vec<Arc<Deployment>>,
-    pub(crate) sets: Vec<Arc<LeaderWorkerSet>>,
-    pub(crate) pods: Vec<Arc<Pod>>,
-}
-
-/// How good a line's news is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    Good,
-    Waiting,
-    Bad,
-}
-
-/// One line of the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
-    /// What the line is about; the same over time.
-    pub(crate) subject: String,
-    /// What there is to say about it.
-    pub(crate) text: String,
-    pub(crate) mark: Mark,
-    pub(crate) depth: usize,
-}
+use super::{Line, Mark, Place, Seen, group};
 
 /// Conditions in the order of what depends on what; any others follow.
 const ORDER: [&str; 8] = [
@@ -75,7 +47,7 @@ fn is_beyond_a_laptop(condition: &Condition) -> bool {
 const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 
 /// Lines for these services, `(namespace, name)`, in their order.
-pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
+pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<Line> {
     let mut lines = Vec::new();
     for (namespace, name) in names {
         let subject = format!("{namespace}/{name}");
@@ -88,7 +60,7 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
         let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
         let (text, news) = match ready {
             Some(_) if is_ready(service) => ("Ready".into(), Mark::Good),
-            Some(_) if serves(service) => {
+            Some(_) if place == Place::Laptop && serves(service) => {
                 ("serves; what cannot run on this machine is marked below".into(), Mark::Good)
             }
             Some(condition) if condition.status != ConditionStatus::True => {
@@ -111,7 +83,7 @@ pub(crate) fn lines(seen: &Seen, names: &[(String, String)]) -> Vec<Line> {
                 subject: format!("{subject} {}", condition.type_),
                 text: match condition.status {
                     ConditionStatus::True => "True".into(),
-                    _ if is_beyond_a_laptop(condition) => {
+                    _ if place == Place::Laptop && is_beyond_a_laptop(condition) => {
                         format!("cannot run here  {}", describe(condition))
                     }
                     _ => describe(condition),
@@ -290,6 +262,8 @@ fn selects(selector: Option<&BTreeMap<String, String>>, labels: Option<&BTreeMap
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
@@ -324,7 +298,7 @@ mod tests {
     #[test]
     fn conditions_workloads_and_pods_hang_under_their_service() {
         let names = [("default".to_owned(), "qwen".to_owned()), ("default".to_owned(), "other".to_owned())];
-        let lines = lines(&seen(), &names);
+        let lines = all(&seen(), &names, Place::Laptop);
         let texts: Vec<_> = lines.iter().map(|line| (line.depth, line.text.as_str(), line.mark)).collect();
         assert_eq!(
             texts,
@@ -361,7 +335,7 @@ mod tests {
         ]);
         seen.services = vec![with(conditions.clone())];
         assert!(serves(&seen.services[0]) && !is_ready(&seen.services[0]));
-        let lines = lines(&seen, &[("default".to_owned(), "qwen".to_owned())]);
+        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop);
         let scaling = lines.iter().find(|line| line.subject.ends_with("ScalingReady")).unwrap();
         assert_eq!(scaling.text, "cannot run here  False  FailedGetExternalMetric  none");
         conditions[2]["status"] = json!("False");
@@ -390,7 +364,7 @@ mod tests {
             }))
             .unwrap(),
         )];
-        let lines = lines(&seen, &[("default".to_owned(), "qwen".to_owned())]);
+        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop);
         let texts: Vec<_> = lines.iter().rev().take(2).map(|line| line.text.as_str()).collect();
         assert_eq!(texts, ["ready at 127.64.0.2", "1/1 groups of 2 ready"]);
     }

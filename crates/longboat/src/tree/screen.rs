@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use owo_colors::OwoColorize;
 
-use super::tree::{Line, Mark};
-use crate::printer;
+use super::{Line, Mark};
+use crate::printer::{self, Stream};
 
-/// Shows successive states of the tree on stderr.
+/// Shows successive states of the tree.
 #[derive(Debug)]
 pub(crate) struct Screen {
+    to: Stream,
     /// Lines drawn before, on a terminal.
     drawn: Option<usize>,
     /// What was said last about each subject.
@@ -19,14 +20,15 @@ pub(crate) struct Screen {
 // === impl Screen ===
 
 impl Screen {
-    /// In place where stderr is a terminal.
-    pub(crate) fn new() -> Self {
-        Self { drawn: printer::is_terminal().then_some(0), said: BTreeMap::new() }
+    /// In place where the stream is a terminal.
+    pub(crate) fn new(to: Stream) -> Self {
+        Self { to, drawn: printer::is_terminal(to).then_some(0), said: BTreeMap::new() }
     }
 
     /// Only news, even on a terminal: for what happens below other output.
     pub(crate) fn news(known: &[Line]) -> Self {
         Self {
+            to: Stream::Stderr,
             drawn: None,
             said: known.iter().map(|line| (line.subject.clone(), line.text.clone())).collect(),
         }
@@ -46,14 +48,14 @@ impl Screen {
             return;
         }
         if let Some(drawn) = &mut self.drawn {
-            printer::draw(&picture(lines, *drawn, printer::width()));
+            printer::write(self.to, &picture(lines, *drawn, printer::width()));
             *drawn = lines.len();
         } else {
             for line in &changed {
-                printer::note(&format!("{}: {}", line.subject, coloured(&line.text, line.mark)));
+                printer::write(self.to, &format!("{}: {}\n", line.subject, coloured(&line.text, line.mark)));
             }
             for subject in &gone {
-                printer::note(&format!("{subject}: gone"));
+                printer::write(self.to, &format!("{subject}: gone\n"));
             }
         }
         self.said = lines.iter().map(|line| (line.subject.clone(), line.text.clone())).collect();
@@ -66,7 +68,19 @@ fn picture(lines: &[Line], drawn: usize, width: usize) -> String {
     if drawn > 0 {
         let _ = write!(out, "\x1b[{drawn}F");
     }
-    for (index, line) in lines.iter().enumerate() {
+    for row in rows(lines, width) {
+        let _ = writeln!(out, "\x1b[2K{row}");
+    }
+    out + "\x1b[J"
+}
+
+/// The tree as text, a line each, whatever its length.
+pub(crate) fn text(lines: &[Line]) -> String {
+    rows(lines, usize::MAX).map(|row| row + "\n").collect()
+}
+
+fn rows(lines: &[Line], width: usize) -> impl Iterator<Item = String> {
+    lines.iter().enumerate().map(move |(index, line)| {
         let branch = match line.depth {
             0 => String::new(),
             depth => {
@@ -86,9 +100,8 @@ fn picture(lines: &[Line], drawn: usize, width: usize) -> String {
         let name = line.subject.split_once(' ').map_or(line.subject.as_str(), |(_, rest)| rest);
         let plain = format!("{branch}{symbol} {name}  {}", line.text.lines().next().unwrap_or_default());
         let clipped: String = plain.chars().take(width.saturating_sub(1)).collect();
-        let _ = writeln!(out, "\x1b[2K{}", coloured(clipped.trim_end(), line.mark));
-    }
-    out + "\x1b[J"
+        coloured(clipped.trim_end(), line.mark)
+    })
 }
 
 fn coloured(text: &str, mark: Mark) -> String {

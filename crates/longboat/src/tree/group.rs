@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{GroupStatus, LLMInferenceService};
 
-use super::tree::Seen;
+use super::Seen;
 
 /// A group whose members answer at one address.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,107 @@
+//! A Gateway that does not pass requests on.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use longboat_manifest::nearest;
+
+use super::{condition, said};
+use crate::{facts::Facts, finding::Cause};
+
+/// What is wrong with a Gateway, if something is.
+pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
+    let Some(gateway) = facts.snapshot.gateways.get(namespace, name) else {
+        return Some(missing(facts, namespace, name));
+    };
+    let status = gateway.status.clone().unwrap_or_default();
+    let conditions = &status.conditions;
+    let programmed = condition(conditions, "Programmed");
+    if programmed.is_some_and(|found| found.status == "True") {
+        return status.addresses.is_empty().then(|| {
+            let fix =
+                format!("kubectl get service -n {namespace}: a LoadBalancer that waits for its address?");
+            Cause::new(
+                "GatewayWithoutAddress",
+                "the Gateway has no address, so nothing outside can reach it",
+                fix,
+            )
+        });
+    }
+    let class_name = gateway.spec.gateway_class_name.as_str();
+    let step = format!("Gateway {namespace}/{name}");
+    if let Some(cause) = class(facts, class_name) {
+        return Some(cause.through(step));
+    }
+    for listener in &status.listeners {
+        let refused = |type_: &str, bad: &str| {
+            condition(&listener.conditions, type_).filter(|found| found.status == bad).map(said)
+        };
+        let found = refused("ResolvedRefs", "False")
+            .or_else(|| refused("Accepted", "False"))
+            .or_else(|| refused("Conflicted", "True"));
+        if let Some(said) = found {
+            let fix =
+                format!("kubectl edit gateway -n {namespace} {name}: spec.listeners[{}]", listener.name);
+            let cause = format!("listener {}: {said}", listener.name);
+            return Some(Cause::new("ListenerRefused", cause, fix).through(step));
+        }
+    }
+    let fix = format!("kubectl describe gateway -n {namespace} {name}");
+    let waiting = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
+    let accepted = condition(conditions, "Accepted").filter(|found| found.status != "True");
+    Some(if let Some(found) = programmed.or(accepted).filter(waiting) {
+        Cause::new("GatewayNotProgrammed", said(found), fix)
+    } else {
+        let controller = facts
+            .snapshot
+            .gateway_classes
+            .get("", class_name)
+            .map_or_else(String::new, |class| class.spec.controller_name.clone());
+        let cause = format!("nobody has programmed it: is the controller `{controller}` running?");
+        Cause::new("GatewayControllerSilent", cause, fix)
+    })
+}
+
+fn missing(facts: &Facts, namespace: &str, name: &str) -> Cause {
+    let all: Vec<(String, String)> = facts
+        .snapshot
+        .gateways
+        .iter()
+        .map(|gateway| {
+            let metadata = &gateway.metadata;
+            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+        })
+        .collect();
+    let meant = nearest(all.iter().map(|(_, name)| name.as_str()), name)
+        .and_then(|meant| all.iter().find(|(_, name)| name == meant));
+    let fix = match meant {
+        Some((namespace, name)) => format!("did you mean {namespace}/{name}?"),
+        None => format!(
+            "create the Gateway {namespace}/{name}, or name another in spec.router.gateway.refs or in \
+             `kserveIngressGateway` of inferenceservice-config"
+        ),
+    };
+    Cause::new("GatewayMissing", format!("there is no Gateway {namespace}/{name}"), fix)
+}
+
+fn class(facts: &Facts, name: &str) -> Option<Cause> {
+    let Some(class) = facts.snapshot.gateway_classes.get("", name) else {
+        let all: Vec<&str> = facts
+            .snapshot
+            .gateway_classes
+            .iter()
+            .filter_map(|class| class.metadata.name.as_deref())
+            .collect();
+        let fix = if all.is_empty() {
+            "install a Gateway controller, such as Envoy Gateway or Istio, which brings a GatewayClass"
+                .to_owned()
+        } else {
+            format!("spec.gatewayClassName of the Gateway: there are {}", all.join(", "))
+        };
+        return Some(Cause::new("GatewayClassMissing", format!("there is no GatewayClass {name}"), fix));
+    };
+    let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let accepted = condition(conditions, "Accepted")?;
+    (accepted.status == "False").then(|| {
+        let fix = format!("kubectl describe gatewayclass {name}");
+        Cause::new("GatewayClassRefused", said(accepted), fix).through(format!("GatewayClass {name}"))
+    })
+}

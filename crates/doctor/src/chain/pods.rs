@@ -1,0 +1,231 @@
+//! Pods that do not become ready.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ContainerState, ContainerStatus, Pod},
+};
+
+use crate::{facts::Facts, finding::Cause};
+
+/// Names the LeaderWorkerSet of a pod.
+const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+
+/// The container that fetches the model.
+const FETCHES: &str = "storage-initializer";
+
+/// Exit code of what was killed (128 and SIGKILL).
+const KILLED: i32 = 137;
+
+/// What keeps the pods of a Deployment from being ready.
+pub(crate) fn of_deployment(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
+    let labels = deployment.spec.as_ref()?.selector.match_labels.as_ref()?;
+    first(facts, deployment.metadata.namespace.as_deref().unwrap_or_default(), labels)
+}
+
+/// The same for the pods of a LeaderWorkerSet.
+pub(crate) fn of_group(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
+    first(facts, namespace, &BTreeMap::from([(SET_NAME.to_owned(), name.to_owned())]))
+}
+
+/// Pods with these labels.
+pub(crate) fn selected<'a>(
+    facts: &'a Facts,
+    namespace: &'a str,
+    labels: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = &'a Pod> {
+    facts.pods.iter().filter(move |pod| {
+        let own = pod.metadata.labels.as_ref();
+        pod.metadata.namespace.as_deref() == Some(namespace)
+            && labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
+    })
+}
+
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
+}
+
+/// What keeps pods with these labels from being ready.
+pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, String>) -> Option<Cause> {
+    let pods = selected(facts, namespace, labels)
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !is_ready(pod));
+    let causes: Vec<Cause> = pods.map(|pod| trouble(facts, pod)).collect();
+    // What waits for its turn says less than what fails.
+    let telling = causes.iter().position(|cause| cause.fault != "PodStarting").unwrap_or(0);
+    causes.into_iter().nth(telling)
+}
+
+/// Why a pod is not ready.
+fn trouble(facts: &Facts, pod: &Pod) -> Cause {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let step = format!("Pod {namespace}/{name}");
+    let status = pod.status.clone().unwrap_or_default();
+    let conditions = status.conditions.iter().flatten();
+    let unscheduled =
+        conditions.clone().find(|found| found.type_ == "PodScheduled" && found.status == "False");
+    if let Some(found) = unscheduled {
+        return unschedulable(facts, pod, found.message.as_deref().unwrap_or("no node was chosen"))
+            .through(step);
+    }
+    let initial = status.init_container_statuses.iter().flatten();
+    for container in initial.chain(status.container_statuses.iter().flatten()) {
+        if let Some(cause) = container_trouble(namespace, name, container) {
+            return cause.through(step);
+        }
+    }
+    // A pod whose volumes are not there has containers that wait without saying what for.
+    let event = facts.events.iter().rev().find(|event| {
+        let about = &event.involved_object;
+        about.kind.as_deref() == Some("Pod")
+            && about.name.as_deref() == Some(name)
+            && about.namespace.as_deref() == Some(namespace)
+            && matches!(
+                event.reason.as_deref(),
+                Some("FailedMount" | "FailedAttachVolume" | "FailedCreatePodSandBox")
+            )
+    });
+    if let Some(event) = event {
+        let message = event.message.clone().unwrap_or_default();
+        let fix = if message.contains("not found") {
+            format!("create in {namespace} what the volume names")
+        } else {
+            format!("kubectl describe pod -n {namespace} {name}")
+        };
+        return Cause::new("VolumeNotMounted", message, fix).through(step);
+    }
+    let logs = format!("kubectl logs -n {namespace} {name} --all-containers");
+    let unready = status.container_statuses.iter().flatten().find(|container| !container.ready);
+    let running = unready.filter(|found| found.state.as_ref().is_some_and(|state| state.running.is_some()));
+    let probe = facts.events.iter().rev().find(|event| {
+        event.involved_object.name.as_deref() == Some(name) && event.reason.as_deref() == Some("Unhealthy")
+    });
+    match (running, probe) {
+        (Some(container), Some(event)) => {
+            let said = event.message.clone().unwrap_or_default();
+            Cause::new(
+                "ProbeFails",
+                format!("container {} runs, but is not ready: {said}", container.name),
+                logs,
+            )
+        }
+        (Some(container), None) => {
+            let cause = format!(
+                "container {} runs and is not ready yet: a model that loads takes its time",
+                container.name
+            );
+            Cause::new("PodStarting", cause, logs)
+        }
+        _ => Cause::new(
+            "PodStarting",
+            status.message.unwrap_or_else(|| "it is being started".to_owned()),
+            logs,
+        ),
+    }
+    .through(step)
+}
+
+fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    for claim in volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()) {
+        let name = claim.claim_name.as_str();
+        let found = facts.claims.iter().find(|found| {
+            found.metadata.namespace.as_deref() == Some(namespace)
+                && found.metadata.name.as_deref() == Some(name)
+        });
+        let phase = found.and_then(|found| found.status.as_ref()?.phase.clone());
+        match (found, phase.as_deref()) {
+            (None, _) => {
+                let fix = format!("create the claim in {namespace}, or change spec.model.uri");
+                return Cause::new(
+                    "ClaimMissing",
+                    format!("there is no PersistentVolumeClaim {namespace}/{name}"),
+                    fix,
+                );
+            }
+            (Some(_), Some("Bound")) => {}
+            (Some(_), phase) => {
+                let cause =
+                    format!("PersistentVolumeClaim {namespace}/{name} is {}", phase.unwrap_or("Pending"));
+                let fix = format!(
+                    "kubectl describe pvc -n {namespace} {name}: a storage class, or a volume that fits"
+                );
+                return Cause::new("ClaimNotBound", cause, fix);
+            }
+        }
+    }
+    let fix = match message.split("Insufficient ").nth(1).and_then(|rest| rest.split([',', '.', ' ']).next()) {
+        Some(_) if message.contains("Insufficient nvidia.com") || message.contains("Insufficient amd.com") => {
+            "nodes with free devices (is the device plugin running?), or fewer in resources of the pod template".to_owned()
+        }
+        Some(resource) => format!("free {resource} on some node, or ask for less in resources of the pod template"),
+        None if message.contains("untolerated taint") => {
+            "tolerations in the pod template, or nodes without that taint".to_owned()
+        }
+        None if message.contains("affinity") || message.contains("selector") => {
+            "nodeSelector and affinity in the pod template: no node has those labels".to_owned()
+        }
+        None => format!("kubectl describe pod -n {namespace} {}", pod.metadata.name.as_deref().unwrap_or_default()),
+    };
+    Cause::new("PodUnschedulable", message, fix)
+}
+
+fn container_trouble(namespace: &str, pod: &str, container: &ContainerStatus) -> Option<Cause> {
+    let (name, image) = (&container.name, &container.image);
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let message = waiting.message.clone().unwrap_or_default();
+        return match waiting.reason.as_deref().unwrap_or_default() {
+            "ContainerCreating" | "PodInitializing" | "" => None,
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+                let cause = format!("container {name}: image {image} cannot be pulled: {message}");
+                let fix = "the image in the pod template, or imagePullSecrets of the pod or its account";
+                Some(Cause::new("ImageNotPulled", cause, fix))
+            }
+            "CreateContainerConfigError" | "CreateContainerError" => {
+                let fix = format!(
+                    "create in {namespace} the Secret or ConfigMap that its environment names, or mend the reference"
+                );
+                Some(Cause::new("ContainerNotCreated", format!("container {name}: {message}"), fix))
+            }
+            "CrashLoopBackOff" => Some(crashed(namespace, pod, container, container.last_state.as_ref())),
+            // What local mode has no program for, and whatever else kubelets say.
+            reason => {
+                let fix = format!("kubectl describe pod -n {namespace} {pod}");
+                Some(Cause::new("ContainerWaits", format!("container {name}: {reason}: {message}"), fix))
+            }
+        };
+    }
+    let failed = state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0);
+    failed.then(|| crashed(namespace, pod, container, Some(state)))
+}
+
+fn crashed(namespace: &str, pod: &str, container: &ContainerStatus, state: Option<&ContainerState>) -> Cause {
+    let name = &container.name;
+    let ended = state.and_then(|state| state.terminated.as_ref());
+    let code = ended.map_or(0, |ended| ended.exit_code);
+    let reason = ended.and_then(|ended| ended.reason.as_deref()).unwrap_or_default();
+    let logs = format!("kubectl logs -n {namespace} {pod} -c {name} --previous");
+    if reason == "OOMKilled" || (code == KILLED && reason.is_empty()) {
+        let fix = format!("resources.limits.memory of container {name} in the pod template");
+        return Cause::new("OutOfMemory", format!("container {name} needs more memory than its limit"), fix);
+    }
+    let said = ended.and_then(|ended| ended.message.clone()).unwrap_or_default();
+    let said =
+        said.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(": {}", line.trim()));
+    let cause = format!(
+        "container {name} ended with exit code {code} ({} restarts){}",
+        container.restart_count,
+        said.unwrap_or_default()
+    );
+    if name == FETCHES {
+        let fix = format!(
+            "{logs}: the address in spec.model.uri, its credentials, and the way to the hub or store"
+        );
+        return Cause::new("ModelNotFetched", cause, fix);
+    }
+    Cause::new("ContainerCrashes", cause, logs)
+}

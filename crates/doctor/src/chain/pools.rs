@@ -1,0 +1,69 @@
+//! A pool that no Gateway takes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_plan::names;
+
+use super::{condition, routes, said};
+use crate::{facts::Facts, finding::Cause};
+
+/// What is wrong with the pool of a service; its route, if that is what the pool waits for.
+pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let scheduler = service.spec.router.as_ref()?.scheduler.as_ref()?;
+    let referenced =
+        scheduler.pool.as_ref().and_then(|pool| pool.ref_.as_ref()).map(|found| found.name.clone());
+    let name = referenced.clone().unwrap_or_else(|| names::pool(own));
+    let capabilities = facts.snapshot.capabilities;
+    if !capabilities.inference_pool && !capabilities.inference_pool_x {
+        let fix = "install the Gateway API inference extension, or take spec.router.scheduler out";
+        return Some(Cause::new("PoolApiMissing", "the cluster serves no InferencePools", fix));
+    }
+    let pool = facts.snapshot.inference_pools.get(namespace, &name);
+    let old = facts.snapshot.inference_pools_x.get(namespace, &name);
+    let step = format!("InferencePool {namespace}/{name}");
+    if pool.is_none() && old.is_none() {
+        let fix = if referenced.is_some() {
+            "create it, or name another in spec.router.scheduler.pool.ref".to_owned()
+        } else {
+            format!("kubectl describe llminferenceservice -n {namespace} {own}: why was it not made?")
+        };
+        return Some(Cause::new("PoolMissing", format!("there is no {step}"), fix));
+    }
+    let said_of: Vec<&[Condition]> = pool
+        .iter()
+        .flat_map(|pool| pool.status.iter().flat_map(|status| &status.parents))
+        .map(|parent| parent.conditions.as_slice())
+        .chain(
+            old.iter()
+                .flat_map(|pool| pool.status.iter().flat_map(|status| &status.parent))
+                .map(|parent| parent.conditions.as_slice()),
+        )
+        .collect();
+    let accepted = |conditions: &&[Condition]| {
+        condition(conditions, "Accepted").is_some_and(|found| found.status == "True")
+    };
+    if said_of.iter().any(accepted) {
+        return None;
+    }
+    let refusal = said_of.iter().find_map(|all| {
+        condition(all, "Accepted").filter(|found| found.status == "False" && found.reason != "Pending")
+    });
+    if let Some(found) = refusal {
+        let fix = format!("kubectl describe inferencepool -n {namespace} {name}");
+        return Some(Cause::new("PoolRefused", said(found), fix).through(step));
+    }
+    if service.spec.router.as_ref().is_some_and(|router| router.route.is_none()) {
+        let fix = "spec.router.route: {}";
+        let cause = "no route sends anything to the pool, so no Gateway ever takes it";
+        return Some(Cause::new("PoolWithoutRoute", cause, fix).through(step));
+    }
+    if let Some(cause) = routes::trouble(facts, namespace, &names::route(own)) {
+        return Some(cause.through(step));
+    }
+    let cause =
+        "no Gateway has taken it, although the route is accepted: its controller may not know InferencePools";
+    let fix = "use a Gateway controller with the inference extension, or take spec.router.scheduler out";
+    Some(Cause::new("PoolNotSeen", cause, fix).through(step))
+}

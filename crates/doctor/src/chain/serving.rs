@@ -1,0 +1,112 @@
+//! A service that says Ready. What the controller does not see may still be broken: servers, pickers, the way to them.
+
+use std::{collections::BTreeMap, time::SystemTime};
+
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_plan::names;
+
+use super::{pods, workloads};
+use crate::{facts::Facts, finding::Cause};
+
+/// What is wrong although everything is said to be well.
+pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    certificate(facts, service)
+        .or_else(|| endpoints(facts, service))
+        .or_else(|| address(service))
+        .or_else(|| answers(facts, service))
+}
+
+fn metadata(service: &LLMInferenceService) -> (&str, &str) {
+    let metadata = &service.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let (namespace, own) = metadata(service);
+    let name = names::tls_secret(own);
+    let secret = facts.snapshot.secrets.get(namespace, &name)?;
+    let pem = secret.data.as_ref()?.get("tls.crt")?;
+    let all = longboat_tls::certificates(&String::from_utf8_lossy(&pem.0)).unwrap_or_default();
+    let over = all.first().is_none_or(|found| found.validity.not_after < SystemTime::now());
+    over.then(|| {
+        let fix = format!(
+            "kubectl delete secret -n {namespace} {name}: the controller issues it anew; is it running?"
+        );
+        Cause::new(
+            "CertificateEnded",
+            format!("the certificate in Secret {namespace}/{name} is not valid any more"),
+            fix,
+        )
+    })
+}
+
+/// Ready pods behind the Services that requests go through.
+fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let (namespace, own) = metadata(service);
+    let scheduled = service.status.as_ref()?.workloads.as_ref()?.scheduler.is_some();
+    let picker = scheduled.then(|| names::scheduler_service(own));
+    [Some(names::workload_service(own)), picker].into_iter().flatten().find_map(|name| {
+        let found = facts.snapshot.services.get(namespace, &name)?;
+        let none = BTreeMap::new();
+        let selector = found.spec.as_ref().and_then(|spec| spec.selector.as_ref()).unwrap_or(&none);
+        if selector.is_empty() || pods::selected(facts, namespace, selector).any(pods::is_ready) {
+            return None;
+        }
+        let step = format!("Service {namespace}/{name}");
+        let cause = pods::selected(facts, namespace, selector).next().map_or_else(
+            || {
+                let fix = format!(
+                    "kubectl get pods -n {namespace} --show-labels, against the selector of the Service"
+                );
+                Cause::new("NoEndpoints", "no pod has the labels that it selects", fix)
+            },
+            |_| pods::first(facts, namespace, selector).unwrap_or_else(|| workloads::no_ready_pod(namespace)),
+        );
+        Some(cause.through(step))
+    })
+}
+
+fn address(service: &LLMInferenceService) -> Option<Cause> {
+    let status = service.status.as_ref()?;
+    let routed = service.spec.router.as_ref().is_some_and(|router| router.route.is_some());
+    (routed && status.url.is_none()).then(|| {
+        let fix = "kubectl get gateway -A: the ADDRESS of the Gateway, and its Service";
+        Cause::new("NoAddress", "the route is accepted, but its Gateway has no address to reach it at", fix)
+    })
+}
+
+/// What it answers when somebody asks.
+fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let (namespace, own) = metadata(service);
+    let answers = facts.answers.get(&format!("{namespace}/{own}"))?;
+    let url = service.status.as_ref()?.url.as_deref().unwrap_or_default();
+    let fine = |answer: &Result<u16, String>| {
+        answer.as_ref().is_ok_and(|code| (200..500).contains(code) && *code != 404)
+    };
+    let told = |answer: &Result<u16, String>| match answer {
+        Ok(code) => format!("answers {code}"),
+        Err(error) => format!("does not answer: {error}"),
+    };
+    let at_url = answers.at_url.as_ref().filter(|answer| !fine(answer))?;
+    let (said, step) = (told(at_url), format!("GET {url}/v1/models"));
+    Some(match &answers.at_workload {
+        Some(direct) if !fine(direct) => {
+            let fix =
+                format!("kubectl logs -n {namespace} -l app.kubernetes.io/name={own} -c main --tail=100");
+            let cause = format!("the model server itself {}", told(direct));
+            Cause::new("ServerFails", cause, fix).through(step)
+        }
+        Some(_) => {
+            let fix = "the Gateway's data plane: its pods, its Service, a firewall, or a network from here to there";
+            Cause::new("GatewayFails", format!("{url} {said}, while the model server behind it answers"), fix)
+                .through(step)
+        }
+        None => {
+            let fix = format!(
+                "kubectl port-forward -n {namespace} svc/{} 8000: does it answer there?",
+                names::workload_service(own)
+            );
+            Cause::new("NoAnswer", format!("{url} {said}"), fix).through(step)
+        }
+    })
+}

@@ -1,0 +1,102 @@
+//! A Deployment or LeaderWorkerSet that is not available.
+
+use longboat_api::{
+    conditions::{Condition, types},
+    v1alpha2::LLMInferenceService,
+};
+use longboat_plan::names;
+
+use super::pods;
+use crate::{facts::Facts, finding::Cause};
+
+/// What keeps the workload behind a condition from being available.
+pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let describe = format!("kubectl describe llminferenceservice -n {namespace} {own}");
+    // The controller could not do its part: it says why, and names what to do where it can be known.
+    if condition.reason.starts_with("Reconcile") || condition.reason.ends_with("Error") {
+        return Cause::new("ControllerFailed", condition.message.clone(), describe);
+    }
+    let (group, name) = match condition.type_.as_str() {
+        types::MAIN_WORKLOAD_READY => (false, names::workload(own)),
+        types::PREFILL_WORKLOAD_READY => (false, names::prefill(own)),
+        types::WORKER_WORKLOAD_READY => (true, names::workload_group(own)),
+        types::PREFILL_WORKER_WORKLOAD_READY => (true, names::prefill_group(own)),
+        types::SCHEDULER_WORKLOAD_READY => (false, names::scheduler(own)),
+        types::TOKENIZER_READY => (false, names::tokenizer(own)),
+        _ => return Cause::new("NotReady", condition.message.clone(), describe),
+    };
+    if group {
+        if facts.snapshot.leader_worker_sets.get(namespace, &name).is_none() {
+            return Cause::new(
+                "WorkloadMissing",
+                format!("there is no LeaderWorkerSet {namespace}/{name}: {}", condition.message),
+                describe,
+            );
+        }
+        let step = format!("LeaderWorkerSet {namespace}/{name}");
+        return pods::of_group(facts, namespace, &name)
+            .unwrap_or_else(|| silent_group(namespace, &name))
+            .through(step);
+    }
+    let Some(deployment) = facts.snapshot.deployments.get(namespace, &name) else {
+        let cause = format!("there is no Deployment {namespace}/{name}: {}", condition.message);
+        return Cause::new("WorkloadMissing", cause, describe);
+    };
+    let step = format!("Deployment {namespace}/{name}");
+    let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let failure = conditions.clone().find(|found| found.type_ == "ReplicaFailure" && found.status == "True");
+    if let Some(failure) = failure {
+        let message = failure.message.clone().unwrap_or_default();
+        return refused(&message, namespace, &name).through(step);
+    }
+    pods::of_deployment(facts, deployment)
+        .unwrap_or_else(|| {
+            let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            if wanted == 0 {
+                let fix = "spec.replicas, or whatever scales it to zero";
+                return Cause::new("ScaledToZero", "no pod is asked for", fix);
+            }
+            let fix = format!("kubectl describe deployment -n {namespace} {name}");
+            let progress =
+                conditions.clone().find(|found| found.type_ == "Progressing" && found.status == "False");
+            let cause = progress
+                .and_then(|found| found.message.clone())
+                .unwrap_or_else(|| "its pods are on their way".to_owned());
+            Cause::new("RollingOut", cause, fix)
+        })
+        .through(step)
+}
+
+/// Pods that may not even be created.
+fn refused(message: &str, namespace: &str, name: &str) -> Cause {
+    if message.contains("exceeded quota") {
+        let fix = format!(
+            "kubectl describe resourcequota -n {namespace}: raise it, or ask for less in the pod template"
+        );
+        return Cause::new("QuotaExceeded", message, fix);
+    }
+    if message.contains("violates PodSecurity") {
+        let fix = format!(
+            "the securityContext in the pod template, or the label pod-security.kubernetes.io/enforce of namespace {namespace}"
+        );
+        return Cause::new("PodSecurity", message, fix);
+    }
+    if message.contains("serviceaccount") && message.contains("not found") {
+        let fix = "create the account, or take serviceAccountName out of the pod template";
+        return Cause::new("AccountMissing", message, fix);
+    }
+    Cause::new("PodsRefused", message, format!("kubectl describe deployment -n {namespace} {name}"))
+}
+
+fn silent_group(namespace: &str, name: &str) -> Cause {
+    let cause = "it has no pods: is the LeaderWorkerSet controller running?";
+    let fix = format!("kubectl describe leaderworkerset -n {namespace} {name}, and the pods of lws-system");
+    Cause::new("GroupControllerSilent", cause, fix)
+}
+
+/// Pods that are there, none of them ready, and none that says why.
+pub(crate) fn no_ready_pod(namespace: &str) -> Cause {
+    Cause::new("NoReadyPods", "none of its pods is ready", format!("kubectl get pods -n {namespace}"))
+}

@@ -1,0 +1,84 @@
+//! Are our kinds served, and those that services need in the versions that we use?
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use crate::{
+    facts::Facts,
+    finding::{Cause, Finding},
+};
+
+const OURS: [&str; 2] =
+    ["llminferenceservices.serving.kserve.io", "llminferenceserviceconfigs.serving.kserve.io"];
+const STORED: &str = "v1alpha2";
+const INSTALL: &str = "longboat install";
+
+/// Kinds that clusters may lack, and the version that is used of each. That one is missing is said by the service that needs it.
+pub(crate) const FOREIGN: [(&str, &str); 7] = [
+    ("gatewayclasses.gateway.networking.k8s.io", "v1"),
+    ("gateways.gateway.networking.k8s.io", "v1"),
+    ("httproutes.gateway.networking.k8s.io", "v1"),
+    ("inferencepools.inference.networking.k8s.io", "v1"),
+    ("inferencepools.inference.networking.x-k8s.io", "v1alpha2"),
+    ("leaderworkersets.leaderworkerset.x-k8s.io", "v1"),
+    ("scaledobjects.keda.sh", "v1alpha1"),
+];
+
+/// All definitions that are looked at.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OURS.into_iter().chain(FOREIGN.into_iter().map(|(name, _)| name))
+}
+
+pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    for name in OURS {
+        let object = format!("CustomResourceDefinition {name}");
+        let Some(definition) = facts.definitions.get(name) else {
+            findings.push(
+                Cause::new("DefinitionMissing", "the API server does not know the kind", INSTALL)
+                    .breaks(object),
+            );
+            continue;
+        };
+        if let Some(message) = not_established(definition) {
+            let fix = format!("kubectl describe crd {name}");
+            findings.push(Cause::new("DefinitionNotEstablished", message, fix).breaks(&object));
+        }
+        if !serves(definition, STORED) {
+            let cause = format!("{STORED} is not served, which is the version that the controller reads");
+            findings.push(Cause::new("VersionMissing", cause, INSTALL).breaks(&object));
+        }
+        let stored = definition.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
+        for old in stored.filter(|version| *version != STORED) {
+            let cause = format!("objects may be stored as {old}, so that this version cannot be dropped");
+            let fix = format!(
+                "write each object once (`kubectl get {name} -A -o name` and an empty patch), then take {old} out of \
+                 status.storedVersions"
+            );
+            findings.push(Cause::new("OldVersionStored", cause, fix).threatens(&object));
+        }
+    }
+    for (name, version) in FOREIGN {
+        let found = facts.definitions.get(name);
+        if let Some(definition) = found.filter(|definition| !serves(definition, version)) {
+            let served: Vec<&str> = versions(definition).collect();
+            let cause = format!("{version} is not served, only {}", served.join(", "));
+            let fix = "install a release of it that serves this version".to_owned();
+            let object = format!("CustomResourceDefinition {name}");
+            findings.push(Cause::new("VersionMissing", cause, fix).threatens(object));
+        }
+    }
+}
+
+fn not_established(definition: &CustomResourceDefinition) -> Option<String> {
+    let conditions = definition.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|condition| condition.type_ == "Established")?;
+    let why = || found.message.clone().or_else(|| found.reason.clone()).unwrap_or_default();
+    (found.status != "True").then(|| format!("the definition is not established: {}", why()))
+}
+
+fn versions(definition: &CustomResourceDefinition) -> impl Iterator<Item = &str> {
+    definition.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str())
+}
+
+fn serves(definition: &CustomResourceDefinition, version: &str) -> bool {
+    versions(definition).any(|served| served == version)
+}

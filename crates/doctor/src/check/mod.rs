@@ -1,0 +1,25 @@
+//! The checks of an installation, in the order of what depends on what.
+
+pub(crate) mod controller;
+pub(crate) mod definitions;
+mod platform;
+mod presets;
+pub(crate) mod rights;
+mod services;
+mod webhooks;
+
+use crate::{facts::Facts, finding::Finding};
+
+/// Looks at facts, and adds what it finds.
+type Check = fn(&Facts, &mut Vec<Finding>);
+
+/// All checks.
+pub(crate) const ALL: [Check; 7] = [
+    definitions::check,
+    controller::check,
+    rights::check,
+    webhooks::check,
+    platform::check,
+    presets::check,
+    services::check,
+];

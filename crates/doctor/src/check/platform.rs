@@ -1,0 +1,35 @@
+//! Can the settings of the platform be used, and is the Gateway there that they name?
+
+use longboat_api::names::PLATFORM_CONFIG_MAP;
+
+use crate::{
+    chain::gateways,
+    facts::Facts,
+    finding::{Cause, Finding},
+};
+
+pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    let namespace = &facts.snapshot.system_namespace;
+    let object = format!("ConfigMap {namespace}/{PLATFORM_CONFIG_MAP}");
+    if let Some(error) = &facts.platform_error {
+        let fix = if facts.snapshot.config_maps.get(namespace, PLATFORM_CONFIG_MAP).is_some() {
+            format!("kubectl edit configmap -n {namespace} {PLATFORM_CONFIG_MAP}")
+        } else {
+            format!("longboat install --namespace {namespace}")
+        };
+        findings.push(Cause::new("PlatformSettings", error.clone(), fix).breaks(object));
+        return;
+    }
+    if !facts.snapshot.capabilities.gateway_api {
+        return;
+    }
+    let ingress = &facts.snapshot.platform.ingress;
+    let (namespace, name) = (&ingress.gateway_namespace, &ingress.gateway_name);
+    if name.is_empty() {
+        return;
+    }
+    if let Some(cause) = gateways::trouble(facts, namespace, name) {
+        // Services that name Gateways of their own do without it; the others say that they do not.
+        findings.push(cause.threatens(format!("Gateway {namespace}/{name}")));
+    }
+}

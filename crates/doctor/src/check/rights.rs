@@ -1,0 +1,23 @@
+//! May the controller do what it has to?
+
+use crate::{
+    facts::Facts,
+    finding::{Cause, Finding},
+};
+
+pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.local || facts.denied.is_empty() {
+        return;
+    }
+    let cause = format!("the controller may not {}", facts.denied.join(", "));
+    let fix = "longboat install, which writes the roles and their bindings anew".to_owned();
+    let object = format!("ServiceAccount {}/{}", facts.snapshot.system_namespace, account(facts));
+    findings.push(Cause::new("RightsMissing", cause, fix).breaks(object));
+}
+
+/// The account of the controller.
+pub(crate) fn account(facts: &Facts) -> String {
+    let spec = facts.controller.as_ref().and_then(|deployment| deployment.spec.as_ref());
+    spec.and_then(|spec| spec.template.spec.as_ref()?.service_account_name.clone())
+        .unwrap_or_else(|| super::controller::NAME.to_owned())
+}

@@ -1,0 +1,88 @@
+//! Are objects checked and converted?
+
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::{ByteString, api::admissionregistration::v1::WebhookClientConfig};
+
+use crate::{
+    facts::Facts,
+    finding::{Cause, Finding},
+};
+
+/// A certificate that ends sooner is told of.
+const SOON: Duration = Duration::from_hours(7 * 24);
+const INSTALL: &str =
+    "longboat install, which registers the webhooks; the controller then writes its CA into them";
+
+pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.local {
+        return;
+    }
+    if let Some(refused) = &facts.admission {
+        let object = "Webhooks of LLMInferenceService".to_owned();
+        let fix = "kubectl get endpointslices -n NAMESPACE -l kubernetes.io/service-name=llmisvc-webhook-server-service, \
+                   and the log of the controller"
+            .replace("NAMESPACE", &facts.snapshot.system_namespace);
+        let cause = format!("no service can be created: {refused}");
+        findings.push(Cause::new("WebhookFails", cause, fix).breaks(object));
+    }
+    if let Some(failed) = &facts.conversion {
+        let cause = format!("services cannot be read as v1alpha1: {failed}");
+        findings.push(
+            Cause::new("ConversionFails", cause, INSTALL)
+                .breaks("CustomResourceDefinition llminferenceservices.serving.kserve.io"),
+        );
+    }
+    for name in ["llminferenceservice.serving.kserve.io", "llminferenceserviceconfig.serving.kserve.io"] {
+        if !facts.validating.iter().any(|found| found.metadata.name.as_deref() == Some(name)) {
+            let cause = "nothing is validated: mistakes show only in the status";
+            let object = format!("ValidatingWebhookConfiguration {name}");
+            findings.push(Cause::new("WebhookMissing", cause, INSTALL).breaks(object));
+        }
+    }
+    if facts.mutating.is_empty() {
+        let cause = "defaults are not filled in when services are stored";
+        let object = "MutatingWebhookConfiguration llminferenceservice.serving.kserve.io";
+        findings.push(Cause::new("WebhookMissing", cause, INSTALL).breaks(object));
+    }
+    for (object, client) in clients(facts) {
+        if let Some(cause) = untrusted(client) {
+            findings.push(cause.breaks(object));
+        } else if let Some(cause) = ending(client) {
+            findings.push(cause.threatens(object));
+        }
+    }
+}
+
+/// One of each configuration: all of its webhooks are served by the same server.
+fn clients(facts: &Facts) -> Vec<(String, &WebhookClientConfig)> {
+    let mutating = facts.mutating.iter().filter_map(|found| {
+        let object = format!("MutatingWebhookConfiguration {}", found.metadata.name.as_deref()?);
+        Some((object, &found.webhooks.as_ref()?.first()?.client_config))
+    });
+    let validating = facts.validating.iter().filter_map(|found| {
+        let object = format!("ValidatingWebhookConfiguration {}", found.metadata.name.as_deref()?);
+        Some((object, &found.webhooks.as_ref()?.first()?.client_config))
+    });
+    mutating.chain(validating).collect()
+}
+
+fn untrusted(client: &WebhookClientConfig) -> Option<Cause> {
+    client.ca_bundle.as_ref().is_none_or(|ByteString(bytes)| bytes.is_empty()).then(|| {
+        let cause = "caBundle is empty: the API server trusts nobody there";
+        let fix = "let the controller run with its rights, or use cert-manager with --webhook-cert-dir";
+        Cause::new("WebhookUntrusted", cause, fix)
+    })
+}
+
+fn ending(client: &WebhookClientConfig) -> Option<Cause> {
+    let ByteString(bytes) = client.ca_bundle.as_ref()?;
+    let all = longboat_tls::certificates(&String::from_utf8_lossy(bytes)).unwrap_or_default();
+    let fix = "the controller renews its own CA; if cert-manager makes it, look at its Certificate";
+    let Some(last) = all.iter().map(|found| found.validity.not_after).max() else {
+        return Some(Cause::new("WebhookUntrusted", "caBundle holds no certificate", fix));
+    };
+    (last < SystemTime::now() + SOON).then(|| {
+        Cause::new("CertificateEnds", "the CA of the webhooks ends within a week, or has ended", fix)
+    })
+}

@@ -1,0 +1,65 @@
+//! What is looked at: plain data, gathered once.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        apps::v1::Deployment,
+        core::v1::{Event, PersistentVolumeClaim, Pod},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_compose::PresetNames;
+use longboat_plan::Snapshot;
+
+/// Everything that is looked at.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Whether this is a local world: `longboat up` is controller, webhooks and rights at once.
+    pub local: bool,
+    /// How presets are named.
+    pub preset_names: PresetNames,
+    /// Definitions of our kinds and of those that services need, by name. Only heads: no schemas.
+    pub definitions: BTreeMap<String, CustomResourceDefinition>,
+    /// Why the platform's settings cannot be used, if so.
+    pub platform_error: Option<String>,
+    /// What the controller sees.
+    pub snapshot: Snapshot,
+    /// Services, by namespace and name.
+    pub services: Vec<Arc<LLMInferenceService>>,
+    /// Configs, by namespace and name.
+    pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
+    /// Pods of services and of the controller.
+    pub pods: Vec<Pod>,
+    /// Warnings of the namespaces of services.
+    pub events: Vec<Event>,
+    /// Volumes that services may use.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// The controller's Deployment.
+    pub controller: Option<Deployment>,
+    /// What the controller may not do, of what it needs: `verb resource.group`.
+    pub denied: Vec<String>,
+    /// Webhook configurations of ours that change objects.
+    pub mutating: Vec<MutatingWebhookConfiguration>,
+    /// Webhook configurations of ours that refuse objects.
+    pub validating: Vec<ValidatingWebhookConfiguration>,
+    /// What came of a service that was to be created as a dry run: why it was refused.
+    pub admission: Option<String>,
+    /// What came of reading services in the older version: why it failed.
+    pub conversion: Option<String>,
+    /// What services that say Ready answered, by `namespace/name`.
+    pub answers: BTreeMap<String, Answers>,
+    /// What could not be looked at, one sentence each.
+    pub hidden: Vec<String>,
+}
+
+/// What a service answered to a request for its models.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// At its URL: a status code, or why there is none.
+    pub at_url: Option<Result<u16, String>>,
+    /// At the Service of its workload, through the API server.
+    pub at_workload: Option<Result<u16, String>>,
+}

@@ -1,0 +1,417 @@
+//! Looks at a cluster or a local world, once, and writes nothing.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        apps::v1::Deployment,
+        authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+        core::v1::{Event, PersistentVolumeClaim, Pod},
+        rbac::v1::ClusterRole,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, PostParams},
+    core::DynamicObject,
+    discovery::ApiResource,
+};
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_compose::PresetNames;
+use longboat_controller::{Args, ViewError, view};
+use longboat_plan::{Snapshot, names};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::{
+    check,
+    facts::{Answers, Facts},
+};
+
+/// What the controller needs, as it is shipped.
+const ROLE: &str = include_str!("../../../deploy/rbac/role.yaml");
+
+/// Selects what belongs to services.
+const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
+
+/// Requests that run at the same time.
+const AT_ONCE: usize = 16;
+
+/// How long a service may take to say which models it has.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Where the platform is installed.
+    pub system_namespace: String,
+    /// Prefix of the names of presets.
+    pub preset_prefix: String,
+    /// Namespaces of services; all if empty.
+    pub namespaces: Vec<String>,
+    /// Names of services; all if empty.
+    pub services: Vec<String>,
+    /// Whether to ask services that say Ready for their models.
+    pub ask: bool,
+}
+
+/// A cluster that cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum GatherError {
+    /// The API server does not answer.
+    #[error("the API server does not answer")]
+    Server(#[source] kube::Error),
+    /// What the controller would see cannot be seen.
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+/// Looks at everything. `ask` sends one request to a URL: a status code, or why there is none.
+///
+/// # Errors
+/// When the API server does not answer, or the rights to look at services are missing.
+pub async fn gather<F>(client: Client, scope: &Scope, ask: impl Fn(String) -> F) -> Result<Facts, GatherError>
+where
+    F: Future<Output = Result<u16, String>>,
+{
+    let version = client.apiserver_version().await.map_err(GatherError::Server)?;
+    let preset_names = PresetNames { prefix: scope.preset_prefix.clone(), versioned: true };
+    let system = scope.system_namespace.as_str();
+    let mut facts = Facts {
+        local: version.git_version.ends_with("+longboat"),
+        preset_names,
+        definitions: BTreeMap::new(),
+        platform_error: None,
+        snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system),
+        services: Vec::new(),
+        configs: Vec::new(),
+        pods: Vec::new(),
+        events: Vec::new(),
+        claims: Vec::new(),
+        controller: None,
+        denied: Vec::new(),
+        mutating: Vec::new(),
+        validating: Vec::new(),
+        admission: None,
+        conversion: None,
+        answers: BTreeMap::new(),
+        hidden: Vec::new(),
+    };
+    definitions(&client, &mut facts).await;
+    let ours = check::definitions::names().take(2).all(|name| facts.definitions.contains_key(name));
+    if ours {
+        seen_by_the_controller(&client, scope, &mut facts).await?;
+        of_services(&client, &mut facts).await;
+    }
+    if !facts.local {
+        installation(&client, &mut facts, ours).await;
+    }
+    if scope.ask {
+        answers(&client, &mut facts, ask).await;
+    }
+    Ok(facts)
+}
+
+async fn definitions(client: &Client, facts: &mut Facts) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = stream::iter(check::definitions::names())
+        .map(|name| {
+            let api = api.clone();
+            async move { (name, api.get_opt(name).await) }
+        })
+        .buffered(AT_ONCE);
+    let mut found = std::pin::pin!(found);
+    while let Some((name, answer)) = found.next().await {
+        match answer {
+            Ok(Some(mut definition)) => {
+                for version in &mut definition.spec.versions {
+                    version.schema = None;
+                }
+                facts.definitions.insert(name.to_owned(), definition);
+            }
+            Ok(None) => {}
+            Err(error) => facts.hidden.push(format!("CustomResourceDefinition {name}: {error}")),
+        }
+    }
+}
+
+async fn seen_by_the_controller(
+    client: &Client,
+    scope: &Scope,
+    facts: &mut Facts,
+) -> Result<(), GatherError> {
+    let args = Args {
+        system_namespace: scope.system_namespace.clone(),
+        preset_prefix: scope.preset_prefix.clone(),
+        namespaces: scope.namespaces.clone(),
+        ..Args::default()
+    };
+    let view = view(args, client.clone()).await?;
+    facts.platform_error = view.platform_error.map(|error| error.to_string());
+    facts.snapshot = view.snapshot;
+    facts.configs = view.configs;
+    facts.hidden.extend(view.hidden);
+    let wanted = |service: &LLMInferenceService| {
+        let metadata = &service.metadata;
+        let of =
+            |all: &[String], own: Option<&String>| all.is_empty() || own.is_some_and(|own| all.contains(own));
+        of(&scope.namespaces, metadata.namespace.as_ref()) && of(&scope.services, metadata.name.as_ref())
+    };
+    facts.services = view.services.into_iter().filter(|service| wanted(service)).collect();
+    Ok(())
+}
+
+/// What only a person looks at: pods in full, warnings, volumes.
+async fn of_services(client: &Client, facts: &mut Facts) {
+    let namespaces: std::collections::BTreeSet<String> =
+        facts.services.iter().filter_map(|service| service.metadata.namespace.clone()).collect();
+    let ours = ListParams::default().labels(OF_SERVICES);
+    let (warnings, any) = (ListParams::default().fields("type=Warning"), ListParams::default());
+    for namespace in &namespaces {
+        let (pods, events, claims) = tokio::join!(
+            list::<Pod>(Api::namespaced(client.clone(), namespace), &ours),
+            list::<Event>(Api::namespaced(client.clone(), namespace), &warnings),
+            list::<PersistentVolumeClaim>(Api::namespaced(client.clone(), namespace), &any),
+        );
+        facts.pods.extend(kept(pods, &format!("pods of {namespace}"), &mut facts.hidden));
+        facts.events.extend(kept(events, &format!("events of {namespace}"), &mut facts.hidden));
+        facts.claims.extend(kept(claims, &format!("volume claims of {namespace}"), &mut facts.hidden));
+    }
+    let when = |event: &Event| {
+        event.last_timestamp.as_ref().map(|time| time.0).or(event.event_time.as_ref().map(|time| time.0))
+    };
+    facts.events.sort_by_key(when);
+}
+
+async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
+    let system = facts.snapshot.system_namespace.clone();
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &system);
+    match deployments.get_opt(check::controller::NAME).await {
+        Ok(found) => facts.controller = found,
+        Err(error) => facts.hidden.push(format!("the controller's Deployment: {error}")),
+    }
+    let pods = list::<Pod>(Api::namespaced(client.clone(), &system), &ListParams::default()).await;
+    facts.pods.extend(kept(pods, &format!("pods of {system}"), &mut facts.hidden));
+    let mutating =
+        list::<MutatingWebhookConfiguration>(Api::all(client.clone()), &ListParams::default()).await;
+    let is_ours =
+        |name: &Option<String>| name.as_deref().is_some_and(|name| name.ends_with(".serving.kserve.io"));
+    let mutating = kept(mutating, "webhook configurations", &mut facts.hidden);
+    facts.mutating = mutating.into_iter().filter(|found| is_ours(&found.metadata.name)).collect();
+    let validating =
+        list::<ValidatingWebhookConfiguration>(Api::all(client.clone()), &ListParams::default()).await;
+    let validating = kept(validating, "webhook configurations", &mut facts.hidden);
+    facts.validating = validating.into_iter().filter(|found| is_ours(&found.metadata.name)).collect();
+    if facts.controller.is_some() {
+        denied(client, facts).await;
+    }
+    if ours {
+        admission(client, &system, facts).await;
+        conversion(client, &system, facts).await;
+    }
+}
+
+/// What the controller's account may not do, of what the shipped role asks for.
+async fn denied(client: &Client, facts: &mut Facts) {
+    let user = format!(
+        "system:serviceaccount:{}:{}",
+        facts.snapshot.system_namespace,
+        check::rights::account(facts)
+    );
+    let needed = needed();
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let asked = stream::iter(needed)
+        .map(|attributes| {
+            let (reviews, user) = (reviews.clone(), user.clone());
+            async move {
+                let spec = SubjectAccessReviewSpec {
+                    user: Some(user),
+                    resource_attributes: Some(attributes.clone()),
+                    ..SubjectAccessReviewSpec::default()
+                };
+                let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+                let answer = reviews.create(&PostParams::default(), &review).await;
+                (attributes, answer.map(|review| review.status.is_some_and(|status| status.allowed)))
+            }
+        })
+        .buffered(AT_ONCE);
+    let mut asked = std::pin::pin!(asked);
+    while let Some((attributes, answer)) = asked.next().await {
+        match answer {
+            Ok(true) => {}
+            Ok(false) => facts.denied.push(in_words(&attributes)),
+            Err(error) => {
+                facts.hidden.push(format!("the rights of {user}: {error}"));
+                return;
+            }
+        }
+    }
+}
+
+fn in_words(attributes: &ResourceAttributes) -> String {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (resource, group) = (part(&attributes.resource), part(&attributes.group));
+    let resource = match &attributes.subresource {
+        Some(below) => format!("{resource}/{below}"),
+        None => resource,
+    };
+    let group = if group.is_empty() { group } else { format!(".{group}") };
+    format!("{} {resource}{group}", part(&attributes.verb))
+}
+
+/// One question for each verb on each resource of the shipped role.
+fn needed() -> Vec<ResourceAttributes> {
+    let role: ClusterRole = serde_saphyr::from_str(ROLE).unwrap_or_default();
+    let mut all = Vec::new();
+    for rule in role.rules.into_iter().flatten() {
+        for (group, resource) in rule
+            .api_groups
+            .iter()
+            .flatten()
+            .flat_map(|group| rule.resources.iter().flatten().map(move |resource| (group, resource)))
+        {
+            let (resource, subresource) = match resource.split_once('/') {
+                Some((resource, below)) => (resource, Some(below.to_owned())),
+                None => (resource.as_str(), None),
+            };
+            let names: Vec<Option<String>> = match &rule.resource_names {
+                Some(names) if !names.is_empty() => names.iter().cloned().map(Some).collect(),
+                _ => vec![None],
+            };
+            for (verb, name) in rule.verbs.iter().flat_map(|verb| names.iter().map(move |name| (verb, name)))
+            {
+                all.push(ResourceAttributes {
+                    group: Some(group.clone()),
+                    resource: Some(resource.to_owned()),
+                    subresource: subresource.clone(),
+                    verb: Some(verb.clone()),
+                    name: name.clone(),
+                    ..ResourceAttributes::default()
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Whether a service could be created.
+async fn admission(client: &Client, system: &str, facts: &mut Facts) {
+    let api: Api<LLMInferenceService> = Api::namespaced(client.clone(), system);
+    let object = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"generateName": "longboat-doctor-"}, "spec": {"model": {"uri": "hf://longboat/doctor"}},
+    });
+    let Ok(object) = serde_json::from_value(object) else { return };
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    match api.create(&dry, &object).await {
+        Err(kube::Error::Api(status))
+            if status.code == 403 && !status.message.contains("admission webhook") =>
+        {
+            facts.hidden.push(format!("whether services can be created: {}", status.message));
+        }
+        Err(kube::Error::Api(status)) => facts.admission = Some(status.message.clone()),
+        Err(error) => facts.admission = Some(error.to_string()),
+        Ok(_) => {}
+    }
+}
+
+/// Whether services can be read in the older version.
+async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
+    let resource = ApiResource {
+        group: "serving.kserve.io".into(),
+        version: "v1alpha1".into(),
+        api_version: "serving.kserve.io/v1alpha1".into(),
+        kind: "LLMInferenceServiceConfig".into(),
+        plural: "llminferenceserviceconfigs".into(),
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), system, &resource);
+    // One preset is enough: all go through the same webhook.
+    match api.list(&ListParams::default().limit(1)).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            facts.hidden.push(format!("whether objects can be converted: {}", status.message));
+        }
+        Err(kube::Error::Api(status)) => facts.conversion = Some(status.message.clone()),
+        Err(error) => facts.conversion = Some(error.to_string()),
+        Ok(_) => {}
+    }
+}
+
+/// Asks what says Ready for its models, at its URL and, through the API server, at its workload.
+async fn answers<F>(client: &Client, facts: &mut Facts, ask: impl Fn(String) -> F)
+where
+    F: Future<Output = Result<u16, String>>,
+{
+    let ready: Vec<_> = facts
+        .services
+        .iter()
+        .filter(|service| {
+            let conditions = service.status.iter().flat_map(|status| &status.conditions);
+            conditions.into_iter().any(|found| found.type_ == "Ready" && found.is_true())
+        })
+        .cloned()
+        .collect();
+    let asked = stream::iter(ready)
+        .map(|service| {
+            let (client, ask) = (client.clone(), &ask);
+            async move {
+                let metadata = &service.metadata;
+                let (namespace, name) = (
+                    metadata.namespace.clone().unwrap_or_default(),
+                    metadata.name.clone().unwrap_or_default(),
+                );
+                let url = service.status.as_ref().and_then(|status| status.url.clone());
+                let at_url = match url {
+                    Some(url) => {
+                        let models = format!("{}/v1/models", url.trim_end_matches('/'));
+                        let late = || Err(format!("nothing within {} s", PATIENCE.as_secs()));
+                        Some(tokio::time::timeout(PATIENCE, ask(models)).await.unwrap_or_else(|_| late()))
+                    }
+                    None => None,
+                };
+                let fine = matches!(at_url, None | Some(Ok(200)));
+                let at_workload = if fine { None } else { at_workload(&client, &namespace, &name).await };
+                (format!("{namespace}/{name}"), Answers { at_url, at_workload })
+            }
+        })
+        .buffered(AT_ONCE);
+    facts.answers = asked.collect().await;
+}
+
+/// Past Gateways and pickers. None where the API server does not pass requests on.
+async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Result<u16, String>> {
+    let service = names::workload_service(name);
+    for scheme in ["https", "http"] {
+        let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
+        let request = http::Request::get(path).body(Vec::new()).ok()?;
+        let answer = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
+        match answer {
+            Ok(Ok(_)) => return Some(Ok(200)),
+            // A server that speaks the other scheme.
+            Ok(Err(kube::Error::Api(status))) if status.code == 503 || status.code == 400 => {}
+            Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
+            Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
+            Ok(Err(error)) => return Some(Err(error.to_string())),
+            Err(_) => return Some(Err(format!("nothing within {} s", PATIENCE.as_secs()))),
+        }
+    }
+    Some(Err("the API server cannot reach it".to_owned()))
+}
+
+async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    Ok(api.list(parameters).await?.items)
+}
+
+/// What was listed; nothing, and a note, where it may not be.
+fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Vec<K> {
+    listed.unwrap_or_else(|error| {
+        hidden.push(format!("{what}: {error}"));
+        Vec::new()
+    })
+}

@@ -1,0 +1,78 @@
+//! The tree of a service: its conditions, its workloads and their pods, in one picture.
+
+mod follow;
+pub(crate) mod group;
+pub(crate) mod lines;
+mod look;
+mod screen;
+
+use std::sync::Arc;
+
+pub(crate) use follow::Follow;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{apps::v1::Deployment, core::v1::Pod},
+};
+use kube::{Api, Client, Resource};
+use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
+pub(crate) use look::look;
+pub(crate) use screen::{Screen, text};
+
+/// Selects what belongs to services.
+const PART_OF_A_SERVICE: &str = "app.kubernetes.io/part-of=llminferenceservice";
+
+/// Everything that is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) services: Vec<Arc<LLMInferenceService>>,
+    pub(crate) deployments: Vec<Arc<Deployment>>,
+    pub(crate) sets: Vec<Arc<LeaderWorkerSet>>,
+    pub(crate) pods: Vec<Arc<Pod>>,
+}
+
+/// How good a line's news is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mark {
+    Good,
+    Waiting,
+    Bad,
+}
+
+/// One line of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// What the line is about; the same over time.
+    pub(crate) subject: String,
+    /// What there is to say about it.
+    pub(crate) text: String,
+    pub(crate) mark: Mark,
+    pub(crate) depth: usize,
+}
+
+/// Where services run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a local world, which has no metrics and no operators: services serve without them.
+    Laptop,
+    Cluster,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone)]
+pub(crate) enum Scope {
+    Everywhere,
+    Namespace(String),
+}
+
+impl Scope {
+    fn api<K>(&self, client: &Client) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
+    {
+        match self {
+            Self::Everywhere => Api::all(client.clone()),
+            Self::Namespace(namespace) => Api::namespaced(client.clone(), namespace),
+        }
+    }
+}
