@@ -137,7 +137,8 @@ fn report(
         Some(problem) => {
             gateways::forget(conditions);
             routes::forget(world, conditions);
-            scheduler::forget(world, conditions);
+            scheduler::look_on(world, conditions);
+            pool::look_on(world, conditions);
             conditions.mark_false(problem.condition, problem.reason, &problem.message);
             false
         }

@@ -42,11 +42,7 @@ pub(super) fn report(
     };
     let verdict = if scheduler.external_pool().is_some() {
         let Some(pool) = context.snapshot.inference_pools.get(context.namespace, &name) else {
-            let message = format!(
-                "failed to fetch referenced Inference Pool {}/{name}: InferencePool.inference.networking.k8s.io \"{name}\" \
-                 not found",
-                context.namespace
-            );
+            let message = no_external_pool(context.namespace, &name);
             conditions.mark_false(types::INFERENCE_POOL_READY, INFERENCE_POOL_FETCH_ERROR, &message);
             return false;
         };
@@ -70,6 +66,41 @@ pub(super) fn report(
     true
 }
 
+fn no_external_pool(namespace: &str, name: &str) -> String {
+    format!(
+        "failed to fetch referenced Inference Pool {namespace}/{name}: InferencePool.inference.networking.k8s.io \"{name}\" \
+         not found"
+    )
+}
+
+fn no_managed_pool(namespace: &str, name: &str) -> String {
+    format!("Inference Pool {namespace}/{name} not found (checked v1 and v1alpha2)")
+}
+
+/// While something else keeps the router from being planned: what was said of a pool holds as long as there is one.
+pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
+    let context = &world.context;
+    let Some(scheduler) = context.scheduler() else {
+        conditions.clear(types::INFERENCE_POOL_READY);
+        return;
+    };
+    let Some(said) = conditions.get(types::INFERENCE_POOL_READY) else { return };
+    let was_missing = said.reason == INFERENCE_POOL_FETCH_ERROR;
+    let (namespace, snapshot) = (context.namespace, context.snapshot);
+    let (name, message) = match scheduler.external_pool() {
+        Some(name) => (name.to_owned(), no_external_pool(namespace, name)),
+        None => (names::pool(context.name), no_managed_pool(namespace, &names::pool(context.name))),
+    };
+    let managed = scheduler.external_pool().is_none();
+    let there = snapshot.inference_pools.get(namespace, &name).is_some()
+        || managed && snapshot.inference_pools_x.get(namespace, &name).is_some();
+    if !there {
+        conditions.mark_false(types::INFERENCE_POOL_READY, INFERENCE_POOL_FETCH_ERROR, &message);
+    } else if was_missing {
+        conditions.clear(types::INFERENCE_POOL_READY);
+    }
+}
+
 /// The managed pool is ready in either API; where it is in neither, the newer one tells why.
 fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
     let newer = world
@@ -85,11 +116,7 @@ fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static s
         let objection = pool.objection(gateways)?;
         first = first.or(Some(objection));
     }
-    first.or_else(|| {
-        let message =
-            format!("Inference Pool {}/{name} not found (checked v1 and v1alpha2)", world.context.namespace);
-        Some((INFERENCE_POOL_FETCH_ERROR, message))
-    })
+    first.or_else(|| Some((INFERENCE_POOL_FETCH_ERROR, no_managed_pool(world.context.namespace, name))))
 }
 
 // === impl Pool ===

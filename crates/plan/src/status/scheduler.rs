@@ -19,27 +19,35 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
             conditions.clear(type_);
             continue;
         };
-        let verdict = match world.applied.deployment(&name) {
-            Some(deployment) => objection(deployment),
-            None => Some((PROGRESSING.into(), "Deployment rollout in progress".into())),
-        };
-        match verdict {
-            None => conditions.mark_true(type_),
-            Some((reason, message)) => conditions.mark_false(type_, &reason, &message),
+        match world.applied.deployment(&name) {
+            Some(deployment) => judge(type_, deployment, conditions),
+            None => conditions.mark_false(type_, PROGRESSING, "Deployment rollout in progress"),
         }
     }
 }
 
-/// While something else keeps the scheduler from being looked at, only what cannot hold any more goes.
-pub(super) fn forget(world: &World, conditions: &mut Conditions) {
-    if !tokenizer::is_wanted(&world.context) {
-        conditions.clear(types::TOKENIZER_READY);
+/// While something else keeps the scheduler from being planned, what runs of it still says how it is: what an earlier pass
+/// said may not hold any more.
+pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
+    let context = &world.context;
+    let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
+    let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
+    for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
+        let live = |name: &String| {
+            let applied = world.applied.deployment(name);
+            applied.or_else(|| context.snapshot.deployments.get(context.namespace, name))
+        };
+        match name.as_ref().and_then(live) {
+            Some(deployment) => judge(type_, deployment, conditions),
+            None => conditions.clear(type_),
+        }
     }
-    if world.context.managed_scheduler().is_none() {
-        conditions.clear(types::SCHEDULER_WORKLOAD_READY);
-    }
-    if world.context.scheduler().is_none() {
-        conditions.clear(types::INFERENCE_POOL_READY);
+}
+
+fn judge(type_: &str, deployment: &Deployment, conditions: &mut Conditions) {
+    match objection(deployment) {
+        None => conditions.mark_true(type_),
+        Some((reason, message)) => conditions.mark_false(type_, &reason, &message),
     }
 }
 

@@ -133,3 +133,51 @@ fn a_gateway_that_came_is_not_missed_any_more_while_something_else_is_missing() 
     assert_eq!(reason(&world, "HTTPRoutesReady"), None);
     assert_eq!(reason(&world, "RouterReady").as_deref(), Some("SchedulerReconcileError"));
 }
+
+/// Takes APIs away, and with them their objects.
+fn without(world: &mut World, apis: &[&str]) {
+    let snapshot = &mut world.snapshot;
+    for api in apis {
+        match *api {
+            "pools" => {
+                snapshot.capabilities.inference_pool = false;
+                snapshot.inference_pools = crate::Objects::default();
+            }
+            "older pools" => {
+                snapshot.capabilities.inference_pool_x = false;
+                snapshot.inference_pools_x = crate::Objects::default();
+            }
+            _ => {
+                snapshot.capabilities.gateway_api = false;
+                snapshot.http_routes = crate::Objects::default();
+                snapshot.gateways = crate::Objects::default();
+            }
+        }
+    }
+    world.settle();
+}
+
+#[test]
+fn what_is_said_does_not_depend_on_the_order_in_which_apis_went() {
+    let said = |groups: &[&[&str]]| {
+        let mut world = settled(&[plain()]);
+        for group in groups {
+            without(&mut world, group);
+        }
+        let status = world.services.values().next().unwrap().status.clone().unwrap();
+        let conditions = status.conditions.into_iter();
+        conditions.map(|found| (found.type_, found.status, found.reason, found.message)).collect::<Vec<_>>()
+    };
+    let at_once = said(&[&["pools", "older pools", "gateways"]]);
+    let router = at_once.iter().find(|(type_, ..)| type_ == "RouterReady").unwrap();
+    assert!(router.3.contains("install the Gateway API"), "{router:?}");
+    for order in [
+        [["pools"], ["older pools"], ["gateways"]],
+        [["older pools"], ["pools"], ["gateways"]],
+        [["pools"], ["gateways"], ["older pools"]],
+        [["gateways"], ["pools"], ["older pools"]],
+    ] {
+        let order: Vec<&[&str]> = order.iter().map(|group| &group[..]).collect();
+        assert_eq!(said(&order), at_once, "{order:?}");
+    }
+}
