@@ -145,9 +145,11 @@ fn argument_config(scheduler: Place<'_, '_>) -> Option<String> {
     let containers = scheduler.at(&["template", "containers"])?.to_value();
     let main = containers.as_array()?.iter().find(|c| c.get("name").is_some_and(|n| n == "main"))?;
     let args: Vec<&str> = main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect();
-    let at = args.iter().position(|arg| {
-        let name = arg.split('=').next().unwrap_or(arg);
-        TEXT.contains(&name) || FILE.contains(&name)
-    })?;
-    TEXT.contains(&args[at]).then(|| args.get(at + 1).map(ToString::to_string)).flatten()
+    let name = |arg: &str| arg.split('=').next().unwrap_or_default().to_owned();
+    let at = args.iter().position(|arg| TEXT.contains(&&*name(arg)) || FILE.contains(&&*name(arg)))?;
+    let value = match args[at].split_once('=') {
+        Some((_, value)) => Some(value),
+        None => args.get(at + 1).copied(),
+    };
+    value.filter(|_| TEXT.contains(&&*name(args[at]))).map(ToOwned::to_owned)
 }

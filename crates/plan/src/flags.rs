@@ -12,6 +12,20 @@ pub(crate) fn config_pair(args: &[String]) -> Option<[String; 2]> {
         .map(|pair| [pair[0].clone(), pair[1].clone()])
 }
 
+/// Writes a configuration flag with `=` as two arguments, which is the form that everything else here looks for.
+pub(crate) fn split_config(args: &mut Vec<String>) {
+    let split = |arg: &String| {
+        let (flag, value) = arg.split_once('=')?;
+        let known = CONFIG_TEXT.contains(&flag) || CONFIG_FILE.contains(&flag);
+        known.then(|| [flag.to_owned(), value.to_owned()])
+    };
+    if let Some(at) = args.iter().position(|arg| split(arg).is_some())
+        && let Some(pair) = split(&args[at])
+    {
+        args.splice(at..=at, pair);
+    }
+}
+
 /// The position of the configuration text among `args`.
 pub(crate) fn config_text_position(args: &[String]) -> Option<usize> {
     args.windows(2).position(|pair| CONFIG_TEXT.contains(&pair[0].as_str())).map(|at| at + 1)
@@ -76,7 +90,10 @@ mod tests {
 
     #[test]
     fn a_configuration_needs_its_value_as_the_next_argument() {
-        assert_eq!(config_pair(&args(&["--config-text=x"])), None);
+        let mut list = args(&["-v", "--config-text=a=b", "--port=1"]);
+        assert_eq!(config_pair(&list), None);
+        super::split_config(&mut list);
+        assert_eq!(list, args(&["-v", "--config-text", "a=b", "--port=1"]));
         assert_eq!(
             config_pair(&args(&["-v", "--config-file", "/x"])),
             Some(["--config-file".into(), "/x".into()])

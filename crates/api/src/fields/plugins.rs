@@ -17,8 +17,12 @@ pub(super) fn config(scheduler: &SchedulerSpec) -> Option<Value> {
             let pod = scheduler.template.as_ref()?;
             let main = pod.containers.iter().find(|container| container.name == "main")?;
             let args = main.args.as_deref()?;
-            let pair = args.windows(2).find(|pair| CONFIG_TEXT.contains(&pair[0].as_str()))?;
-            serde_saphyr::from_str(&pair[1]).ok()
+            let text = args.iter().enumerate().find_map(|(at, arg)| match arg.split_once('=') {
+                Some((flag, text)) => CONFIG_TEXT.contains(&flag).then_some(text),
+                None if CONFIG_TEXT.contains(&arg.as_str()) => args.get(at + 1).map(String::as_str),
+                None => None,
+            })?;
+            serde_saphyr::from_str(text).ok()
         }
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn attach(
     live: Option<&[String]>,
 ) -> Origin {
     let args = container.args.get_or_insert_default();
+    flags::split_config(args);
     let (pair, origin) = match inline {
         Some(text) => (["--config-text".to_owned(), text], Origin::Asked),
         None if flags::config_pair(args).is_some() => return Origin::Asked,
