@@ -11,6 +11,7 @@ mod cluster;
 mod controller;
 mod definitions;
 mod deletion;
+mod doctor;
 mod embedded;
 mod install;
 mod late;

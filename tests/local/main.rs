@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod canary;
+mod doctor;
 mod examples;
 mod fixpoint;
 mod http;

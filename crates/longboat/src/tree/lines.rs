@@ -92,6 +92,9 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<
                 depth: 1,
             });
         }
+        if let Some(url) = service.status.as_ref().and_then(|status| status.url.clone()) {
+            lines.push(Line { subject: format!("{subject} url"), text: url, mark: Mark::Good, depth: 1 });
+        }
         if let Some(group) = group::of(service) {
             lines.push(Line {
                 subject: format!("{subject} group {}", group.name),

@@ -1,0 +1,103 @@
+//! The controller as a process that is measured.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{api, cluster::Turn, wait::until};
+
+/// Clock ticks a second, on every Linux that this runs on.
+const TICKS: u64 = 100;
+
+/// A controller of our own in place of the cluster's, started as that one was.
+pub(crate) struct Controller {
+    child: Child,
+    arguments: Vec<String>,
+    kubeconfig: PathBuf,
+    probes: String,
+}
+
+impl Controller {
+    /// Ends the cluster's controller and starts another one, so that its use of the machine is known from the start.
+    pub(crate) fn take_over(cluster: &Turn) -> Self {
+        let folder = &cluster.server.folder;
+        let pid = fs::read_to_string(folder.join("controller.pid")).unwrap();
+        let pid = pid.trim().parse::<i32>().unwrap();
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let arguments: Vec<String> =
+            words.skip(1).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        until("the cluster's controller has ended", || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = stat.rsplit(") ").next().unwrap_or_default();
+            (stat.is_empty() || state.starts_with('Z')).then_some(())
+        });
+        let probes = arguments.iter().find_map(|argument| argument.strip_prefix("--health-probe-addr="));
+        let probes = format!("http://{}/readyz", probes.unwrap());
+        let kubeconfig = folder.join("controller.kubeconfig");
+        let child = start(&arguments, &kubeconfig);
+        let controller = Self { child, arguments, kubeconfig, probes };
+        controller.wait();
+        controller
+    }
+
+    /// Ends it as Kubernetes would, and starts the next one.
+    pub(crate) fn restart(&mut self) {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+        self.child = start(&self.arguments, &self.kubeconfig);
+        self.wait();
+    }
+
+    /// From now on it does nothing.
+    pub(crate) fn pause(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+    }
+
+    /// User and system time so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 1000 / TICKS)
+    }
+
+    /// A line of its status, in MiB.
+    pub(crate) fn memory(&self, line: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
+        found.trim_start_matches(':').trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    }
+
+    fn wait(&self) {
+        until("the controller is ready", || api::status_of(&self.probes).filter(|status| *status == 200));
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(arguments: &[String], kubeconfig: &PathBuf) -> Child {
+    let log = fs::File::create(kubeconfig.with_extension("log")).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_longboat"))
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}

@@ -1,0 +1,93 @@
+//! What the controller asked of the API server, from the audit log.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    io::{Read, Seek, SeekFrom},
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::cluster::Turn;
+
+/// For so long nothing is asked before a world counts as settled.
+pub(crate) const REST: Duration = Duration::from_secs(3);
+
+/// The audit log, which has a line for each request of the controller.
+pub(crate) struct Log {
+    path: PathBuf,
+}
+
+/// Requests by verb and resource.
+#[derive(Debug, Default)]
+pub(crate) struct Counted(BTreeMap<(String, String), usize>);
+
+impl Log {
+    pub(crate) fn new(cluster: &Turn) -> Self {
+        Self { path: cluster.server.folder.join("audit.log") }
+    }
+
+    /// Where it ends now.
+    pub(crate) fn mark(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// Waits until nothing was asked for a while; renewals of watches come every few minutes and do not count long.
+    pub(crate) fn rest(&self) {
+        loop {
+            let before = self.mark();
+            thread::sleep(REST);
+            if self.mark() == before {
+                return;
+            }
+        }
+    }
+
+    /// What was asked since then.
+    pub(crate) fn since(&self, mark: u64) -> Counted {
+        let mut file = fs::File::open(&self.path).unwrap();
+        file.seek(SeekFrom::Start(mark)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let mut counted = Counted::default();
+        for event in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let part = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let dry = if part(&event["requestURI"]).contains("dryRun=All") { " (dry run)" } else { "" };
+            let below = event["objectRef"]["subresource"].as_str().map(|below| format!("/{below}"));
+            let resource = part(&event["objectRef"]["resource"]) + &below.unwrap_or_default() + dry;
+            // A watch is told of when it begins and when it ends.
+            if event["stage"] == "ResponseStarted" {
+                continue;
+            }
+            *counted.0.entry((part(&event["verb"]), resource)).or_default() += 1;
+        }
+        counted
+    }
+}
+
+impl Counted {
+    fn all(&self, is_wanted: impl Fn(&str) -> bool) -> usize {
+        self.0.iter().filter(|((verb, _), _)| is_wanted(verb)).map(|(_, count)| count).sum()
+    }
+
+    /// Creations, changes and deletions, events and leases among them.
+    pub(crate) fn writes(&self) -> usize {
+        self.all(|verb| ["create", "update", "patch", "delete"].contains(&verb))
+    }
+
+    /// Gets and lists.
+    pub(crate) fn reads(&self) -> usize {
+        self.all(|verb| ["get", "list"].contains(&verb))
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> =
+            self.0.iter().map(|((verb, resource), count)| format!("{verb} {resource} {count}")).collect();
+        formatter.write_str(&all.join(", "))
+    }
+}

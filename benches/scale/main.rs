@@ -1,0 +1,144 @@
+//! What the controller costs on a real API server, by the number of services: wall time, CPU, memory, requests by kind; idle, one
+//! service more, a restart; beside a floor, a plain client that writes the same objects.
+//!
+//! `cargo bench -p longboat --bench scale -- 100 500 1000` prints the table.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a measurement that cannot go on should stop"
+)]
+
+#[path = "../../tests/cluster/api.rs"]
+#[expect(dead_code, reason = "shared with the cluster tier")]
+mod api;
+#[path = "../../tests/cluster/cluster.rs"]
+#[expect(dead_code, reason = "shared with the cluster tier")]
+mod cluster;
+mod controller;
+#[path = "../../tests/cluster/definitions.rs"]
+#[expect(dead_code, reason = "shared with the cluster tier")]
+mod definitions;
+mod floor;
+mod log;
+#[path = "../../tests/local/program.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod program;
+#[path = "../../tests/cluster/server.rs"]
+#[expect(dead_code, reason = "shared with the cluster tier")]
+mod server;
+mod services;
+#[path = "../../tests/local/tools.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod tools;
+#[path = "../../tests/local/wait.rs"]
+mod wait;
+
+use std::time::{Duration, Instant};
+
+use cluster::Turn;
+use controller::Controller;
+use log::Log;
+
+/// Services that are created one by one at the end.
+const ONE_MORE: usize = 10;
+/// How long nothing is done.
+const IDLE: Duration = Duration::from_mins(1);
+
+fn main() {
+    let mut sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    if sizes.is_empty() {
+        sizes = vec![100];
+    }
+    let Some(cluster) = Turn::take() else { panic!("the cluster tier's tools are missing") };
+    let mut controller = Controller::take_over(&cluster);
+    let log = Log::new(&cluster);
+    services::prepare(&cluster.server.api);
+
+    println!("| services | wall s | CPU ms/service | RSS MiB (peak) | writes/service | reads/service |");
+    println!("|---|---|---|---|---|---|");
+    let mut there = 0;
+    let mut wall = Duration::ZERO;
+    for &size in &sizes {
+        let (cpu, start, mark) = (controller.cpu(), Instant::now(), log.mark());
+        services::create(&cluster.server.api, there..size);
+        services::wait_for_children(&cluster.server.api, size);
+        log.rest();
+        // What came last was written before the wait for nothing.
+        wall = start.elapsed().saturating_sub(log::REST);
+        let new = size - there;
+        let counted = log.since(mark);
+        println!(
+            "| {size} | {:.1} | {:.1} | {} ({}) | {:.2} | {:.2} |",
+            wall.as_secs_f64(),
+            per(controller.cpu() - cpu, new),
+            controller.memory("VmRSS"),
+            controller.memory("VmHWM"),
+            ratio(counted.writes(), new),
+            ratio(counted.reads(), new),
+        );
+        println!("\n{size}: {counted}\n");
+        there = size;
+    }
+
+    let (cpu, mark) = (controller.cpu(), log.mark());
+    std::thread::sleep(IDLE);
+    let counted = log.since(mark);
+    println!(
+        "idle {} s: {:.0} ms CPU, {} writes",
+        IDLE.as_secs(),
+        per(controller.cpu() - cpu, 1),
+        counted.writes()
+    );
+
+    let (cpu, mark) = (controller.cpu(), log.mark());
+    let mut latencies: Vec<Duration> = (there..there + ONE_MORE)
+        .map(|number| services::create_and_wait(&cluster.server.api, number))
+        .collect();
+    log.rest();
+    latencies.sort();
+    let counted = log.since(mark);
+    println!(
+        "one more among {there}: {:.1} ms CPU, {:.1} writes, p50 {:.0} ms and at most {:.0} ms until all children are there",
+        per(controller.cpu() - cpu, ONE_MORE),
+        ratio(counted.writes(), ONE_MORE),
+        latencies[ONE_MORE / 2].as_secs_f64() * 1000.0,
+        latencies[ONE_MORE - 1].as_secs_f64() * 1000.0,
+    );
+
+    let mark = log.mark();
+    let start = Instant::now();
+    controller.restart();
+    let ready = start.elapsed();
+    log.rest();
+    let counted = log.since(mark);
+    println!(
+        "restart: ready after {:.1} s, {:.2} s CPU, {} MiB peak; {counted}",
+        ready.as_secs_f64(),
+        per(controller.cpu(), 1) / 1000.0,
+        controller.memory("VmHWM"),
+    );
+
+    controller.pause();
+    let children = floor::children(&cluster.server.api, sizes.last().copied().unwrap_or(0));
+    let floor = floor::write(&cluster, &children);
+    println!(
+        "floor: {} objects in {:.1} s; the last batch took {:.2} times as long for as many services",
+        children.len(),
+        floor.as_secs_f64(),
+        wall.as_secs_f64() / floor.as_secs_f64(),
+    );
+}
+
+/// Milliseconds for each.
+fn per(time: Duration, number: usize) -> f64 {
+    time.as_secs_f64() * 1000.0 / number_of(number)
+}
+
+fn ratio(count: usize, number: usize) -> f64 {
+    number_of(count) / number_of(number)
+}
+
+fn number_of(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap())
+}

@@ -1,0 +1,109 @@
+//! The services of the measurement: single-node, with managed route, gateway and scheduler, in ten namespaces.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{api::Api, wait::until};
+
+/// Namespaces that services are spread over.
+pub(crate) const NAMESPACES: usize = 10;
+/// Clients that create them.
+const CLIENTS: usize = 8;
+/// What each has, as paths and how many of it.
+pub(crate) const CHILDREN: [(&str, &str, usize); 9] = [
+    ("apis/apps/v1", "deployments", 2),
+    ("api/v1", "services", 2),
+    ("api/v1", "secrets", 1),
+    ("api/v1", "serviceaccounts", 1),
+    ("apis/rbac.authorization.k8s.io/v1", "roles", 1),
+    ("apis/rbac.authorization.k8s.io/v1", "rolebindings", 1),
+    ("apis/inference.networking.k8s.io/v1", "inferencepools", 1),
+    ("apis/inference.networking.x-k8s.io/v1alpha2", "inferencepools", 1),
+    ("apis/gateway.networking.k8s.io/v1", "httproutes", 1),
+];
+
+pub(crate) fn namespace(number: usize) -> String {
+    format!("scale-{}", number % NAMESPACES)
+}
+
+fn path(number: usize) -> String {
+    format!("/apis/serving.kserve.io/v1alpha2/namespaces/{}/llminferenceservices", namespace(number))
+}
+
+pub(crate) fn prepare(api: &Api) {
+    for number in 0..NAMESPACES {
+        let object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(number)}});
+        api.post("/api/v1/namespaces", &object).ok();
+    }
+}
+
+fn service(number: usize) -> Value {
+    json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": format!("llm-{number}")},
+        "spec": {
+            "model": {"uri": "hf://org/model", "name": format!("org/model-{number}")},
+            "replicas": 1,
+            "router": {"route": {}, "gateway": {}, "scheduler": {}},
+        },
+    })
+}
+
+/// Creates those services, several at a time.
+pub(crate) fn create(api: &Api, numbers: Range<usize>) {
+    let next = AtomicUsize::new(numbers.start);
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= numbers.end {
+                        return;
+                    }
+                    api.post(&path(number), &service(number)).ok();
+                }
+            });
+        }
+    });
+}
+
+/// How many objects of a kind services own.
+fn owned(api: &Api, root: &str, plural: &str) -> usize {
+    let selector = "labelSelector=app.kubernetes.io%2Fpart-of%3Dllminferenceservice";
+    api.get(&format!("/{root}/{plural}?{selector}")).ok()["items"].as_array().map_or(0, Vec::len)
+}
+
+/// Waits until everything that so many services need is there.
+pub(crate) fn wait_for_children(api: &Api, services: usize) {
+    // The route is the last to be written.
+    for (root, plural, each) in CHILDREN.into_iter().rev() {
+        until(&format!("{plural} of {services} services are there"), || {
+            (owned(api, root, plural) >= each * services).then_some(())
+        });
+    }
+}
+
+/// Creates one and waits until its route, which is written last, is there; how long that took from the answer on.
+pub(crate) fn create_and_wait(api: &Api, number: usize) -> Duration {
+    let route = format!(
+        "/apis/gateway.networking.k8s.io/v1/namespaces/{}/httproutes/llm-{number}-kserve-route",
+        namespace(number)
+    );
+    api.post(&path(number), &service(number)).ok();
+    let start = Instant::now();
+    while api.get(&route).status != 200 {
+        assert!(start.elapsed() < Duration::from_mins(1), "{route} does not appear");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let took = start.elapsed();
+    // The next one finds the controller at rest.
+    thread::sleep(Duration::from_millis(300));
+    took
+}
