@@ -20,6 +20,17 @@ pub enum Error {
     /// Flags contradict each other.
     #[error(transparent)]
     Settings(#[from] crate::webhook::SettingsError),
+    /// No leader could stay one.
+    #[error(transparent)]
+    Election(#[from] crate::election::ElectionError),
+    /// Another replica may lead by now.
+    #[error("lost the lease {lease}: {why}")]
+    LeaseLost {
+        /// Name of the lease.
+        lease: &'static str,
+        /// How.
+        why: String,
+    },
     /// The certificate of the webhooks cannot be used.
     #[error("cannot serve the webhooks")]
     Tls(#[from] longboat_tls::TlsError),

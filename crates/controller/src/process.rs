@@ -9,9 +9,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::Args,
     context::Context,
+    election::Election,
     error::Error,
     events,
+    fence::Fence,
     health::{self, Listen},
+    lease::Candidate,
+    outbound,
     readiness::{Check, Readiness},
     run,
     upstream::Upstream,
@@ -28,6 +32,10 @@ pub struct ProcessArgs {
     /// How services are reconciled.
     #[command(flatten)]
     pub controller: Args,
+
+    /// Which of several replicas reconciles.
+    #[command(flatten)]
+    pub election: Election,
 
     /// How webhooks are served.
     #[command(flatten)]
@@ -50,6 +58,7 @@ pub struct ProcessArgs {
 /// A controller whose ports are open and that does nothing yet.
 pub struct Process {
     args: Args,
+    election: Election,
     webhooks: Webhooks,
     probes: Option<TcpListener>,
 }
@@ -65,9 +74,10 @@ impl Process {
         for warning in args.upstream.warnings() {
             tracing::warn!("{warning}");
         }
+        args.election.check()?;
         let webhooks = Webhooks::bind(args.webhook).await?;
         let probes = args.health.bind("probes").await?;
-        Ok(Self { args: args.controller, webhooks, probes })
+        Ok(Self { args: args.controller, election: args.election, webhooks, probes })
     }
 
     /// Where the webhooks are served.
@@ -95,7 +105,16 @@ impl Process {
         longboat_tls::install_default_provider();
         let (sink, notes) = events::channel();
         let writer = tokio::spawn(events::write_all(client.clone(), notes));
-        let context = Arc::new(Context::new(client, self.args, sink));
+        // All replicas serve webhooks and keep their CA; only the leader reconciles.
+        let (fence, candidate) = if self.election.enabled {
+            let fence = Fence::closed();
+            let candidate =
+                Candidate::new(client.clone(), &self.args.system_namespace, self.election, fence.clone());
+            (fence, Some(candidate))
+        } else {
+            (Fence::open(), None)
+        };
+        let context = Arc::new(Context::new(outbound::fenced(client.clone(), fence), self.args, sink));
         let readiness = Readiness::default();
         readiness.expect(Check::Caches);
         readiness.expect(Check::Webhooks);
@@ -104,9 +123,11 @@ impl Process {
             tokio::spawn(health::serve(listener, readiness.clone(), stop.clone(), end.clone()))
         });
         let mut parts = JoinSet::new();
-        parts.spawn(self.webhooks.run(context.clone(), readiness.clone(), stop.clone()));
+        parts.spawn(self.webhooks.run(client, context.clone(), readiness.clone(), stop.clone()));
         let supervised = (context.clone(), readiness, stop.clone());
-        parts.spawn(async move { run::supervise(&supervised.0, &supervised.1, &supervised.2).await });
+        parts.spawn(
+            async move { run::supervise(&supervised.0, &supervised.1, candidate, &supervised.2).await },
+        );
 
         let mut result = Ok(());
         while let Some(ended) = parts.join_next().await {

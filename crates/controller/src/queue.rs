@@ -34,6 +34,8 @@ struct State<K> {
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     sequence: u64,
+    /// Whether keys are taken at all.
+    closed: bool,
 }
 
 /// How work on a key ended.
@@ -58,8 +60,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             due: HashMap::new(),
             failures: HashMap::new(),
             sequence: 0,
+            closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new() }
+    }
+
+    /// Takes no keys until [`Queue::open`]: where nobody works, they would pile up.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
+    /// Takes keys again. What was added meanwhile is not known.
+    pub(crate) fn open(&self) {
+        self.state.lock().closed = false;
     }
 
     /// Adds a key, to be worked on as soon as possible. What was put off is not any longer: something has changed.
@@ -135,6 +148,9 @@ fn delay_after(failures: u32, jitter: f64) -> Duration {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: K) {
+        if self.closed {
+            return;
+        }
         if let Some(at) = self.due.remove(&key) {
             self.delayed.remove(&at);
         }
@@ -218,6 +234,17 @@ mod tests {
             queue.done("a", Ended::Settled, 0.0);
         }
         assert!(timeout(Duration::from_hours(10_000), queue.next()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_takes_nothing() {
+        let queue = Queue::new();
+        queue.close();
+        queue.add("a");
+        queue.open();
+        queue.add("b");
+        assert_eq!(queue.next().await, "b");
+        assert!(timeout(Duration::from_millis(10), queue.next()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

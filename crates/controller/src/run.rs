@@ -1,6 +1,6 @@
 //! The composition root: watches, workers, and their end.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -20,11 +20,15 @@ use crate::{
     error::{Error, PassError},
     events,
     key::Key,
+    lease::Candidate,
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
     service,
     watch::{FirstList, Watched, watch},
 };
+
+/// How long passes that have begun get at the end. It fits into the time that Kubernetes gives a pod.
+const DRAIN: Duration = Duration::from_secs(10);
 
 /// Counts what has to be known before the first pass: a pass that sees half of the world would delete the other half.
 #[derive(Clone)]
@@ -52,51 +56,100 @@ pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Res
     let (sink, notes) = events::channel();
     let writer = tokio::spawn(events::write_all(client.clone(), notes));
     let context = Arc::new(Context::new(client, args, sink));
-    let result = supervise(&context, &Readiness::default(), &shutdown).await;
+    let result = supervise(&context, &Readiness::default(), None, &shutdown).await;
     // The last sink goes with the context: what is still to be said is said, then the writer ends.
     drop(context);
     let _ = writer.await;
     result
 }
 
-/// Watches and reconciles until `shutdown`; says in `readiness` when the caches are filled.
+/// Watches until `shutdown`, and reconciles while `candidate` leads, or all the time if there is none; says in `readiness`
+/// when the caches are filled.
 pub(crate) async fn supervise(
     context: &Arc<Context>,
     readiness: &Readiness,
+    candidate: Option<Candidate>,
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
     let stop = shutdown.child_token();
-    let mut tasks = JoinSet::new();
+    let mut watches = JoinSet::new();
     // Nothing is ever sent: the channel is closed when everything expected is known.
     let (expected, mut known) = mpsc::channel(1);
     let startup = Startup { expected };
-    watch_all(context, &startup, &stop, &mut tasks);
+    if candidate.is_some() {
+        context.services.close();
+        context.configs.close();
+    }
+    watch_all(context, &startup, &stop, &mut watches);
     let follower = capabilities::follow(context.clone(), startup.clone(), stop.clone());
-    tasks.spawn(follower);
-    capabilities::version(context).await;
+    watches.spawn(follower);
+    tokio::select! {
+        () = capabilities::version(context) => {}
+        () = stop.cancelled() => {}
+    }
     drop(startup);
 
-    let mut started = false;
-    let result = loop {
+    let reconciling = async {
         tokio::select! {
-            () = stop.cancelled() => break Ok(()),
-            ended = tasks.join_next() => match ended {
-                Some(Ok(())) if stop.is_cancelled() => {}
-                Some(Ok(())) => break Err(Error::Task("it ended".to_owned())),
-                Some(Err(error)) => break Err(Error::Task(error.to_string())),
-                None => break Err(Error::Task("all ended".to_owned())),
-            },
-            _ = known.recv(), if !started => {
-                started = true;
-                context.load_platform();
-                readiness.pass(Check::Caches);
-                tracing::info!("The caches are filled; reconciling starts.");
-                start_workers(context, &stop, &mut tasks);
-            }
+            () = stop.cancelled() => return Ok(()),
+            _ = known.recv() => {}
+        }
+        context.load_platform();
+        readiness.pass(Check::Caches);
+        tracing::info!("The caches are filled.");
+        match candidate {
+            Some(candidate) => lead(context, candidate, &stop).await,
+            None => work_all(context, &stop).await,
+        }
+    };
+    let mut reconciling = std::pin::pin!(reconciling);
+    let result = tokio::select! {
+        result = &mut reconciling => result,
+        broken = first_end(&mut watches, &stop) => {
+            stop.cancel();
+            reconciling.await.and(Err(broken))
         }
     };
     stop.cancel();
-    while tasks.join_next().await.is_some() {}
+    while watches.join_next().await.is_some() {}
+    result
+}
+
+/// Returns when a watch ends although nobody asked it to.
+async fn first_end(watches: &mut JoinSet<()>, stop: &CancellationToken) -> Error {
+    let error = match watches.join_next().await {
+        Some(Ok(())) => Error::Task("it ended".to_owned()),
+        Some(Err(error)) => Error::Task(error.to_string()),
+        None => Error::Task("all ended".to_owned()),
+    };
+    if stop.is_cancelled() {
+        return std::future::pending().await;
+    }
+    error
+}
+
+/// Reconciles while holding the lease. When asked to stop, passes that have begun are finished before the lease is given
+/// back: the successor finds no half-done work, and nobody writes at the same time. When the lease is lost, they are not.
+async fn lead(
+    context: &Arc<Context>,
+    mut candidate: Candidate,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    if !candidate.acquire(stop).await {
+        return Ok(());
+    }
+    context.services.open();
+    context.configs.open();
+    context.wake_all();
+    for config in context.caches.configs.all() {
+        context.configs.add(Key::of(config.as_ref()));
+    }
+    let result = tokio::select! {
+        biased;
+        lost = candidate.keep() => return Err(lost),
+        result = work_all(context, stop) => result,
+    };
+    candidate.release().await;
     result
 }
 
@@ -145,10 +198,13 @@ fn namespaces(args: &Args) -> Vec<Option<String>> {
     all.into_iter().map(Some).collect()
 }
 
-fn start_workers(context: &Arc<Context>, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
+/// Works on services and configs until cancelled, and finishes what has begun. Dropped, it ends in the middle.
+async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<(), Error> {
+    tracing::info!("Reconciling starts.");
+    let mut workers = JoinSet::new();
     for _ in 0..context.args.workers {
         let (context, stop) = (context.clone(), stop.clone());
-        tasks.spawn(async move {
+        workers.spawn(async move {
             let pass = |key: Key| {
                 let context = context.clone();
                 async move { Box::pin(service::pass(&context, &key)).await }
@@ -157,14 +213,32 @@ fn start_workers(context: &Arc<Context>, stop: &CancellationToken, tasks: &mut J
         });
     }
     // Configs change rarely, and their passes are short: one worker is enough.
-    let (context, stop) = (context.clone(), stop.clone());
-    tasks.spawn(async move {
+    let (configs, ends) = (context.clone(), stop.clone());
+    workers.spawn(async move {
         let pass = |key: Key| {
-            let context = context.clone();
+            let context = configs.clone();
             async move { config::pass(&context, &key).await }
         };
-        work(&context.configs, &stop, pass).await;
+        work(&configs.configs, &ends, pass).await;
     });
+    let drained = async {
+        stop.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    let mut drained = std::pin::pin!(drained);
+    loop {
+        tokio::select! {
+            ended = workers.join_next() => match ended {
+                None => return Ok(()),
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Err(Error::Task(error.to_string())),
+            },
+            () = &mut drained => {
+                tracing::warn!("Cut the passes that did not end within {DRAIN:?}.");
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Works on keys until cancelled; a pass that has begun is finished.

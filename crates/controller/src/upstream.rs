@@ -14,17 +14,6 @@ pub struct Upstream {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     metrics_secure: Option<bool>,
 
-    /// Whether one of several replicas would be elected to work: run one.
-    #[arg(
-        long,
-        visible_alias = "enable-leader-election",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_name = "BOOL"
-    )]
-    leader_elect: Option<bool>,
-
     /// Requests a second to the API server: there is no limit but the server's own fairness.
     #[arg(long, value_name = "N")]
     kube_api_qps: Option<f64>,
@@ -71,7 +60,6 @@ impl Upstream {
         let serves = |address: &String| address != "0";
         let given = [
             (self.metrics_addr.as_ref().is_some_and(serves), "--metrics-addr", "no metrics are served"),
-            (self.leader_elect == Some(true), "--leader-elect", "every replica reconciles, so run one"),
             (self.kube_api_qps.is_some(), "--kube-api-qps", "requests are not limited here"),
             (self.kube_api_burst.is_some(), "--kube-api-burst", "requests are not limited here"),
             (
@@ -113,8 +101,8 @@ mod tests {
     #[test]
     fn what_manifests_pass_is_accepted_and_what_does_nothing_is_said() {
         assert_eq!(warnings(&[]), 0);
-        assert_eq!(warnings(&["--metrics-addr", "0", "--leader-elect=false", "--metrics-secure=false"]), 0);
-        assert_eq!(warnings(&["--metrics-addr=127.0.0.1:8443", "--leader-elect"]), 2);
+        assert_eq!(warnings(&["--metrics-addr", "0", "--metrics-secure=false"]), 0);
+        assert_eq!(warnings(&["--metrics-addr=127.0.0.1:8443"]), 1);
         assert_eq!(
             warnings(&["--metrics-bind-address=:8443", "--kube-api-qps=20", "--kube-api-burst=30"]),
             3

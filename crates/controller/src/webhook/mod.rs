@@ -37,12 +37,14 @@ pub use configurations::{CONVERT, Configurations, SERVICE, Target, configuration
 pub use facts::LiveFacts;
 pub use settings::{Limits, Settings, SettingsError};
 
+use kube::Client;
 use longboat_tls::{LeafRequest, Reloading};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::{answer::Answering, authority::Lifetimes, facts::Source, inject::Injector, keep::Keeper};
 use crate::{
+    args::Args,
     context::Context,
     error::Error,
     readiness::{Check, Readiness, Trusting},
@@ -90,9 +92,10 @@ impl Webhooks {
         self.clock = clock;
     }
 
-    /// Serves until `shutdown`.
+    /// Serves until `shutdown`. What it writes, it writes with `client`, whoever leads.
     pub(crate) async fn run(
         self,
+        client: Client,
         context: Arc<Context>,
         readiness: Readiness,
         shutdown: CancellationToken,
@@ -103,7 +106,7 @@ impl Webhooks {
                 let interval = self.settings.limits.reload;
                 Reloading::watch_with(dir, &self.tls, interval, shutdown.child_token()).await?.config()
             }
-            None => self.own_certificate(&context, &readiness, &shutdown, &mut tasks)?,
+            None => self.own_certificate(&client, &context.args, &readiness, &shutdown, &mut tasks)?,
         };
         let answering = Answering::new(Source::new(context), self.settings.limits);
         tracing::info!(address = %self.address, "Serving the webhooks.");
@@ -115,17 +118,17 @@ impl Webhooks {
 
     fn own_certificate(
         &self,
-        context: &Context,
+        client: &Client,
+        args: &Args,
         readiness: &Readiness,
         shutdown: &CancellationToken,
         tasks: &mut JoinSet<()>,
     ) -> Result<Arc<rustls::ServerConfig>, Error> {
         let (sender, bundle) = watch::channel(None);
-        let client = &context.client;
         let keeper = Keeper::new(
             client,
-            &context.args.system_namespace,
-            self.names(&context.args.system_namespace, &context.args.cluster_domain),
+            &args.system_namespace,
+            self.names(&args.system_namespace, &args.cluster_domain),
             &self.tls,
             Lifetimes::default(),
             self.clock.clone(),

@@ -49,6 +49,7 @@ impl Replica {
         let args = ProcessArgs {
             kubeconfig: None,
             controller: longboat_controller::Args::default(),
+            election: longboat_controller::Election::default(),
             webhook: Settings { webhook_host: Some([127, 0, 0, 1].into()), webhook_port: 0, ..settings },
             health: Listen::At("127.0.0.1:0".to_owned()),
             upstream: longboat_controller::Upstream::default(),

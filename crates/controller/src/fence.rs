@@ -1,0 +1,81 @@
+//! Holds back writes of a process that does not lead (any more).
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::time::Instant;
+
+/// Until when this process may write. Clones share one state.
+///
+/// Who has lost the lease stops at once; but a process that was suspended goes on where it was, before it looks at the
+/// clock. So each write does.
+#[derive(Clone, Debug)]
+pub(crate) struct Fence {
+    open: Arc<RwLock<Open>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Open {
+    Always,
+    Until(Instant),
+    Never,
+}
+
+/// A write was held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not sent: this process does not hold the lease")]
+pub(crate) struct Closed;
+
+// === impl Fence ===
+
+impl Fence {
+    /// Without an election everybody writes.
+    pub(crate) fn open() -> Self {
+        Self { open: Arc::new(RwLock::new(Open::Always)) }
+    }
+
+    /// Nobody writes until elected.
+    pub(crate) fn closed() -> Self {
+        Self { open: Arc::new(RwLock::new(Open::Never)) }
+    }
+
+    /// Lets writes through until then.
+    pub(crate) fn open_until(&self, end: Instant) {
+        *self.open.write() = Open::Until(end);
+    }
+
+    /// Lets nothing through from now on.
+    pub(crate) fn close(&self) {
+        *self.open.write() = Open::Never;
+    }
+
+    /// Whether a write may go through now.
+    pub(crate) fn pass(&self) -> Result<(), Closed> {
+        match *self.open.read() {
+            Open::Always => Ok(()),
+            Open::Until(end) if Instant::now() < end => Ok(()),
+            Open::Until(_) | Open::Never => Err(Closed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_pass_while_the_lease_lasts_and_not_a_moment_longer() {
+        assert_eq!(Fence::open().pass(), Ok(()));
+        let fence = Fence::closed();
+        assert_eq!(fence.pass(), Err(Closed));
+        fence.open_until(Instant::now() + Duration::from_secs(10));
+        assert_eq!(fence.clone().pass(), Ok(()));
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(fence.pass(), Err(Closed));
+        fence.open_until(Instant::now() + Duration::from_secs(10));
+        fence.close();
+        assert_eq!(fence.pass(), Err(Closed));
+    }
+}

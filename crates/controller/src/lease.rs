@@ -1,0 +1,247 @@
+//! Taking part in the election: the loop around the rules of [`crate::election`].
+
+use std::{pin::pin, time::Duration};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Client,
+    api::PostParams,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    election::{Election, LEASE, Move, Seen, released},
+    error::{Error, has_code, text_of},
+    fence::Fence,
+};
+
+/// How long giving the lease back may take: whoever ends us waits for it.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Waits between attempts differ by up to this part, so that candidates do not come at the same moment.
+const JITTER: f64 = 0.2;
+
+/// One that wants to lead.
+pub(crate) struct Candidate {
+    api: Api<Lease>,
+    namespace: String,
+    identity: String,
+    election: Election,
+    /// Lets writes through while we lead.
+    fence: Fence,
+    seen: Option<Seen>,
+    /// The lease as we wrote it last, while nothing contradicts that it is ours.
+    held: Option<Lease>,
+    /// When the last renewal that went well was asked for.
+    renewed: Option<Instant>,
+}
+
+// === impl Candidate ===
+
+impl Candidate {
+    /// With a client that no fence holds back, under a name that no other process has.
+    pub(crate) fn new(client: Client, namespace: &str, election: Election, fence: Fence) -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self {
+            api: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            identity: format!("{}_{}", host.trim(), uuid::Uuid::new_v4()),
+            election,
+            fence,
+            seen: None,
+            held: None,
+            renewed: None,
+        }
+    }
+
+    /// Waits until we lead; false when `stop` came first. A watch tells when the lease becomes free; whoever has no right
+    /// to watch it looks every now and then.
+    pub(crate) async fn acquire(&mut self, stop: &CancellationToken) -> bool {
+        let config = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
+        let mut changes = pin!(watcher::watcher(self.api.clone(), config).default_backoff());
+        let mut known_holder = None;
+        while !stop.is_cancelled() {
+            // Not given up in the middle: what was sent may have been heard.
+            match timeout(self.election.deadline, self.turn()).await {
+                Ok(Ok(true)) => {
+                    tracing::info!(
+                        lease = LEASE,
+                        namespace = self.namespace,
+                        identity = self.identity,
+                        "Holds the lease and leads."
+                    );
+                    return true;
+                }
+                Ok(Ok(false)) => {
+                    let holder = self.holder();
+                    if holder != known_holder {
+                        tracing::info!(
+                            lease = LEASE,
+                            namespace = self.namespace,
+                            holder,
+                            "Another replica leads; waits for its lease."
+                        );
+                        known_holder = holder;
+                    }
+                }
+                Ok(Err(error)) => self.complain(&error),
+                Err(_) => tracing::warn!(lease = LEASE, "The API server does not say in time who leads."),
+            }
+            let again = self.next_look();
+            loop {
+                let event = tokio::select! {
+                    () = stop.cancelled() => return false,
+                    () = sleep_until(again) => break,
+                    event = changes.next() => event,
+                };
+                match event {
+                    Some(Ok(Event::Apply(lease) | Event::InitApply(lease))) => {
+                        if self.notice(lease.spec.unwrap_or_default()) != Move::Wait {
+                            break;
+                        }
+                    }
+                    Some(Ok(Event::Delete(_))) => break,
+                    Some(Ok(Event::Init | Event::InitDone)) => {}
+                    Some(Err(error)) => tracing::debug!(%error, "The watch of the lease is interrupted."),
+                    None => {
+                        sleep_until(again).await;
+                        break;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Keeps the lease; returns when it is lost.
+    pub(crate) async fn keep(&mut self) -> Error {
+        let lost = |why: String| Error::LeaseLost { lease: LEASE, why };
+        let mut at_once = false;
+        loop {
+            let Some(renewed) = self.renewed else { return lost("it was never held".into()) };
+            let end = self.election.ends(renewed);
+            if !at_once {
+                sleep_until(end.min(Instant::now() + self.election.retry)).await;
+            }
+            at_once = false;
+            let why = match timeout_at(end, self.turn()).await {
+                Ok(Ok(true)) => continue,
+                Ok(Ok(false)) => {
+                    format!("{} holds it", self.holder().unwrap_or_else(|| "another replica".into()))
+                }
+                // Somebody has touched it: look who.
+                Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => {
+                    at_once = Instant::now() < end;
+                    continue;
+                }
+                Ok(Err(error)) => {
+                    self.complain(&error);
+                    continue;
+                }
+                Err(_) => format!("it could not be renewed for {:?}", self.election.deadline),
+            };
+            self.fence.close();
+            return lost(why);
+        }
+    }
+
+    /// Gives the lease to whoever wants it. Nothing may be written after that.
+    pub(crate) async fn release(mut self) {
+        self.fence.close();
+        match timeout(FAREWELL, self.give_back()).await {
+            Ok(Ok(())) => {
+                tracing::info!(lease = LEASE, namespace = self.namespace, "Gave the lease back.");
+            }
+            Ok(Err(error)) => self.complain(&error),
+            Err(_) => {
+                tracing::warn!(lease = LEASE, "Cannot give the lease back in time; it runs out by itself.");
+            }
+        }
+    }
+
+    async fn give_back(&mut self) -> Result<(), kube::Error> {
+        loop {
+            let mut lease = match self.held.take() {
+                Some(lease) => lease,
+                None => match self.api.get_opt(LEASE).await? {
+                    Some(lease) => lease,
+                    None => return Ok(()),
+                },
+            };
+            let spec = lease.spec.take().unwrap_or_default();
+            if spec.holder_identity.as_deref() != Some(&self.identity) {
+                return Ok(());
+            }
+            lease.spec = Some(released(&spec, Timestamp::now()));
+            match self.api.replace(LEASE, &PostParams::default(), &lease).await {
+                Err(error) if has_code(&error, 409) => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    /// One look at the lease, and what follows from it; whether we hold it then.
+    async fn turn(&mut self) -> Result<bool, kube::Error> {
+        let found = match self.held.take() {
+            Some(held) => Some(held),
+            None => self.api.get_opt(LEASE).await?,
+        };
+        let asked = Instant::now();
+        let written = if let Some(mut lease) = found {
+            let spec = lease.spec.take().unwrap_or_default();
+            if self.notice(spec.clone()) == Move::Wait {
+                return Ok(false);
+            }
+            lease.spec = Some(self.election.claim(Some(&spec), &self.identity, Timestamp::now()));
+            self.api.replace(LEASE, &PostParams::default(), &lease).await?
+        } else {
+            let lease = Lease {
+                metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
+                spec: Some(self.election.claim(None, &self.identity, Timestamp::now())),
+            };
+            self.api.create(&PostParams::default(), &lease).await?
+        };
+        self.notice(written.spec.clone().unwrap_or_default());
+        self.held = Some(written);
+        self.renewed = Some(asked);
+        self.fence.open_until(self.election.ends(asked));
+        Ok(true)
+    }
+
+    fn notice(&mut self, spec: LeaseSpec) -> Move {
+        let now = Instant::now();
+        let seen = Seen::update(self.seen.take(), spec, now);
+        let next = seen.next(&self.identity, now);
+        self.seen = Some(seen);
+        next
+    }
+
+    /// When to look again although nothing is heard: after the usual time, or when the lease runs out.
+    fn next_look(&self) -> Instant {
+        let now = Instant::now();
+        let usual = now + self.election.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
+        let over = self.seen.as_ref().map(|seen| seen.since + seen.lasts() + Duration::from_millis(1));
+        over.filter(|over| *over > now).map_or(usual, |over| over.min(usual))
+    }
+
+    fn holder(&self) -> Option<String> {
+        self.seen.as_ref().and_then(|seen| seen.spec.holder_identity.clone())
+    }
+
+    fn complain(&self, error: &kube::Error) {
+        // A conflict is somebody else's turn.
+        if !has_code(error, 409) {
+            let (namespace, error) = (&self.namespace, text_of(error));
+            tracing::warn!(lease = LEASE, namespace, error, "Cannot read or write the lease.");
+        }
+    }
+}
