@@ -181,7 +181,7 @@ fn start_controller(server: &Server, webhooks: u16, probes: u16) -> Guarded {
         command
             .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
             .args(["--webhook-san=127.0.0.1", &format!("--webhook-port={webhooks}")])
-            .arg(format!("--health-probe-addr=127.0.0.1:{probes}"))
+            .args([&format!("--health-probe-addr=127.0.0.1:{probes}"), "--metrics-addr=0"])
             .env("KUBECONFIG", &kubeconfig);
     });
     until("the controller is ready", || {
@@ -191,7 +191,7 @@ fn start_controller(server: &Server, webhooks: u16, probes: u16) -> Guarded {
     controller
 }
 
-fn kubectl(server: &Server, arguments: &[&str]) -> Ended {
+pub(crate) fn kubectl(server: &Server, arguments: &[&str]) -> Ended {
     let mut command = Command::new(tools::root().join(".cache/bin/kubectl"));
     let limit = format!("--request-timeout={}s", LIMIT.as_secs());
     command.env("KUBECONFIG", &server.kubeconfig).env("HOME", &server.folder);

@@ -15,9 +15,9 @@ mod doctor;
 mod embedded;
 mod install;
 mod late;
+mod operate;
 mod picture;
 #[path = "../local/program.rs"]
-#[expect(dead_code, reason = "shared with the tests of local mode, which watch programs more closely")]
 mod program;
 mod ready;
 mod schema;

@@ -23,7 +23,14 @@ use longboat_plan::Capabilities;
 use parking_lot::RwLock;
 
 use crate::{
-    args::Args, cache::Cache, dry_run::DryRuns, events::EventSink, index::Index, key::Key, queue::Queue,
+    args::Args,
+    cache::Cache,
+    dry_run::DryRuns,
+    events::EventSink,
+    index::Index,
+    key::Key,
+    metrics::{Metrics, Worker},
+    queue::Queue,
     settled::Settled,
 };
 
@@ -38,6 +45,7 @@ pub(crate) struct Context {
     /// Configs to look at.
     pub(crate) configs: Queue<Key>,
     pub(crate) events: EventSink,
+    pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
     pub(crate) dry_runs: DryRuns,
     /// Children that somebody else has a say in.
@@ -90,16 +98,17 @@ pub(crate) struct Caches {
 // === impl Context ===
 
 impl Context {
-    pub(crate) fn new(client: Client, args: Args, events: EventSink) -> Self {
+    pub(crate) fn new(client: Client, args: Args, events: EventSink, metrics: Metrics) -> Self {
         let preset_names =
             PresetNames { prefix: args.preset_prefix.clone(), versioned: args.versioned_presets };
         Self {
             client,
             caches: Caches::default(),
             index: Index::default(),
-            services: Queue::new(),
-            configs: Queue::new(),
+            services: Queue::new(metrics.queue(Worker::Services)),
+            configs: Queue::new(metrics.queue(Worker::Configs)),
             events,
+            metrics,
             composer: Composer::default(),
             dry_runs: DryRuns::default(),
             settled: Settled::default(),

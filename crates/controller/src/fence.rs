@@ -11,14 +11,7 @@ use tokio::time::Instant;
 /// clock. So each write does.
 #[derive(Clone, Debug)]
 pub(crate) struct Fence {
-    open: Arc<RwLock<Open>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Open {
-    Always,
-    Until(Instant),
-    Never,
+    open: Arc<RwLock<Option<Instant>>>,
 }
 
 /// A write was held back.
@@ -29,33 +22,25 @@ pub(crate) struct Closed;
 // === impl Fence ===
 
 impl Fence {
-    /// Without an election everybody writes.
-    pub(crate) fn open() -> Self {
-        Self { open: Arc::new(RwLock::new(Open::Always)) }
-    }
-
     /// Nobody writes until elected.
     pub(crate) fn closed() -> Self {
-        Self { open: Arc::new(RwLock::new(Open::Never)) }
+        Self { open: Arc::default() }
     }
 
     /// Lets writes through until then.
     pub(crate) fn open_until(&self, end: Instant) {
-        *self.open.write() = Open::Until(end);
+        *self.open.write() = Some(end);
     }
 
     /// Lets nothing through from now on.
     pub(crate) fn close(&self) {
-        *self.open.write() = Open::Never;
+        *self.open.write() = None;
     }
 
     /// Whether a write may go through now.
     pub(crate) fn pass(&self) -> Result<(), Closed> {
-        match *self.open.read() {
-            Open::Always => Ok(()),
-            Open::Until(end) if Instant::now() < end => Ok(()),
-            Open::Until(_) | Open::Never => Err(Closed),
-        }
+        let open = *self.open.read();
+        if open.is_some_and(|end| Instant::now() < end) { Ok(()) } else { Err(Closed) }
     }
 }
 
@@ -67,7 +52,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn writes_pass_while_the_lease_lasts_and_not_a_moment_longer() {
-        assert_eq!(Fence::open().pass(), Ok(()));
         let fence = Fence::closed();
         assert_eq!(fence.pass(), Err(Closed));
         fence.open_until(Instant::now() + Duration::from_secs(10));

@@ -1,6 +1,6 @@
 //! The controller as a process: reconciling, webhooks and probes side by side (contract 05).
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::{net::TcpListener, task::JoinSet};
@@ -15,12 +15,16 @@ use crate::{
     fence::Fence,
     health::{self, Listen},
     lease::Candidate,
+    metrics::{Metrics, MetricsSettings, Monitoring},
     outbound,
     readiness::{Check, Readiness},
     run,
     upstream::Upstream,
     webhook::{Clock, Settings, Webhooks},
 };
+
+/// How long the last events may take.
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Flags of `longboat controller`.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,6 +54,10 @@ pub struct ProcessArgs {
     )]
     pub health: Listen,
 
+    /// How metrics are served.
+    #[command(flatten)]
+    pub metrics: MetricsSettings,
+
     /// What the reference's manager is started with besides.
     #[command(flatten)]
     pub upstream: Upstream,
@@ -61,6 +69,9 @@ pub struct Process {
     election: Election,
     webhooks: Webhooks,
     probes: Option<TcpListener>,
+    monitoring: Option<Monitoring>,
+    /// The API server as metrics name it.
+    host: Arc<str>,
 }
 
 // === impl Process ===
@@ -75,9 +86,19 @@ impl Process {
             tracing::warn!("{warning}");
         }
         args.election.check()?;
+        longboat_tls::install_default_provider();
+        let (tls, namespace) = (args.webhook.tls()?, &args.controller.system_namespace);
+        let monitoring = Monitoring::bind(&args.metrics, &tls, namespace).await?;
         let webhooks = Webhooks::bind(args.webhook).await?;
         let probes = args.health.bind("probes").await?;
-        Ok(Self { args: args.controller, election: args.election, webhooks, probes })
+        Ok(Self {
+            args: args.controller,
+            election: args.election,
+            webhooks,
+            probes,
+            monitoring,
+            host: "".into(),
+        })
     }
 
     /// Where the webhooks are served.
@@ -88,6 +109,18 @@ impl Process {
     /// Where probes are answered, if they are.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.probes.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Where metrics are served, if they are.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.monitoring.as_ref().and_then(Monitoring::address)
+    }
+
+    /// Says in metrics which API server it is.
+    #[must_use]
+    pub fn with_host(mut self, host: &str) -> Self {
+        self.host = host.into();
+        self
     }
 
     /// Takes the time for certificates from another clock than the machine's.
@@ -102,19 +135,21 @@ impl Process {
     /// # Errors
     /// When a part ends although it should not, or the certificate of the webhooks cannot be used.
     pub async fn run(self, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
-        longboat_tls::install_default_provider();
-        let (sink, notes) = events::channel();
-        let writer = tokio::spawn(events::write_all(client.clone(), notes));
+        let metrics = Metrics::new();
+        let counted = |fence| outbound::watched(client.clone(), metrics.clone(), self.host.clone(), fence);
         // All replicas serve webhooks and keep their CA; only the leader reconciles.
-        let (fence, candidate) = if self.election.enabled {
+        let everybody = counted(None);
+        let (sink, notes) = events::channel();
+        let writer = tokio::spawn(events::write_all(everybody.clone(), notes));
+        let (reconciler, candidate) = if self.election.enabled {
             let fence = Fence::closed();
-            let candidate =
-                Candidate::new(client.clone(), &self.args.system_namespace, self.election, fence.clone());
-            (fence, Some(candidate))
+            let namespace = &self.args.system_namespace;
+            let candidate = Candidate::new(everybody.clone(), namespace, self.election, fence.clone());
+            (counted(Some(fence)), Some(candidate))
         } else {
-            (Fence::open(), None)
+            (everybody.clone(), None)
         };
-        let context = Arc::new(Context::new(outbound::fenced(client.clone(), fence), self.args, sink));
+        let context = Arc::new(Context::new(reconciler, self.args, sink, metrics.clone()));
         let readiness = Readiness::default();
         readiness.expect(Check::Caches);
         readiness.expect(Check::Webhooks);
@@ -122,8 +157,11 @@ impl Process {
         let probes = self.probes.map(|listener| {
             tokio::spawn(health::serve(listener, readiness.clone(), stop.clone(), end.clone()))
         });
+        let monitoring = self
+            .monitoring
+            .map(|port| tokio::spawn(port.serve(context.clone(), everybody.clone(), end.clone())));
         let mut parts = JoinSet::new();
-        parts.spawn(self.webhooks.run(client, context.clone(), readiness.clone(), stop.clone()));
+        parts.spawn(self.webhooks.run(everybody.clone(), context.clone(), readiness.clone(), stop.clone()));
         let supervised = (context.clone(), readiness, stop.clone());
         parts.spawn(
             async move { run::supervise(&supervised.0, &supervised.1, candidate, &supervised.2).await },
@@ -139,12 +177,12 @@ impl Process {
             }
         }
         end.cancel();
-        if let Some(probes) = probes {
-            let _ = probes.await;
+        for server in [probes, monitoring].into_iter().flatten() {
+            let _ = server.await;
         }
         // The last sink goes with the context: what is still to be said is said, then the writer ends.
         drop(context);
-        let _ = writer.await;
+        let _ = tokio::time::timeout(FAREWELL, writer).await;
         result
     }
 }

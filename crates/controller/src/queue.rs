@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 use tokio::{sync::Notify, time::Instant};
 
 /// Delay before the first retry: a conflict is over as soon as the watch has caught up.
@@ -20,14 +21,40 @@ const LONGEST_DELAY: Duration = Duration::from_mins(5);
 pub(crate) struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
+    stats: QueueStats,
+}
+
+/// What is counted on the way.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueStats {
+    /// Keys that were added.
+    pub(crate) adds: Counter,
+    /// Keys that are tried again after a failure.
+    pub(crate) retries: Counter,
+    /// Seconds that keys waited.
+    pub(crate) waited: Histogram,
+    /// Seconds that keys were worked on.
+    pub(crate) worked: Histogram,
+}
+
+/// What there is to do at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Keys that wait to be worked on at once.
+    pub(crate) waiting: usize,
+    /// How long what is being worked on has taken so far, together.
+    pub(crate) unfinished: Duration,
+    /// How long that has taken so far that has taken longest.
+    pub(crate) longest: Duration,
 }
 
 #[derive(Debug)]
 struct State<K> {
     ready: VecDeque<K>,
-    /// The keys in `ready`.
-    waiting: HashSet<K>,
-    running: HashSet<K>,
+    /// The keys in `ready`, since when.
+    waiting: HashMap<K, Instant>,
+    /// Since when.
+    running: HashMap<K, Instant>,
     /// Keys that were added while they were running.
     again: HashSet<K>,
     delayed: BTreeMap<(Instant, u64), K>,
@@ -50,11 +77,11 @@ pub(crate) enum Ended {
 // === impl Queue ===
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(counted: QueueStats) -> Self {
         let state = State {
             ready: VecDeque::new(),
-            waiting: HashSet::new(),
-            running: HashSet::new(),
+            waiting: HashMap::new(),
+            running: HashMap::new(),
             again: HashSet::new(),
             delayed: BTreeMap::new(),
             due: HashMap::new(),
@@ -62,7 +89,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             sequence: 0,
             closed: false,
         };
-        Self { state: Mutex::new(state), wake: Notify::new() }
+        Self { state: Mutex::new(state), wake: Notify::new(), stats: counted }
     }
 
     /// Takes no keys until [`Queue::open`]: where nobody works, they would pile up.
@@ -77,8 +104,21 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Adds a key, to be worked on as soon as possible. What was put off is not any longer: something has changed.
     pub(crate) fn add(&self, key: K) {
-        self.state.lock().add(key);
+        if self.state.lock().add(key) {
+            self.stats.adds.inc();
+        }
         self.wake.notify_one();
+    }
+
+    /// What there is to do.
+    pub(crate) fn load(&self) -> Load {
+        let (state, now) = (self.state.lock(), Instant::now());
+        let taken = || state.running.values().map(|since| now.saturating_duration_since(*since));
+        Load {
+            waiting: state.ready.len(),
+            unfinished: taken().sum(),
+            longest: taken().max().unwrap_or_default(),
+        }
     }
 
     /// The next key to work on; call [`Queue::done`] afterwards.
@@ -87,8 +127,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             let notified = self.wake.notified();
             let next_due = {
                 let mut state = self.state.lock();
-                state.take_due(Instant::now());
-                if let Some(key) = state.take() {
+                let now = Instant::now();
+                state.take_due(now);
+                if let Some((key, waited)) = state.take(now) {
+                    self.stats.waited.observe(waited.as_secs_f64());
                     if !state.ready.is_empty() {
                         self.wake.notify_one();
                     }
@@ -109,7 +151,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Says how work on a key ended. `jitter` in 0..1 spreads retries.
     pub(crate) fn done(&self, key: K, ended: Ended, jitter: f64) {
         let mut state = self.state.lock();
-        state.running.remove(&key);
+        let now = Instant::now();
+        if let Some(since) = state.running.remove(&key) {
+            self.stats.worked.observe(now.saturating_duration_since(since).as_secs_f64());
+        }
         match ended {
             Ended::Settled => {
                 state.failures.remove(&key);
@@ -121,10 +166,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 let failures = state.failures.entry(key.clone()).or_default();
                 *failures += 1;
                 let delay = delay_after(*failures, jitter);
+                self.stats.retries.inc();
                 if state.again.remove(&key) {
                     state.add(key);
                 } else {
-                    state.put_off(key, Instant::now() + delay);
+                    state.put_off(key, now + delay);
                 }
             }
         }
@@ -147,18 +193,23 @@ fn delay_after(failures: u32, jitter: f64) -> Duration {
 // === impl State ===
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K) {
+    /// Whether the key was taken and not known yet.
+    fn add(&mut self, key: K) -> bool {
         if self.closed {
-            return;
+            return false;
         }
         if let Some(at) = self.due.remove(&key) {
             self.delayed.remove(&at);
         }
-        if self.running.contains(&key) {
-            self.again.insert(key);
-        } else if self.waiting.insert(key.clone()) {
-            self.ready.push_back(key);
+        if self.running.contains_key(&key) {
+            return self.again.insert(key);
         }
+        if self.waiting.contains_key(&key) {
+            return false;
+        }
+        self.waiting.insert(key.clone(), Instant::now());
+        self.ready.push_back(key);
+        true
     }
 
     fn put_off(&mut self, key: K, at: Instant) {
@@ -178,11 +229,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    fn take(&mut self) -> Option<K> {
+    /// The next key, and how long it has waited.
+    fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         let key = self.ready.pop_front()?;
-        self.waiting.remove(&key);
-        self.running.insert(key.clone());
-        Some(key)
+        let since = self.waiting.remove(&key).unwrap_or(now);
+        self.running.insert(key.clone(), now);
+        Some((key, now.saturating_duration_since(since)))
     }
 }
 
@@ -192,11 +244,35 @@ mod tests {
 
     use tokio::time::{Instant, timeout};
 
-    use super::{Ended, Queue};
+    use super::{Ended, Load, Queue};
+    use crate::metrics::{Metrics, Worker};
+
+    fn queue() -> Queue<&'static str> {
+        Queue::new(Metrics::new().queue(Worker::Services))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_runs_and_fails_is_counted() {
+        let queue = queue();
+        for key in ["a", "a", "b", "c"] {
+            queue.add(key);
+        }
+        assert_eq!(queue.stats.adds.get(), 3);
+        queue.next().await;
+        tokio::time::advance(Duration::from_secs(2)).await;
+        queue.next().await;
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let (unfinished, longest) = (Duration::from_secs(4), Duration::from_secs(3));
+        assert_eq!(queue.load(), Load { waiting: 1, unfinished, longest });
+        queue.done("a", Ended::Settled, 0.0);
+        queue.done("b", Ended::Failed, 0.0);
+        assert_eq!(queue.load(), Load { waiting: 1, unfinished: Duration::ZERO, longest: Duration::ZERO });
+        assert_eq!(queue.stats.retries.get(), 1);
+    }
 
     #[tokio::test]
     async fn a_key_added_twice_is_worked_on_once() {
-        let queue = Queue::new();
+        let queue = queue();
         queue.add("a");
         queue.add("a");
         queue.add("b");
@@ -207,7 +283,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_added_while_it_is_worked_on_comes_again_afterwards() {
-        let queue = Queue::new();
+        let queue = queue();
         queue.add("a");
         assert_eq!(queue.next().await, "a");
         queue.add("a");
@@ -219,7 +295,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_burst_of_changes_is_one_pass_and_one_more_for_what_came_during_it_and_then_nothing_is_polled()
     {
-        let queue = Queue::new();
+        let queue = queue();
         let burst = || {
             for _ in 0..1000 {
                 queue.add("a");
@@ -238,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_queue_takes_nothing() {
-        let queue = Queue::new();
+        let queue = queue();
         queue.close();
         queue.add("a");
         queue.open();
@@ -249,7 +325,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_in_a_row_wait_longer_and_longer() {
-        let queue = Queue::new();
+        let queue = queue();
         queue.add("a");
         let mut waits = Vec::new();
         for _ in 0..4 {
@@ -263,7 +339,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_change_ends_the_wait_of_a_failed_key() {
-        let queue = Queue::new();
+        let queue = queue();
         queue.add("a");
         for _ in 0..8 {
             queue.next().await;
@@ -277,7 +353,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn success_starts_the_count_of_failures_anew() {
-        let queue = Queue::new();
+        let queue = queue();
         queue.add("a");
         for _ in 0..5 {
             queue.next().await;

@@ -21,6 +21,7 @@ use crate::{
     events,
     key::Key,
     lease::Candidate,
+    metrics::{Metrics, Worker},
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
     service,
@@ -55,7 +56,7 @@ impl Startup {
 pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
     let (sink, notes) = events::channel();
     let writer = tokio::spawn(events::write_all(client.clone(), notes));
-    let context = Arc::new(Context::new(client, args, sink));
+    let context = Arc::new(Context::new(client, args, sink, Metrics::new()));
     let result = supervise(&context, &Readiness::default(), None, &shutdown).await;
     // The last sink goes with the context: what is still to be said is said, then the writer ends.
     drop(context);
@@ -146,9 +147,13 @@ async fn lead(
     }
     let result = tokio::select! {
         biased;
-        lost = candidate.keep() => return Err(lost),
+        lost = candidate.keep() => {
+            context.metrics.leads(false);
+            return Err(lost);
+        }
         result = work_all(context, stop) => result,
     };
+    context.metrics.leads(false);
     candidate.release().await;
     result
 }
@@ -201,6 +206,9 @@ fn namespaces(args: &Args) -> Vec<Option<String>> {
 /// Works on services and configs until cancelled, and finishes what has begun. Dropped, it ends in the middle.
 async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<(), Error> {
     tracing::info!("Reconciling starts.");
+    context.metrics.workers(Worker::Services, context.args.workers);
+    context.metrics.workers(Worker::Configs, 1);
+    context.metrics.leads(true);
     let mut workers = JoinSet::new();
     for _ in 0..context.args.workers {
         let (context, stop) = (context.clone(), stop.clone());
@@ -209,7 +217,7 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
                 let context = context.clone();
                 async move { Box::pin(service::pass(&context, &key)).await }
             };
-            work(&context.services, &stop, pass).await;
+            work(&context, Worker::Services, &context.services, &stop, pass).await;
         });
     }
     // Configs change rarely, and their passes are short: one worker is enough.
@@ -219,7 +227,7 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
             let context = configs.clone();
             async move { config::pass(&context, &key).await }
         };
-        work(&configs.configs, &ends, pass).await;
+        work(&configs, Worker::Configs, &configs.configs, &ends, pass).await;
     });
     let drained = async {
         stop.cancelled().await;
@@ -243,6 +251,8 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
 
 /// Works on keys until cancelled; a pass that has begun is finished.
 async fn work<F: Future<Output = Result<(), PassError>>>(
+    context: &Context,
+    worker: Worker,
     queue: &Queue<Key>,
     stop: &CancellationToken,
     pass: impl Fn(Key) -> F,
@@ -253,7 +263,10 @@ async fn work<F: Future<Output = Result<(), PassError>>>(
             () = stop.cancelled() => return,
             key = queue.next() => key,
         };
-        let ended = match pass(key.clone()).await {
+        let measured = context.metrics.pass(worker);
+        let result = pass(key.clone()).await;
+        measured(&result);
+        let ended = match result {
             Ok(()) => Ended::Settled,
             Err(error) => {
                 report(&key, &error);

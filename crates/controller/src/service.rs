@@ -13,7 +13,7 @@ use longboat_compose::{
     outcome::{Applied as AppliedConfigs, DryRun, Outcome as Composition},
     platform::PlatformError,
 };
-use longboat_plan::{self as plan, Children, Phase, Plan, Problem, Snapshot};
+use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
 use longboat_tls::{LeafRequest, self_signed};
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     finalizer,
     key::{Key, Kind, ObjectKey},
     lookups::Lookups,
+    metrics::Phase,
     observe, remove, status,
 };
 
@@ -91,10 +92,13 @@ async fn reconcile(
     let now = Timestamp::now();
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
+    let mut phases = context.metrics.phases();
     let snapshot = observe::snapshot(context, &subject.key.namespace, known, now);
+    phases.end(Phase::Observe);
 
     let Composed { spec, composition, mut seen, pins } =
         Box::pin(compose(context, subject, service, &snapshot, platform.as_ref().err())).await;
+    phases.end(Phase::Compose);
     let pins = pins.unwrap_or_else(|| {
         context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
     });
@@ -119,7 +123,9 @@ async fn reconcile(
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             seen.extend(planned.taken.iter().map(observe::key_of));
             context.index.set(&subject.key, seen);
+            phases.end(Phase::Plan);
             let done = Box::pin(carry_out(context, subject, &snapshot, planned)).await;
+            phases.end(Phase::Apply);
             // What was written is part of the world that is reported on.
             (done, observe::snapshot(context, &subject.key.namespace, snapshot.platform.clone(), now))
         }
@@ -134,6 +140,7 @@ async fn reconcile(
         status::publish(context, subject, service, status).await?;
         config::wake_users(context, service, &before, &applied);
     }
+    phases.end(Phase::Report);
     let stopped = composition.stop.is_some().then_some(composition.message);
     verdict.map(|()| stopped.or(problem.map(|problem| problem.message)).or(found))
 }
@@ -272,7 +279,7 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
             Err(error) => {
                 let message = format!("failed to create self-signed TLS certificate: {error}");
                 let problem = Problem {
-                    phase: Phase::Workload,
+                    phase: plan::Phase::Workload,
                     condition: longboat_api::conditions::types::MAIN_WORKLOAD_READY,
                     reason: longboat_api::reasons::condition::RECONCILE_CERTS_ERROR,
                     message: message.clone(),

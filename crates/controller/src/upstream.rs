@@ -6,14 +6,6 @@
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Accepted for compatibility, without effect")]
 pub struct Upstream {
-    /// Where metrics would be served; 0 for nowhere.
-    #[arg(long, visible_alias = "metrics-bind-address", value_name = "ADDRESS")]
-    metrics_addr: Option<String>,
-
-    /// Whether metrics would be served over HTTPS.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    metrics_secure: Option<bool>,
-
     /// Requests a second to the API server: there is no limit but the server's own fairness.
     #[arg(long, value_name = "N")]
     kube_api_qps: Option<f64>,
@@ -57,9 +49,7 @@ impl Upstream {
     /// What to tell whoever started the process: one sentence for each flag that would have done something.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let serves = |address: &String| address != "0";
         let given = [
-            (self.metrics_addr.as_ref().is_some_and(serves), "--metrics-addr", "no metrics are served"),
             (self.kube_api_qps.is_some(), "--kube-api-qps", "requests are not limited here"),
             (self.kube_api_burst.is_some(), "--kube-api-burst", "requests are not limited here"),
             (
@@ -101,12 +91,7 @@ mod tests {
     #[test]
     fn what_manifests_pass_is_accepted_and_what_does_nothing_is_said() {
         assert_eq!(warnings(&[]), 0);
-        assert_eq!(warnings(&["--metrics-addr", "0", "--metrics-secure=false"]), 0);
-        assert_eq!(warnings(&["--metrics-addr=127.0.0.1:8443"]), 1);
-        assert_eq!(
-            warnings(&["--metrics-bind-address=:8443", "--kube-api-qps=20", "--kube-api-burst=30"]),
-            3
-        );
+        assert_eq!(warnings(&["--kube-api-qps=20", "--kube-api-burst=30"]), 2);
         assert_eq!(warnings(&["--zap-devel", "--zap-encoder=json", "--storage-migration-timeout=1h"]), 2);
     }
 }

@@ -19,7 +19,9 @@ use crate::{
     capabilities,
     context::Context,
     error::{has_code, text_of},
-    events, observe,
+    events,
+    metrics::Metrics,
+    observe,
     watch::{Watched, list},
 };
 
@@ -60,7 +62,7 @@ pub enum ViewError {
 pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     // Nothing is written here, so nobody listens.
     let (sink, _) = events::channel();
-    let context = Context::new(client, args, sink);
+    let context = Context::new(client, args, sink, Metrics::new());
     let mut namespaces: BTreeSet<String> = context.args.namespaces.iter().cloned().collect();
     let mut scopes: Vec<Option<&str>> = vec![None];
     if !namespaces.is_empty() {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::{Watched, announce, list};
 use crate::{
     args::Args, cache::Change, capabilities, context::Context, error::PassError, events, key::Key,
-    queue::Ended, service,
+    metrics::Metrics, queue::Ended, service,
 };
 
 /// Nobody admits anything: passes fill in what is missing by themselves.
@@ -151,7 +151,7 @@ impl Scene {
         }
         // Nobody reads what is told.
         let (sink, _) = events::channel();
-        let context = Context::new(world.client(), Args::default(), sink);
+        let context = Context::new(world.client(), Args::default(), sink, Metrics::new());
         let scene = Self { world, context };
         for _ in 0..6 {
             scene.look().await;

@@ -10,6 +10,7 @@ use longboat_admission::{Hook, Malformed, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{configurations::CONVERT, facts::Source, settings::Limits};
+use crate::metrics::Metrics;
 
 /// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.
 const LARGE: usize = 64 << 10;
@@ -19,6 +20,7 @@ const UNIT: usize = 1 << 10;
 /// Answers requests.
 pub(super) struct Answering {
     facts: Source,
+    metrics: Metrics,
     limits: Limits,
     /// Room for bodies, in units.
     room: Semaphore,
@@ -59,10 +61,11 @@ enum Refused {
 // === impl Answering ===
 
 impl Answering {
-    pub(super) fn new(facts: Source, limits: Limits) -> Self {
+    pub(super) fn new(facts: Source, metrics: Metrics, limits: Limits) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             facts,
+            metrics,
             room: Semaphore::new(limits.bodies / UNIT),
             limits,
             threads: Arc::new(Semaphore::new(threads)),
@@ -72,7 +75,27 @@ impl Answering {
     /// The answer to a request, whatever it is.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let version = request.version();
-        match self.review(request).await {
+        let endpoint = endpoint(request.uri().path());
+        // Only known paths are counted: clients choose the others.
+        let measured = endpoint.as_ref().ok().map(|endpoint| self.metrics.webhook(endpoint.path()));
+        let answer = self.reply(endpoint, request, version).await;
+        if let Some(measured) = measured {
+            measured(answer.status().as_u16());
+        }
+        answer
+    }
+
+    async fn reply(
+        &self,
+        endpoint: Result<Endpoint, Refused>,
+        request: Request<Incoming>,
+        version: Version,
+    ) -> Response<Full<Bytes>> {
+        let reviewed = match endpoint {
+            Ok(endpoint) => self.review(endpoint, request).await,
+            Err(refused) => Err(refused),
+        };
+        match reviewed {
             Ok(reply) => json(reply),
             Err(refused) => {
                 tracing::debug!(%refused, "Refused a request to the webhooks.");
@@ -81,8 +104,7 @@ impl Answering {
         }
     }
 
-    async fn review(&self, request: Request<Incoming>) -> Result<Vec<u8>, Refused> {
-        let endpoint = endpoint(request.uri().path())?;
+    async fn review(&self, endpoint: Endpoint, request: Request<Incoming>) -> Result<Vec<u8>, Refused> {
         if request.method() != Method::POST {
             return Err(Refused::Method(request.method().clone()));
         }
@@ -146,6 +168,15 @@ impl Answering {
             answer(body)
         });
         answered.await.map_err(|_| Refused::Internal)?
+    }
+}
+
+impl Endpoint {
+    fn path(self) -> String {
+        match self {
+            Self::Admission(hook) => hook.path(),
+            Self::Conversion => CONVERT.to_owned(),
+        }
     }
 }
 

@@ -108,7 +108,8 @@ impl Webhooks {
             }
             None => self.own_certificate(&client, &context.args, &readiness, &shutdown, &mut tasks)?,
         };
-        let answering = Answering::new(Source::new(context), self.settings.limits);
+        let answering =
+            Answering::new(Source::new(context.clone()), context.metrics.clone(), self.settings.limits);
         tracing::info!(address = %self.address, "Serving the webhooks.");
         readiness.pass(Check::Webhooks);
         serve::serve(self.listener, tls, answering, self.settings.limits, shutdown).await;

@@ -54,6 +54,7 @@ impl Replica {
                 ..Settings::default()
             },
             health: Listen::At("127.0.0.1:0".to_owned()),
+            metrics: longboat_controller::MetricsSettings::default(),
             upstream: Upstream::default(),
         };
         let process = Process::bind(args).await.unwrap();

@@ -71,22 +71,22 @@ async fn controller(
     args: longboat_controller::ProcessArgs,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let client = match &args.kubeconfig {
+    let config = match &args.kubeconfig {
         Some(path) => {
             let read = || async {
                 let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
                 kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
                     .await
             };
-            let config =
-                read().await.with_context(|| format!("cannot use kubeconfig `{}`", path.display()))?;
-            kube::Client::try_from(config)?
+            read().await.with_context(|| format!("cannot use kubeconfig `{}`", path.display()))?
         }
-        None => kube::Client::try_default()
+        None => kube::Config::infer()
             .await
             .context("no cluster to work on: set --kubeconfig or KUBECONFIG, or run in one")?,
     };
-    Ok(longboat_controller::Process::bind(args).await?.run(client, shutdown).await?)
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let client = kube::Client::try_from(config)?;
+    Ok(longboat_controller::Process::bind(args).await?.with_host(&host).run(client, shutdown).await?)
 }
 
 /// Reading a pod template nests deeply, and debug builds have large frames. Pages that are not touched cost nothing.

@@ -3,6 +3,7 @@
 mod answers;
 mod authority;
 mod connections;
+mod metrics;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,7 +16,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use longboat_controller::{
-    Listen, Process, ProcessArgs,
+    Listen, MetricsSettings, Process, ProcessArgs,
     webhook::{Clock, Limits, Settings, Target, configurations},
 };
 use longboat_testkit::World;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 struct Replica {
     webhooks: SocketAddr,
     probes: SocketAddr,
+    metrics: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -52,6 +54,7 @@ impl Replica {
             election: longboat_controller::Election::default(),
             webhook: Settings { webhook_host: Some([127, 0, 0, 1].into()), webhook_port: 0, ..settings },
             health: Listen::At("127.0.0.1:0".to_owned()),
+            metrics: MetricsSettings { address: Listen::At("127.0.0.1:0".to_owned()), secure: false },
             upstream: longboat_controller::Upstream::default(),
         };
         let mut process = Process::bind(args).await.unwrap();
@@ -59,10 +62,11 @@ impl Replica {
             process = process.with_clock(clock);
         }
         let (webhooks, probes) = (process.webhook_address(), process.health_address().unwrap());
+        let metrics = process.metrics_address().unwrap();
         let stop = CancellationToken::new();
         let ends = stop.clone();
         let task = tokio::spawn(async move { process.run(client, ends).await.unwrap() });
-        Self { webhooks, probes, stop, task }
+        Self { webhooks, probes, metrics, stop, task }
     }
 
     fn url(&self, path: &str) -> String {
@@ -73,6 +77,12 @@ impl Replica {
     async fn probe(&self, path: &str) -> (u16, String) {
         let answer = reqwest::get(format!("http://{}{path}", self.probes)).await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// What it says about itself.
+    async fn metrics(&self) -> String {
+        let answer = reqwest::get(format!("http://{}/metrics", self.metrics)).await.unwrap();
+        answer.error_for_status().unwrap().text().await.unwrap()
     }
 
     async fn ready(&self, world: &World) {

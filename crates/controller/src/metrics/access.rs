@@ -1,0 +1,108 @@
+//! Who may read metrics: the API server is asked, and its answers hold for a moment.
+
+use std::{collections::HashMap, time::Duration};
+
+use http::StatusCode;
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec},
+    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::error::text_of;
+
+/// How long a yes holds.
+const ALLOWED: Duration = Duration::from_mins(1);
+/// How long a no holds: rights that have just been given should work soon.
+const DENIED: Duration = Duration::from_secs(10);
+/// Answers that are kept. Scrapers are few; who sends many tokens only makes us ask.
+const KEPT: usize = 256;
+/// How long the API server may take: scrapers give up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Longest token that is looked at. Those of service accounts have about a thousand bytes.
+const LONGEST: usize = 16 << 10;
+
+/// Asks whether somebody with a token may `get` the path `/metrics`, as controller-runtime does.
+pub(super) struct Access {
+    client: Client,
+    /// By the hash of the token: tokens are secrets.
+    answers: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
+}
+
+type Verdict = Result<(), StatusCode>;
+
+impl Access {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, answers: Mutex::default() }
+    }
+
+    /// Whether the value of an `Authorization` header lets somebody in.
+    pub(super) async fn check(&self, authorization: Option<&str>) -> Verdict {
+        let token = authorization
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim())
+            .filter(|token| !token.is_empty() && token.len() <= LONGEST)
+            .ok_or(StatusCode::UNAUTHORIZED)?;
+        let hash: [u8; 32] = Sha256::digest(token).into();
+        let now = Instant::now();
+        let known = self.answers.lock().get(&hash).copied();
+        if let Some((_, verdict)) = known.filter(|(until, _)| now < *until) {
+            return verdict;
+        }
+        let asked = tokio::time::timeout(PATIENCE, self.ask(token)).await;
+        let verdict = match asked {
+            Ok(Ok(verdict)) => verdict,
+            Ok(Err(error)) => {
+                tracing::warn!(error = text_of(&error), "Cannot ask who may read metrics.");
+                return Err(StatusCode::INTERNAL_SERVER_ERROR);
+            }
+            Err(_) => return Err(StatusCode::GATEWAY_TIMEOUT),
+        };
+        let until = now + if verdict.is_ok() { ALLOWED } else { DENIED };
+        let mut answers = self.answers.lock();
+        if answers.len() >= KEPT {
+            answers.retain(|_, (until, _)| now < *until);
+        }
+        if answers.len() < KEPT {
+            answers.insert(hash, (until, verdict));
+        }
+        verdict
+    }
+
+    async fn ask(&self, token: &str) -> Result<Verdict, kube::Error> {
+        let review = TokenReview {
+            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
+            ..TokenReview::default()
+        };
+        let reviewed =
+            Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let user = reviewed
+            .status
+            .filter(|status| status.authenticated == Some(true))
+            .and_then(|status| status.user);
+        let Some(user) = user else { return Ok(Err(StatusCode::UNAUTHORIZED)) };
+        let access = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username,
+                groups: user.groups,
+                uid: user.uid,
+                extra: user.extra,
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some("/metrics".to_owned()),
+                    verb: Some("get".to_owned()),
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviewed = Api::<SubjectAccessReview>::all(self.client.clone())
+            .create(&PostParams::default(), &access)
+            .await?;
+        let allowed = reviewed.status.is_some_and(|status| status.allowed);
+        Ok(if allowed { Ok(()) } else { Err(StatusCode::FORBIDDEN) })
+    }
+}

@@ -1,0 +1,354 @@
+//! What the controller says about itself (contract 05): under the names of controller-runtime and client-go where they have one,
+//! so that dashboards and alerts for the reference's manager go on working, and `longboat_…` for the rest.
+//!
+//! Counting on the way is a few atomic additions. What can be read off the queues and caches is read when somebody asks.
+//! No label takes values from users but namespace and name of services, of which a bounded number is told, and only while
+//! the service is there.
+
+mod access;
+mod page;
+mod process;
+mod request;
+mod serve;
+mod settings;
+
+use std::time::{Duration, Instant};
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
+    registry::Registry,
+};
+
+pub(crate) use request::Asked;
+pub(crate) use serve::Monitoring;
+pub use settings::MetricsSettings;
+
+use crate::{election::LEASE, error::PassError, queue::QueueStats};
+
+/// Upper edges of controller-runtime's histogram of reconciles, in seconds.
+const RECONCILE: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+];
+/// Prometheus' usual edges, in seconds.
+const LATENCY: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// A phase may take microseconds.
+const PHASE: &[f64] =
+    &[0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
+/// Edges of client-go's queues: powers of ten from 10 ns.
+const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
+
+#[derive(Clone, Copy, Debug)]
+struct Edges(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Edges {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+type Histograms<L> = Family<L, Histogram, Edges>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ControllerLabel {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    controller: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QueueLabels {
+    name: &'static str,
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookLabel {
+    webhook: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookCodeLabels {
+    webhook: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    code: String,
+    host: String,
+    method: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    resource: String,
+    verb: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PhaseLabel {
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NameLabel {
+    name: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+}
+
+/// What works on keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Worker {
+    Services,
+    Configs,
+}
+
+/// A part of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Observe,
+    Compose,
+    Plan,
+    Apply,
+    Report,
+}
+
+/// All of them. Clones share one state.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    reconciles: Family<ResultLabels, Counter>,
+    errors: Family<ControllerLabel, Counter>,
+    times: Histograms<ControllerLabel>,
+    active: Family<ControllerLabel, Gauge>,
+    most: Family<ControllerLabel, Gauge>,
+    adds: Family<QueueLabels, Counter>,
+    retries: Family<QueueLabels, Counter>,
+    waited: Histograms<QueueLabels>,
+    worked: Histograms<QueueLabels>,
+    webhook_requests: Family<WebhookCodeLabels, Counter>,
+    webhook_times: Histograms<WebhookLabel>,
+    webhook_open: Family<WebhookLabel, Gauge>,
+    requests: Family<RequestLabels, Counter>,
+    writes: Family<WriteLabels, Counter>,
+    phases: Histograms<PhaseLabel>,
+    leads: Family<NameLabel, Gauge>,
+}
+
+/// Measures the phases of one pass, one after the other.
+#[derive(Debug)]
+pub(crate) struct Phases<'a> {
+    metrics: &'a Metrics,
+    since: Instant,
+}
+
+// === impl Worker ===
+
+impl Worker {
+    const ALL: [Self; 2] = [Self::Services, Self::Configs];
+
+    /// The name of the reference's controller.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Services => "llminferenceservice",
+            Self::Configs => "llminferenceserviceconfig",
+        }
+    }
+
+    const fn label(self) -> ControllerLabel {
+        ControllerLabel { controller: self.name() }
+    }
+
+    const fn queue(self) -> QueueLabels {
+        QueueLabels { name: self.name(), controller: self.name() }
+    }
+}
+
+// === impl Phase ===
+
+impl Phase {
+    const ALL: [Self; 5] = [Self::Observe, Self::Compose, Self::Plan, Self::Apply, Self::Report];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Observe => "observe",
+            Self::Compose => "compose",
+            Self::Plan => "plan",
+            Self::Apply => "apply",
+            Self::Report => "report",
+        }
+    }
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// All at zero.
+    pub(crate) fn new() -> Self {
+        let metrics = Self {
+            reconciles: Family::default(),
+            errors: Family::default(),
+            times: Family::new_with_constructor(Edges(RECONCILE)),
+            active: Family::default(),
+            most: Family::default(),
+            adds: Family::default(),
+            retries: Family::default(),
+            waited: Family::new_with_constructor(Edges(QUEUE)),
+            worked: Family::new_with_constructor(Edges(QUEUE)),
+            webhook_requests: Family::default(),
+            webhook_times: Family::new_with_constructor(Edges(LATENCY)),
+            webhook_open: Family::default(),
+            requests: Family::default(),
+            writes: Family::default(),
+            phases: Family::new_with_constructor(Edges(PHASE)),
+            leads: Family::default(),
+        };
+        // What has not happened yet is zero, not absent: rates start from there.
+        for worker in Worker::ALL {
+            for result in ["success", "error", "requeue", "requeue_after"] {
+                drop(metrics.reconciles.get_or_create(&ResultLabels { controller: worker.name(), result }));
+            }
+            drop(metrics.errors.get_or_create(&worker.label()));
+            drop(metrics.times.get_or_create(&worker.label()));
+            drop(metrics.active.get_or_create(&worker.label()));
+            drop(metrics.most.get_or_create(&worker.label()));
+        }
+        for phase in Phase::ALL {
+            drop(metrics.phases.get_or_create(&PhaseLabel { phase: phase.name() }));
+        }
+        metrics.leads(false);
+        metrics
+    }
+
+    /// What a queue counts.
+    pub(crate) fn queue(&self, worker: Worker) -> QueueStats {
+        let labels = worker.queue();
+        QueueStats {
+            adds: self.adds.get_or_create_owned(&labels),
+            retries: self.retries.get_or_create_owned(&labels),
+            waited: self.waited.get_or_create_owned(&labels),
+            worked: self.worked.get_or_create_owned(&labels),
+        }
+    }
+
+    /// How many work at the same time.
+    pub(crate) fn workers(&self, worker: Worker, count: u16) {
+        self.most.get_or_create(&worker.label()).set(i64::from(count));
+    }
+
+    /// A pass begins; call what is returned with how it ended.
+    pub(crate) fn pass(&self, worker: Worker) -> impl FnOnce(&Result<(), PassError>) {
+        let (began, label) = (Instant::now(), worker.label());
+        self.active.get_or_create(&label).inc();
+        move |ended| {
+            let result = match ended {
+                Ok(()) => "success",
+                Err(PassError::Conflict { .. }) => "requeue",
+                Err(_) => "error",
+            };
+            self.reconciles.get_or_create(&ResultLabels { controller: label.controller, result }).inc();
+            if result == "error" {
+                self.errors.get_or_create(&label).inc();
+            }
+            self.times.get_or_create(&label).observe(began.elapsed().as_secs_f64());
+            self.active.get_or_create(&label).dec();
+        }
+    }
+
+    /// Measures phases from now on.
+    pub(crate) fn phases(&self) -> Phases<'_> {
+        Phases { metrics: self, since: Instant::now() }
+    }
+
+    /// A request to a webhook begins; call what is returned with the code of its answer.
+    pub(crate) fn webhook(&self, path: String) -> impl FnOnce(u16) + use<> {
+        let (began, this, label) = (Instant::now(), self.clone(), WebhookLabel { webhook: path });
+        this.webhook_open.get_or_create(&label).inc();
+        move |code| {
+            this.webhook_open.get_or_create(&label).dec();
+            this.webhook_times.get_or_create(&label).observe(began.elapsed().as_secs_f64());
+            this.webhook_requests.get_or_create(&WebhookCodeLabels { webhook: label.webhook, code }).inc();
+        }
+    }
+
+    /// A request to the API server has been answered, or not.
+    pub(crate) fn asked(&self, asked: &Asked, host: &str, code: Option<u16>) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let labels = RequestLabels { code, host: host.to_owned(), method: asked.method.clone() };
+        self.requests.get_or_create(&labels).inc();
+        if let Some((resource, verb)) = &asked.write {
+            self.writes.get_or_create(&WriteLabels { resource: resource.clone(), verb }).inc();
+        }
+    }
+
+    /// Whether this process reconciles.
+    pub(crate) fn leads(&self, leads: bool) {
+        self.leads.get_or_create(&NameLabel { name: LEASE }).set(leads.into());
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        // The encoder adds `_total` to counters.
+        let mut add =
+            |name: &str, help: &str, metric: &dyn Fn(&mut Registry, &str, &str)| metric(registry, name, help);
+        macro_rules! family {
+            ($name:literal, $help:literal, $field:ident) => {
+                add($name, $help, &|registry, name, help| registry.register(name, help, self.$field.clone()));
+            };
+        }
+        family!("controller_runtime_reconcile", "Passes by how they ended", reconciles);
+        family!("controller_runtime_reconcile_errors", "Passes that failed", errors);
+        family!("controller_runtime_reconcile_time_seconds", "How long passes took", times);
+        family!("controller_runtime_active_workers", "Passes at this moment", active);
+        family!("controller_runtime_max_concurrent_reconciles", "Passes that there may be at once", most);
+        family!("workqueue_adds", "Keys that were added", adds);
+        family!("workqueue_retries", "Keys that are tried again after a failure", retries);
+        family!("workqueue_queue_duration_seconds", "How long keys waited", waited);
+        family!("workqueue_work_duration_seconds", "How long keys were worked on", worked);
+        family!(
+            "controller_runtime_webhook_requests",
+            "Requests to webhooks by the code of the answer",
+            webhook_requests
+        );
+        family!("controller_runtime_webhook_latency_seconds", "How long webhooks took", webhook_times);
+        family!(
+            "controller_runtime_webhook_requests_in_flight",
+            "Requests to webhooks at this moment",
+            webhook_open
+        );
+        family!("rest_client_requests", "Requests to the API server", requests);
+        family!("longboat_writes", "Writes that were asked of the API server, by resource and verb", writes);
+        family!(
+            "longboat_reconcile_phase_seconds",
+            "How long the phases of passes over services took",
+            phases
+        );
+        family!("leader_election_master_status", "Whether this process leads", leads);
+    }
+}
+
+// === impl Phases ===
+
+impl Phases<'_> {
+    /// What happened since the last call was this phase.
+    pub(crate) fn end(&mut self, phase: Phase) {
+        let now = Instant::now();
+        let took: Duration = now - self.since;
+        self.since = now;
+        self.metrics.phases.get_or_create(&PhaseLabel { phase: phase.name() }).observe(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,181 @@
+//! The page that `/metrics` answers with.
+
+use std::{collections::BTreeMap, sync::atomic::AtomicU64};
+
+use longboat_api::v1alpha2::LLMInferenceService;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::ConstCounter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+use super::{BuildLabels, QueueLabels, Worker, process::Usage};
+use crate::{context::Context, queue::Load};
+
+/// Services whose conditions are told one by one. Ten conditions each, that is 20,000 lines.
+const SERVICES: usize = 2000;
+
+type Decimal = Gauge<f64, AtomicU64>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabels {
+    // Not `namespace` and `service`: those are what Prometheus says of the pod that it asks.
+    service_namespace: String,
+    service_name: String,
+    condition: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReadyLabel {
+    ready: &'static str,
+}
+
+/// Everything as it is now, in OpenMetrics' text format.
+pub(super) fn page(context: &Context) -> String {
+    let mut registry = Registry::default();
+    context.metrics.register(&mut registry);
+    queues(context, &mut registry);
+    services(&context.caches.inference_services.all(), SERVICES, &mut registry);
+    process(&mut registry);
+    let build: Family<BuildLabels, Gauge> = Family::default();
+    build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+    registry.register("longboat_build_info", "Which build this is", build);
+    let mut page = String::new();
+    if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &registry) {
+        tracing::warn!(%error, "The metrics cannot be printed.");
+    }
+    page
+}
+
+fn queues(context: &Context, registry: &mut Registry) {
+    let depth: Family<QueueLabels, Gauge> = Family::default();
+    let (unfinished, longest): (Family<QueueLabels, Decimal>, Family<QueueLabels, Decimal>) =
+        (Family::default(), Family::default());
+    for (worker, load) in
+        [(Worker::Services, context.services.load()), (Worker::Configs, context.configs.load())]
+    {
+        let Load { waiting, unfinished: all, longest: one } = load;
+        depth.get_or_create(&worker.queue()).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        unfinished.get_or_create(&worker.queue()).set(all.as_secs_f64());
+        longest.get_or_create(&worker.queue()).set(one.as_secs_f64());
+    }
+    registry.register("workqueue_depth", "Keys that wait", depth);
+    registry.register(
+        "workqueue_unfinished_work_seconds",
+        "How long what is worked on has taken so far",
+        unfinished,
+    );
+    let help = "How long the pass has taken so far that has taken longest";
+    registry.register("workqueue_longest_running_processor_seconds", help, longest);
+}
+
+fn services(all: &[std::sync::Arc<LLMInferenceService>], limit: usize, registry: &mut Registry) {
+    let mut ready: BTreeMap<&'static str, i64> = [("True", 0), ("False", 0), ("Unknown", 0)].into();
+    let conditions: Family<ConditionLabels, Gauge> = Family::default();
+    for (index, service) in all.iter().enumerate() {
+        let found = service.status.iter().flat_map(|status| &status.conditions);
+        let mut state = "Unknown";
+        for condition in found {
+            let (name, value) = if condition.is_true() {
+                ("True", 1)
+            } else if condition.is_false() {
+                ("False", 0)
+            } else {
+                ("Unknown", -1)
+            };
+            if condition.type_ == longboat_api::conditions::types::READY {
+                state = name;
+            }
+            if index < limit {
+                let labels = ConditionLabels {
+                    service_namespace: service.metadata.namespace.clone().unwrap_or_default(),
+                    service_name: service.metadata.name.clone().unwrap_or_default(),
+                    condition: condition.type_.clone(),
+                };
+                conditions.get_or_create(&labels).set(value);
+            }
+        }
+        *ready.entry(state).or_default() += 1;
+    }
+    let counts: Family<ReadyLabel, Gauge> = Family::default();
+    for (ready, count) in ready {
+        counts.get_or_create(&ReadyLabel { ready }).set(count);
+    }
+    registry.register("longboat_services", "Services by the status of their condition Ready", counts);
+    let help = "Conditions of services: 1 is True, 0 is False, -1 is Unknown";
+    registry.register("longboat_service_condition", help, conditions);
+    let left_out: Gauge = Gauge::default();
+    left_out.set(i64::try_from(all.len().saturating_sub(limit)).unwrap_or(i64::MAX));
+    registry.register(
+        "longboat_service_condition_left_out",
+        "Services whose conditions are not told",
+        left_out,
+    );
+}
+
+fn process(registry: &mut Registry) {
+    let usage = Usage::read();
+    if let Some(seconds) = usage.cpu_seconds {
+        registry.register("process_cpu_seconds", "CPU time used", ConstCounter::new(seconds));
+    }
+    let mut gauge = |name: &str, help: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            let gauge = Decimal::default();
+            gauge.set(value);
+            registry.register(name, help, gauge);
+        }
+    };
+    #[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^52")]
+    let number = |value: Option<u64>| value.map(|value| value as f64);
+    gauge("process_start_time_seconds", "When this process was started, since 1970", usage.start_seconds);
+    gauge("process_resident_memory_bytes", "Memory in use", number(usage.resident_bytes));
+    gauge("process_virtual_memory_bytes", "Address space in use", number(usage.virtual_bytes));
+    gauge("process_open_fds", "Open files", number(usage.open_fds));
+    gauge("process_max_fds", "Files that may be open", number(usage.max_fds));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(name: &str, ready: &str) -> Arc<LLMInferenceService> {
+        let conditions = json!([
+            {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            {"type": "RouterReady", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        ]);
+        let object = json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": name, "namespace": "ns"}, "spec": {"model": {"uri": "hf://a/b"}},
+            "status": {"conditions": conditions},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    fn page(all: &[Arc<LLMInferenceService>], limit: usize) -> String {
+        let mut registry = Registry::default();
+        services(all, limit, &mut registry);
+        let mut page = String::new();
+        prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+        page
+    }
+
+    #[test]
+    fn conditions_are_told_of_a_bounded_number_of_services_and_all_are_counted() {
+        let all = [service("a", "True"), service("b", "False"), service("c", "Unknown")];
+        let told = page(&all, 2);
+        for line in [
+            "longboat_service_condition{service_namespace=\"ns\",service_name=\"a\",condition=\"Ready\"} 1",
+            "longboat_service_condition{service_namespace=\"ns\",service_name=\"b\",condition=\"Ready\"} 0",
+            "longboat_services{ready=\"Unknown\"} 1",
+            "longboat_service_condition_left_out 1",
+        ] {
+            assert!(told.contains(line), "{line} in {told}");
+        }
+        assert!(!told.contains("service_name=\"c\""), "{told}");
+        assert!(!page(&all[1..], 2).contains("service_name=\"a\""), "who is gone is not told of");
+    }
+}

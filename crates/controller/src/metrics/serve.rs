@@ -1,0 +1,152 @@
+//! The metrics port.
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
+use longboat_tls::{LeafRequest, Replaceable, ServerOptions, self_signed};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::{access::Access, page::page, settings::MetricsSettings};
+use crate::{context::Context, error::Error};
+
+/// Scrapers at once.
+const CONNECTIONS: usize = 64;
+/// How long a handshake or a request's head may take; between two scrapes a connection is closed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Name of the Service in front of the port (contract 01 §18).
+const SERVICE: &str = "llmisvc-controller-manager-service";
+/// Nobody checks this certificate, as nobody checks the reference's: longer than any process lives.
+const DAYS: u32 = 3650;
+const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The metrics port, open and not served yet.
+pub(crate) struct Monitoring {
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+struct Served {
+    context: Arc<Context>,
+    /// Who may read is asked here; none: everybody may.
+    access: Option<Access>,
+}
+
+// === impl Monitoring ===
+
+impl Monitoring {
+    /// Opens the port, if there is to be one.
+    pub(crate) async fn bind(
+        settings: &MetricsSettings,
+        options: &ServerOptions,
+        namespace: &str,
+    ) -> Result<Option<Self>, Error> {
+        let Some(listener) = settings.address.bind("metrics").await? else { return Ok(None) };
+        let tls = if settings.secure {
+            let host = format!("{SERVICE}.{namespace}.svc");
+            let request = LeafRequest {
+                common_name: host.clone(),
+                dns_names: vec![host, "localhost".to_owned()],
+                ips: vec![[127, 0, 0, 1].into()],
+                days: DAYS,
+                ..LeafRequest::default()
+            };
+            Some(Replaceable::new(&self_signed(&request)?, options)?.config())
+        } else {
+            if listener.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
+                tracing::warn!(
+                    address = %settings.address,
+                    "Everybody who reaches the port may read the metrics: --metrics-secure=false."
+                );
+            }
+            None
+        };
+        Ok(Some(Self { listener, tls }))
+    }
+
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Serves until `end`.
+    pub(crate) async fn serve(self, context: Arc<Context>, client: Client, end: CancellationToken) {
+        let Self { listener, tls } = self;
+        let served = Arc::new(Served { context, access: tls.is_some().then(|| Access::new(client)) });
+        let acceptor = tls.map(TlsAcceptor::from);
+        let mut connections = JoinSet::new();
+        loop {
+            let stream = tokio::select! {
+                () = end.cancelled() => break,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+                accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::debug!(%error, "Cannot accept a connection for metrics.");
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        continue;
+                    }
+                },
+            };
+            let (served, acceptor) = (served.clone(), acceptor.clone());
+            connections.spawn(async move {
+                let Some(acceptor) = acceptor else { return served.connection(TokioIo::new(stream)).await };
+                if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+                    served.connection(TokioIo::new(stream)).await;
+                }
+            });
+        }
+        connections.shutdown().await;
+    }
+}
+
+// === impl Served ===
+
+impl Served {
+    async fn connection<I>(&self, io: I)
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin,
+    {
+        let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(&request).await) });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        if let Err(error) = builder.serve_connection(io, service).await {
+            tracing::debug!(%error, "A connection for metrics ended.");
+        }
+    }
+
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        match self.page(request).await {
+            Ok(page) => {
+                let mut response = Response::new(Full::from(page));
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(FORMAT));
+                response
+            }
+            Err(status) => {
+                let text = status.canonical_reason().unwrap_or_default();
+                let mut response = Response::new(Full::from(text));
+                *response.status_mut() = status;
+                response
+            }
+        }
+    }
+
+    async fn page(&self, request: &Request<Incoming>) -> Result<String, StatusCode> {
+        if request.uri().path() != "/metrics" {
+            return Err(StatusCode::NOT_FOUND);
+        }
+        if request.method() != Method::GET {
+            return Err(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        if let Some(access) = &self.access {
+            let header = request.headers().get(header::AUTHORIZATION);
+            access.check(header.and_then(|value| value.to_str().ok())).await?;
+        }
+        Ok(page(&self.context))
+    }
+}

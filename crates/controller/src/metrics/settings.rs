@@ -1,0 +1,34 @@
+//! Flags of the metrics server (contract 01 §14.1).
+
+use crate::health::Listen;
+
+/// Where and how metrics are served.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct MetricsSettings {
+    /// Where /metrics is served; 0 for nowhere.
+    #[arg(
+        long = "metrics-addr",
+        visible_alias = "metrics-bind-address",
+        default_value_t = Listen::At(":8443".to_owned()),
+        value_name = "ADDRESS"
+    )]
+    pub address: Listen,
+
+    /// Serve metrics over HTTPS, to those only who may `get` the path `/metrics`. Otherwise to everybody who gets there.
+    #[arg(
+        long = "metrics-secure",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "true",
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    pub secure: bool,
+}
+
+impl Default for MetricsSettings {
+    /// Nowhere: who embeds a controller says where.
+    fn default() -> Self {
+        Self { address: Listen::Off, secure: true }
+    }
+}

@@ -1,0 +1,261 @@
+//! The controller as a program that an operator relies on: in a cluster where nothing is installed yet, in several replicas, and
+//! ended in any way. A cluster of its own: here it is the controller that comes and goes.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    api::{block, status_of},
+    cluster::{files, kubectl},
+    definitions::install_api,
+    program::Running,
+    server::{Server, User, free_ports},
+    tools,
+    wait::until,
+};
+
+const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kserve/leases/llminferenceservice-kserve-controller-manager";
+
+/// A controller in a process of its own, with the rights of one service account.
+pub(crate) struct Replica {
+    running: Running,
+    pub(crate) probes: u16,
+    pub(crate) metrics: u16,
+}
+
+// === impl Replica ===
+
+impl Replica {
+    pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
+        let [webhooks, probes, metrics] = free_ports();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+        command
+            .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
+            .arg(format!("--webhook-port={webhooks}"))
+            .arg(format!("--health-probe-addr=127.0.0.1:{probes}"))
+            .arg(format!("--metrics-addr=127.0.0.1:{metrics}"))
+            .args(flags)
+            .env("KUBECONFIG", kubeconfig);
+        Self { running: Running::start(&mut command), probes, metrics }
+    }
+
+    pub(crate) fn ready(&mut self) {
+        until("the controller is ready", || {
+            assert!(!self.running.has_ended(), "{}", self.log());
+            status_of(&format!("http://127.0.0.1:{}/readyz", self.probes)).filter(|status| *status == 200)
+        });
+    }
+
+    pub(crate) fn log(&self) -> String {
+        format!("{}{}", self.running.stdout(), self.running.stderr())
+    }
+
+    pub(crate) fn assert_running(&mut self) {
+        assert!(!self.running.has_ended(), "{}", self.log());
+    }
+
+    fn leads(&self) -> bool {
+        self.log().contains("Holds the lease and leads.")
+    }
+
+    /// Ends it by a signal.
+    pub(crate) fn end(self, signal: &str) -> ExitStatus {
+        let pid = self.running.pid().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self.running.end().status
+    }
+}
+
+/// A token of a service account.
+fn token(server: &Server, account: &str) -> String {
+    let path = format!("/api/v1/namespaces/kserve/serviceaccounts/{account}/token");
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 36_000},
+    });
+    server.api.post(&path, &request).ok()["status"]["token"].as_str().unwrap().to_owned()
+}
+
+/// A kubeconfig for the controller's service account.
+pub(crate) fn account(server: &Server) -> PathBuf {
+    let path = server.folder.join("controller.kubeconfig");
+    server.write_kubeconfig(&path, &User::Token(&token(server, "llmisvc-controller-manager")));
+    path
+}
+
+pub(crate) fn namespace(server: &Server, name: &str) {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    server.api.post("/api/v1/namespaces", &object).ok();
+}
+
+/// Installs what services need: CRDs, the platform's settings and presets. Nothing calls webhooks.
+pub(crate) fn install(server: &Server) {
+    for definition in longboat_api::crd::own().iter().chain(&longboat_api::crd::optional()) {
+        install_api(&server.api, definition);
+    }
+    let deploy = tools::root().join("deploy");
+    for path in files(&deploy.join("crds")).iter().filter(|path| !path.contains("serving.kserve.io")) {
+        kubectl(server, &["apply", "--server-side", "-f", path]).ok();
+    }
+    let platform = tools::root().join("crates/local/src/objects/platform.yaml");
+    let applied = || kubectl(server, &["apply", "--server-side", "-f", platform.to_str().unwrap()]);
+    until("the platform's settings are there", || applied().status.success().then_some(()));
+    kubectl(server, &["apply", "--server-side", "-k", deploy.join("presets").to_str().unwrap()]).ok();
+}
+
+pub(crate) fn make(server: &Server, namespace: &str, name: &str) {
+    let spec = json!({
+        "model": {"uri": "hf://org/model"}, "router": {"route": {}, "gateway": {}, "scheduler": {}},
+    });
+    let object = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+    });
+    let path = format!("/apis/serving.kserve.io/v1alpha2/namespaces/{namespace}/llminferenceservices");
+    server.api.post(&path, &object).ok();
+}
+
+/// Waits until a service has its workload, its picker and its route, and a status.
+pub(crate) fn served(server: &Server, namespace: &str, name: &str) {
+    let found = |path: &str| server.api.get(path).status == 200;
+    let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}-kserve");
+    let route =
+        format!("/apis/gateway.networking.k8s.io/v1/namespaces/{namespace}/httproutes/{name}-kserve-route");
+    let service =
+        format!("/apis/serving.kserve.io/v1alpha2/namespaces/{namespace}/llminferenceservices/{name}");
+    until(&format!("{name} has its children and a status"), || {
+        let status = &server.api.get(&service).ok()["status"]["observedGeneration"];
+        (found(&deployment)
+            && found(&format!("{deployment}-router-scheduler"))
+            && found(&route)
+            && *status == 1)
+            .then_some(())
+    });
+}
+
+fn holder(server: &Server) -> String {
+    let lease = server.api.get(LEASE);
+    lease.body["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+}
+
+/// How often each child of a namespace was created, successfully or not, dry runs aside.
+fn creations(server: &Server, namespace: &str) -> BTreeMap<String, usize> {
+    let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
+    let mut counts = BTreeMap::new();
+    for event in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let object = &event["objectRef"];
+        let dry = event["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun"));
+        if event["verb"] == "create"
+            && object["namespace"] == namespace
+            && object["resource"] != "events"
+            && !dry
+        {
+            *counts
+                .entry(format!("{} {} {}", object["apiGroup"], object["resource"], object["name"]))
+                .or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Status and text of the metrics over HTTPS.
+fn metrics(port: u16, token: Option<&str>) -> (u16, String) {
+    let tls = longboat_tls::insecure_client_config(&[]);
+    let client =
+        reqwest::Client::builder().tls_backend_preconfigured((*tls).clone()).no_proxy().build().unwrap();
+    let mut request = client.get(format!("https://127.0.0.1:{port}/metrics"));
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    block(async {
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    })
+}
+
+fn metrics_are_for_those_who_may_read_them(server: &Server, port: u16) {
+    let account = |name: &str| {
+        let accounts = "/api/v1/namespaces/kserve/serviceaccounts";
+        let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        server.api.post(accounts, &object).ok();
+        token(server, name)
+    };
+    let (stranger, scraper) = (account("stranger"), account("scraper"));
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "scraper"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "llmisvc-metrics-reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "scraper", "namespace": "kserve"}],
+    });
+    server.api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).ok();
+    assert_eq!(metrics(port, None).0, 401);
+    assert_eq!(metrics(port, Some("made-up")).0, 401);
+    assert_eq!(metrics(port, Some(&stranger)).0, 403);
+    let page = until("a scraper is let in", || {
+        Some(metrics(port, Some(&scraper))).filter(|(status, _)| *status == 200).map(|(_, page)| page)
+    });
+    let host = format!("host=\"{}\"", server.url.trim_start_matches("https://"));
+    assert!(page.contains("longboat_build_info") && page.contains(&host), "{page}");
+}
+
+#[test]
+fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_end() {
+    let Some(server) = Server::start() else { return };
+    if tools::kubectl().is_none() {
+        return;
+    }
+    namespace(&server, "kserve");
+    let rights = tools::root().join("deploy/rbac");
+    kubectl(&server, &["apply", "--server-side", "-f", rights.to_str().unwrap()]).ok();
+    let kubeconfig = account(&server);
+    let replica = || Replica::start(&kubeconfig, &["--leader-elect"]);
+
+    let mut first = replica();
+    first.ready();
+    until("the only replica leads", || first.leads().then_some(()));
+    let leading = holder(&server);
+    let mut second = replica();
+    second.ready();
+
+    install(&server);
+    namespace(&server, "ops");
+    make(&server, "ops", "one");
+    served(&server, "ops", "one");
+    first.assert_running();
+    assert!(!second.leads(), "{}", second.log());
+    assert_eq!(holder(&server), leading);
+
+    // Under load: passes are under way when the leader is asked to stop.
+    for name in ["two", "three", "four"] {
+        make(&server, "ops", name);
+    }
+    assert!(first.end("-TERM").success());
+    until("the second replica leads", || second.leads().then_some(()));
+    for name in ["two", "three", "four"] {
+        served(&server, "ops", name);
+    }
+    let lease = server.api.get(LEASE).ok();
+    assert_eq!(lease["spec"]["leaseTransitions"], 1, "{lease:#}");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 15, "{lease:#}");
+
+    let mut third = replica();
+    third.ready();
+    metrics_are_for_those_who_may_read_them(&server, third.metrics);
+    make(&server, "ops", "five");
+    assert!(!second.end("-KILL").success());
+    make(&server, "ops", "six");
+    until("the third replica leads", || third.leads().then_some(()));
+    for name in ["five", "six"] {
+        served(&server, "ops", name);
+    }
+    let twice: Vec<_> = creations(&server, "ops").into_iter().filter(|(_, count)| *count > 1).collect();
+    assert!(twice.is_empty(), "written twice: {twice:#?}");
+    assert!(third.end("-TERM").success());
+    assert_eq!(holder(&server), "");
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+}
