@@ -6,6 +6,7 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
+        coordination::v1::Lease,
         core::v1::{Event, PersistentVolumeClaim, Pod},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -39,6 +40,8 @@ pub struct Facts {
     pub claims: Vec<PersistentVolumeClaim>,
     /// The controller's Deployment.
     pub controller: Option<Deployment>,
+    /// The Lease by which controllers agree who leads.
+    pub lease: Option<Lease>,
     /// What the controller may not do, of what it needs: `verb resource.group`.
     pub denied: Vec<String>,
     /// Webhook configurations of ours that change objects.

@@ -8,6 +8,7 @@ use k8s_openapi::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
         authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+        coordination::v1::Lease,
         core::v1::{Event, PersistentVolumeClaim, Pod},
         rbac::v1::ClusterRole,
     },
@@ -93,6 +94,7 @@ where
         events: Vec::new(),
         claims: Vec::new(),
         controller: None,
+        lease: None,
         denied: Vec::new(),
         mutating: Vec::new(),
         validating: Vec::new(),
@@ -193,6 +195,11 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
     match deployments.get_opt(check::controller::NAME).await {
         Ok(found) => facts.controller = found,
         Err(error) => facts.hidden.push(format!("the controller's Deployment: {error}")),
+    }
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &system);
+    match leases.get_opt(check::leader::LEASE).await {
+        Ok(found) => facts.lease = found,
+        Err(error) => facts.hidden.push(format!("the controllers' Lease: {error}")),
     }
     let pods = list::<Pod>(Api::namespaced(client.clone(), &system), &ListParams::default()).await;
     facts.pods.extend(kept(pods, &format!("pods of {system}"), &mut facts.hidden));

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use longboat_compose::{PresetNames, presets};
 use longboat_doctor::{Answers, Facts, Finding, Severity, examine, to_text};
 use longboat_plan::Snapshot;
@@ -146,6 +146,7 @@ fn well() -> Facts {
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "controller"}}, "template": {}},
             "status": {"availableReplicas": 2},
         }))),
+        lease: None,
         denied: Vec::new(),
         mutating: vec![object(webhook("llminferenceservice"))],
         validating: ["llminferenceservice", "llminferenceserviceconfig"]
@@ -271,6 +272,29 @@ fn a_controller_that_is_not_there_or_does_not_run_is_told() {
     only(&found, "ImageNotPulled", controller, "no such tag", "imagePullSecrets");
     let found = with(|facts| facts.controller.as_mut().unwrap().status = None);
     only(&found, "ControllerNotReady", controller, "none of its pods", "kubectl logs -n kserve");
+}
+
+#[test]
+fn controllers_of_which_none_leads_are_told() {
+    let lease = |holder: &str, seconds: i64| {
+        let renewed = Timestamp::now() - SignedDuration::from_secs(seconds);
+        let spec =
+            json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed.to_string()});
+        with(|facts| {
+            facts.lease =
+                Some(object(json!({"metadata": {"name": "l", "namespace": "kserve"}, "spec": spec})))
+        })
+    };
+    assert_eq!(to_text(&lease("a_1", 20)), "");
+    let name = "Lease kserve/llminferenceservice-kserve-controller-manager";
+    only(
+        &lease("a_1", 600),
+        "NoLeader",
+        name,
+        "a_1, which is silent, holds the lease",
+        "may it write its Lease",
+    );
+    only(&lease("", 600), "NoLeader", name, "nobody holds the lease", "kubectl logs -n kserve");
 }
 
 #[test]
@@ -801,6 +825,11 @@ fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() 
 
     let found = with(|facts| facts.pods[0].metadata.labels = None);
     only(&found, "NoEndpoints", LLM, "no pod has the labels", "--show-labels");
+    let found = with(|facts| {
+        facts.pods[0].status = None;
+        facts.pods[0].metadata.deletion_timestamp = Some(object(json!("2026-01-01T00:00:00Z")));
+    });
+    only(&found, "NoReadyPods", LLM, "none of its pods is ready", "kubectl get pods -n ns");
     let found =
         with(|facts| facts.pods[0].status = Some(object(waiting("main", "ImagePullBackOff", "gone"))));
     only(&found, "ImageNotPulled", LLM, "gone", "imagePullSecrets");

@@ -2,6 +2,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod definitions;
+pub(crate) mod leader;
 mod platform;
 mod presets;
 pub(crate) mod rights;
@@ -14,9 +15,10 @@ use crate::{facts::Facts, finding::Finding};
 type Check = fn(&Facts, &mut Vec<Finding>);
 
 /// All checks.
-pub(crate) const ALL: [Check; 7] = [
+pub(crate) const ALL: [Check; 8] = [
     definitions::check,
     controller::check,
+    leader::check,
     rights::check,
     webhooks::check,
     platform::check,

@@ -1,0 +1,41 @@
+//! Where controllers elect a leader: does one lead?
+
+use std::time::Duration;
+
+use crate::{
+    facts::Facts,
+    finding::{Cause, Finding},
+};
+
+/// The Lease by which they agree (contract 01 §14.3).
+pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
+
+/// A lease that has run out for longer than this is nobody's turn any more. Clocks may differ by as much.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    let Some(spec) = facts.lease.as_ref().and_then(|lease| lease.spec.as_ref()) else { return };
+    // Without controllers there is another finding.
+    let running = facts.controller.as_ref().and_then(|found| found.status.as_ref()?.available_replicas);
+    let renewed = spec.renew_time.as_ref().map(|time| time.0);
+    if facts.local || running.unwrap_or(0) == 0 {
+        return;
+    }
+    let held = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty());
+    let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(15).unsigned_abs().into());
+    let silent = renewed.is_none_or(|renewed| {
+        let age = facts.snapshot.now.duration_since(renewed);
+        age.is_positive() && age.unsigned_abs() > lasts + PATIENCE
+    });
+    if !silent {
+        return;
+    }
+    let namespace = &facts.snapshot.system_namespace;
+    let who = held.map_or_else(|| "nobody".to_owned(), |holder| format!("{holder}, which is silent,"));
+    let cause = format!("{who} holds the lease, and no controller takes it: nothing is reconciled");
+    let fix = format!(
+        "kubectl logs -n {namespace} deployment/{}: may it write its Lease?",
+        super::controller::NAME
+    );
+    findings.push(Cause::new("NoLeader", cause, fix).breaks(format!("Lease {namespace}/{LEASE}")));
+}
