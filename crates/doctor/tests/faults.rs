@@ -59,12 +59,12 @@ fn crd(name: &str, version: &str) -> Value {
     })
 }
 
-fn pod(name: &str, labels: Value, status: Value) -> Value {
+fn pod(name: &str, labels: &Value, status: &Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "ns", "labels": labels}, "spec": {"containers": []}, "status": status})
 }
 
 fn ready_pod() -> Value {
-    pod("llm-kserve-1", json!({"app": "llm"}), json!({"conditions": [condition("Ready", "True", "", "")]}))
+    pod("llm-kserve-1", &json!({"app": "llm"}), &json!({"conditions": [condition("Ready", "True", "", "")]}))
 }
 
 fn waiting(container: &str, reason: &str, message: &str) -> Value {
@@ -265,7 +265,7 @@ fn a_controller_that_is_not_there_or_does_not_run_is_told() {
     let found = with(|facts| {
         facts.controller.as_mut().unwrap().status = None;
         let mut broken =
-            pod("c", json!({"app": "controller"}), waiting("manager", "ImagePullBackOff", "no such tag"));
+            pod("c", &json!({"app": "controller"}), &waiting("manager", "ImagePullBackOff", "no such tag"));
         broken["metadata"]["namespace"] = json!("kserve");
         facts.pods.push(object(broken));
     });
@@ -282,7 +282,7 @@ fn controllers_of_which_none_leads_are_told() {
             json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed.to_string()});
         with(|facts| {
             facts.lease =
-                Some(object(json!({"metadata": {"name": "l", "namespace": "kserve"}, "spec": spec})))
+                Some(object(json!({"metadata": {"name": "l", "namespace": "kserve"}, "spec": spec})));
         })
     };
     assert_eq!(to_text(&lease("a_1", 20)), "");
@@ -386,16 +386,16 @@ fn layers_that_do_not_combine_lead_to_the_config() {
 }
 
 /// The pod of the service in this state, and what is said of it.
-fn with_pod(status: Value) -> Vec<Finding> {
+fn with_pod(status: &Value) -> Vec<Finding> {
     with(|facts| {
         unready(facts, "MainWorkloadReady", "MinimumReplicasUnavailable", "");
-        facts.pods = vec![object(pod("llm-kserve-1", json!({"app": "llm"}), status))];
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), status))];
     })
 }
 
 #[test]
 fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
-    let found = with_pod(waiting("main", "ImagePullBackOff", "not found"));
+    let found = with_pod(&waiting("main", "ImagePullBackOff", "not found"));
     let finding =
         only(&found, "ImageNotPulled", LLM, "example.com/vllm:1 cannot be pulled", "imagePullSecrets");
     let chain = [
@@ -405,16 +405,16 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     ];
     assert_eq!(finding.chain, chain);
 
-    let found = with_pod(waiting("main", "CreateContainerConfigError", "secret \"token\" not found"));
+    let found = with_pod(&waiting("main", "CreateContainerConfigError", "secret \"token\" not found"));
     only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", "create in ns the Secret");
-    let found = with_pod(waiting("main", "NoLocalRole", "nothing here runs this image"));
+    let found = with_pod(&waiting("main", "NoLocalRole", "nothing here runs this image"));
     only(&found, "ContainerWaits", LLM, "NoLocalRole", "kubectl describe pod -n ns llm-kserve-1");
 
     let crashed = |container: &str, reason: &str, code: i32, message: &str| {
         let mut status = waiting(container, "CrashLoopBackOff", "back-off");
         status["containerStatuses"][0]["lastState"] =
             json!({"terminated": {"reason": reason, "exitCode": code, "message": message}});
-        with_pod(status)
+        with_pod(&status)
     };
     let found = crashed("main", "OOMKilled", 137, "");
     only(&found, "OutOfMemory", LLM, "more memory", "resources.limits.memory of container main");
@@ -426,7 +426,7 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     let running = json!({"containerStatuses": [{
         "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {}},
     }]});
-    only(&with_pod(running.clone()), "PodStarting", LLM, "a model that loads", "kubectl logs");
+    only(&with_pod(&running), "PodStarting", LLM, "a model that loads", "kubectl logs");
     let event = |reason: &str, message: &str| {
         object(json!({
             "metadata": {"name": "e", "namespace": "ns"}, "reason": reason, "message": message,
@@ -435,14 +435,14 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     };
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
-        facts.pods = vec![object(pod("llm-kserve-1", json!({"app": "llm"}), running))];
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &running))];
         facts.events = vec![event("Unhealthy", "Readiness probe failed: 503")];
     });
     only(&found, "ProbeFails", LLM, "Readiness probe failed: 503", "kubectl logs");
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         let creating = waiting("main", "ContainerCreating", "");
-        facts.pods = vec![object(pod("llm-kserve-1", json!({"app": "llm"}), creating))];
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &creating))];
         facts.events = vec![event("FailedMount", "secret \"certs\" not found")];
     });
     only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "create in ns");
@@ -452,13 +452,13 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
 fn pods_without_a_node_lead_to_devices_taints_labels_or_volumes() {
     let unscheduled =
         |message: &str| json!({"conditions": [condition("PodScheduled", "False", "Unschedulable", message)]});
-    let found = with_pod(unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."));
+    let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."));
     only(&found, "PodUnschedulable", LLM, "Insufficient nvidia.com/gpu", "device plugin");
-    let found = with_pod(unscheduled("0/3 nodes are available: 3 Insufficient memory."));
+    let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient memory."));
     only(&found, "PodUnschedulable", LLM, "Insufficient memory", "free memory on some node");
-    let found = with_pod(unscheduled("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: }."));
+    let found = with_pod(&unscheduled("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: }."));
     only(&found, "PodUnschedulable", LLM, "taint", "tolerations");
-    let found = with_pod(unscheduled(
+    let found = with_pod(&unscheduled(
         "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
     ));
     only(&found, "PodUnschedulable", LLM, "affinity", "nodeSelector");
@@ -466,7 +466,7 @@ fn pods_without_a_node_lead_to_devices_taints_labels_or_volumes() {
     let with_claim = |claims: Vec<Value>| {
         with(|facts| {
             unready(facts, "MainWorkloadReady", "Progressing", "");
-            let mut waits = pod("p", json!({"app": "llm"}), unscheduled("unbound"));
+            let mut waits = pod("p", &json!({"app": "llm"}), &unscheduled("unbound"));
             waits["spec"]["volumes"] =
                 json!([{"name": "model", "persistentVolumeClaim": {"claimName": "weights"}}]);
             facts.pods = vec![object(waits)];
@@ -704,7 +704,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
                 service(&[("Ready", "False", "", ""), ("HTTPRoutesReady", "False", "RefsInvalid", "")]);
             own["spec"]["router"] = json!({"route": {"http": {"refs": [{"name": "mine"}]}}});
             facts.services = vec![arc(own)];
-            for route in route {
+            if let Some(route) = route {
                 facts.snapshot.http_routes.insert(arc(route));
             }
         })
