@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
+use longboat_telemetry::zap::Zap;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +58,10 @@ pub struct ProcessArgs {
     /// How metrics are served.
     #[command(flatten)]
     pub metrics: MetricsSettings,
+
+    /// How logs are written; up to whoever starts the process.
+    #[command(flatten)]
+    pub logs: Zap,
 
     /// What the reference's manager is started with besides.
     #[command(flatten)]

@@ -21,26 +21,6 @@ pub struct Upstream {
     /// How often the migration of stored objects is looked at.
     #[arg(long, value_name = "DURATION")]
     storage_migration_poll_interval: Option<String>,
-
-    /// Form of the log; see the environment variable `LONGBOAT_LOG` for its level.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    zap_devel: Option<bool>,
-
-    /// The same.
-    #[arg(long, value_name = "FORM")]
-    zap_encoder: Option<String>,
-
-    /// The same.
-    #[arg(long, value_name = "LEVEL")]
-    zap_log_level: Option<String>,
-
-    /// The same.
-    #[arg(long, value_name = "LEVEL")]
-    zap_stacktrace_level: Option<String>,
-
-    /// The same.
-    #[arg(long, value_name = "FORM")]
-    zap_time_encoding: Option<String>,
 }
 
 // === impl Upstream ===
@@ -56,14 +36,6 @@ impl Upstream {
                 self.storage_migration_timeout.is_some() || self.storage_migration_poll_interval.is_some(),
                 "--storage-migration-…",
                 "stored objects are not migrated",
-            ),
-            (
-                [&self.zap_encoder, &self.zap_log_level, &self.zap_stacktrace_level, &self.zap_time_encoding]
-                    .iter()
-                    .any(|flag| flag.is_some())
-                    || self.zap_devel.is_some(),
-                "--zap-…",
-                "LONGBOAT_LOG sets the level",
             ),
         ];
         let given = given.into_iter().filter(|(is_given, ..)| *is_given);
@@ -92,6 +64,6 @@ mod tests {
     fn what_manifests_pass_is_accepted_and_what_does_nothing_is_said() {
         assert_eq!(warnings(&[]), 0);
         assert_eq!(warnings(&["--kube-api-qps=20", "--kube-api-burst=30"]), 2);
-        assert_eq!(warnings(&["--zap-devel", "--zap-encoder=json", "--storage-migration-timeout=1h"]), 2);
+        assert_eq!(warnings(&["--storage-migration-timeout=1h", "--storage-migration-poll-interval=30s"]), 1);
     }
 }

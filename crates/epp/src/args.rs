@@ -197,7 +197,11 @@ impl Args {
             Some("debug") => 4,
             Some("info") => 2,
             Some("error") => {
-                return LogOptions { format: self.log_format(), default_filter: "error".to_owned() };
+                return LogOptions {
+                    format: self.log_format(),
+                    default_filter: "error".to_owned(),
+                    ..LogOptions::default()
+                };
             }
             Some(number) => number.parse().unwrap_or(self.verbosity),
         };
@@ -209,6 +213,7 @@ impl Args {
         LogOptions {
             format: self.log_format(),
             default_filter: format!("{level},hyper=warn,h2=warn,tower=warn,rustls=warn,kube=info"),
+            ..LogOptions::default()
         }
     }
 

@@ -1,3 +1,4 @@
-//! Logging set-up and the metrics registry shared by the services.
+//! Logging set-up, and the flags of the reference's logger.
 
 pub mod logging;
+pub mod zap;

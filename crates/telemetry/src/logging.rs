@@ -2,7 +2,13 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use jiff::Timestamp;
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{self, format::Writer, time::FormatTime},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,24 +20,100 @@ pub enum Format {
     Json,
 }
 
+/// How times are written, in UTC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Time {
+    /// To the microsecond.
+    #[default]
+    Usual,
+    /// Seconds since 1970, with a fraction.
+    Epoch,
+    /// Milliseconds since 1970, with a fraction.
+    Millis,
+    /// Nanoseconds since 1970.
+    Nano,
+    /// To the millisecond.
+    Iso8601,
+    /// To the second.
+    Rfc3339,
+    /// To the nanosecond.
+    Rfc3339Nano,
+}
+
 /// What to log, and how.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// Lines as text or JSON.
     pub format: Format,
+    /// `tracing` filter directives that hold whatever `LONGBOAT_LOG` says.
+    pub filter: Option<String>,
     /// `tracing` filter directives used when `LONGBOAT_LOG` is not set, for instance `info,hyper=warn`.
     pub default_filter: String,
+    /// How times are written.
+    pub time: Time,
 }
 
 /// Starts logging to stderr. A second call in one process changes nothing, so that tests may call it freely.
 pub fn init(options: &LogOptions) {
-    let filter =
-        EnvFilter::try_from_env("LONGBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(&options.default_filter));
+    let filter = match &options.filter {
+        Some(filter) => EnvFilter::new(filter),
+        None => EnvFilter::try_from_env("LONGBOAT_LOG")
+            .unwrap_or_else(|_| EnvFilter::new(&options.default_filter)),
+    };
     let registry = tracing_subscriber::registry().with(filter);
     // What a file or `kubectl logs` gets carries no colours.
-    let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let layer =
+        fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).with_timer(options.time);
     let _ = match options.format {
         Format::Text => registry.with(layer).try_init(),
         Format::Json => registry.with(layer.json().flatten_event(true)).try_init(),
     };
+}
+
+// === impl Time ===
+
+impl FormatTime for Time {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        writer.write_str(&self.print(Timestamp::now()))
+    }
+}
+
+impl Time {
+    fn print(self, at: Timestamp) -> String {
+        let nanoseconds = at.as_nanosecond();
+        match self {
+            Self::Usual => format!("{at:.6}"),
+            Self::Epoch => decimal(nanoseconds, 1_000_000_000, 9),
+            Self::Millis => decimal(nanoseconds, 1_000_000, 6),
+            Self::Nano => nanoseconds.to_string(),
+            Self::Iso8601 => format!("{at:.3}"),
+            Self::Rfc3339 => format!("{at:.0}"),
+            Self::Rfc3339Nano => format!("{at:.9}"),
+        }
+    }
+}
+
+fn decimal(nanoseconds: i128, unit: i128, digits: usize) -> String {
+    format!("{}.{:0digits$}", nanoseconds.div_euclid(unit), nanoseconds.rem_euclid(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_asked() {
+        let at = Timestamp::new(1_000_000_000, 20_300_400).unwrap();
+        for (time, expected) in [
+            (Time::Usual, "2001-09-09T01:46:40.020300Z"),
+            (Time::Epoch, "1000000000.020300400"),
+            (Time::Millis, "1000000000020.300400"),
+            (Time::Nano, "1000000000020300400"),
+            (Time::Iso8601, "2001-09-09T01:46:40.020Z"),
+            (Time::Rfc3339, "2001-09-09T01:46:40Z"),
+            (Time::Rfc3339Nano, "2001-09-09T01:46:40.020300400Z"),
+        ] {
+            assert_eq!(time.print(at), expected, "{time:?}");
+        }
+    }
 }

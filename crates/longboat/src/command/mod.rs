@@ -32,10 +32,13 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Doctor(_)
             | Command::Crds(_)
     );
-    logging::init(&LogOptions {
-        // A person reads the tree; what goes wrong still shows.
-        default_filter: if is_verb { "error" } else { "info" }.into(),
-        ..LogOptions::default()
+    logging::init(&match &command {
+        Command::Controller(args) => args.logs.options(),
+        _ => LogOptions {
+            // A person reads the tree; what goes wrong still shows.
+            default_filter: if is_verb { "error" } else { "info" }.into(),
+            ..LogOptions::default()
+        },
     });
     match command {
         Command::Up(args) => up::run(*args),

@@ -55,6 +55,7 @@ impl Replica {
             webhook: Settings { webhook_host: Some([127, 0, 0, 1].into()), webhook_port: 0, ..settings },
             health: Listen::At("127.0.0.1:0".to_owned()),
             metrics: MetricsSettings { address: Listen::At("127.0.0.1:0".to_owned()), secure: false },
+            logs: longboat_telemetry::zap::Zap::default(),
             upstream: longboat_controller::Upstream::default(),
         };
         let mut process = Process::bind(args).await.unwrap();
