@@ -47,7 +47,12 @@ impl Embedded {
         let [webhooks, probes] = free_ports();
         let controller = Guarded::start(program, &folder.join("controller.log"), |command| {
             command
-                .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
+                .args([
+                    "controller",
+                    "--system-namespace=kserve",
+                    "--webhook-host=127.0.0.1",
+                    "--metrics-addr=0",
+                ])
                 .args(["--webhook-san=127.0.0.1", &format!("--webhook-port={webhooks}")])
                 .arg(format!("--health-probe-addr=127.0.0.1:{probes}"))
                 .env("KUBECONFIG", &kubeconfig);

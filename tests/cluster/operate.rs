@@ -259,3 +259,44 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     assert_eq!(holder(&server), "");
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
 }
+
+#[test]
+fn confined_to_a_namespace_it_needs_rights_in_namespaces_only_and_asks_for_no_others() {
+    let Some(server) = Server::start() else { return };
+    if tools::kubectl().is_none() {
+        return;
+    }
+    for name in ["kserve", "mine", "other"] {
+        namespace(&server, name);
+    }
+    let deploy = tools::root().join("deploy");
+    for (within, file) in [
+        ("kserve", "rbac/service-account.yaml"),
+        ("kserve", "rbac/leader-election.yaml"),
+        ("kserve", "rbac-namespaced/platform"),
+        ("mine", "rbac-namespaced/watched"),
+    ] {
+        let path = deploy.join(file);
+        kubectl(&server, &["apply", "--server-side", "-n", within, "-f", path.to_str().unwrap()]).ok();
+    }
+    let mut replica =
+        Replica::start(&account(&server), &["--leader-elect", "--namespace=mine", "--zap-encoder=json"]);
+    replica.ready();
+    install(&server);
+    make(&server, "other", "theirs");
+    make(&server, "mine", "llm");
+    served(&server, "mine", "llm");
+    replica.assert_running();
+    assert_eq!(creations(&server, "other"), BTreeMap::new());
+    let theirs = "/apis/serving.kserve.io/v1alpha2/namespaces/other/llminferenceservices/theirs";
+    assert!(server.api.get(theirs).ok()["metadata"]["finalizers"].is_null());
+    let ours = "/apis/serving.kserve.io/v1alpha2/namespaces/mine/llminferenceservices/llm";
+    server.api.delete(ours).ok();
+    until("the service is gone", || (server.api.get(ours).status == 404).then_some(()));
+    for line in replica.log().lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["level"] == "INFO" && line["message"].is_string(), "{line:#}");
+    }
+    assert!(replica.end("-TERM").success());
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+}

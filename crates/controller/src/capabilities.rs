@@ -1,18 +1,21 @@
-//! Which optional APIs the cluster serves, as their CRDs come and go.
+//! Which APIs the cluster serves, as their CRDs come and go: our own, which may be installed after us, and optional ones.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
     },
 };
-use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass};
+use longboat_api::{
+    foreign::{gateway::Gateway, gatewayclass::GatewayClass},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
 use longboat_plan::{
     Capabilities,
     types::{HTTPRoute, InferencePool, InferencePoolX, LeaderWorkerSet, ResourceClaimTemplate, ScaledObject},
@@ -24,11 +27,13 @@ use crate::{
     context::Context,
     error::has_code,
     run::Startup,
-    watch::{FirstList, Watched, announce, list, watch},
+    watch::{FirstList, Watched, announce, list, scopes, watch},
 };
 
-/// The group version of device claims.
-const RESOURCE_API: &str = "resource.k8s.io/v1";
+/// Between two looks at which APIs there are, for who may not watch that.
+const PERIOD: Duration = Duration::from_secs(15);
+/// The same while nothing is known yet.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Kinds that clusters may lack, each with the name of its CRD and what it means for the capabilities.
 macro_rules! optional {
@@ -52,6 +57,16 @@ macro_rules! optional {
             async fn list(self, context: &Context) -> Result<(), kube::Error> {
                 match self {
                     $(Self::$kind => list::<$type>(context, None).await,)*
+                }
+            }
+
+            /// Group and version, and the name of the kind.
+            fn resource(self) -> (String, String) {
+                match self {
+                    $(Self::$kind => (
+                        <$type as Resource>::api_version(&()).into_owned(),
+                        <$type as Resource>::kind(&()).into_owned(),
+                    ),)*
                 }
             }
 
@@ -85,6 +100,8 @@ macro_rules! optional {
 }
 
 optional! {
+    Service: LLMInferenceService, "llminferenceservices.serving.kserve.io";
+    Config: LLMInferenceServiceConfig, "llminferenceserviceconfigs.serving.kserve.io";
     Gateway: Gateway, "gateways.gateway.networking.k8s.io";
     GatewayClass: GatewayClass, "gatewayclasses.gateway.networking.k8s.io";
     // Routes are what services need of the Gateway API; they come with Gateways.
@@ -106,6 +123,13 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         watches: HashMap::new(),
         tasks: JoinSet::new(),
     };
+    if !follower.context.args.namespaces.is_empty() {
+        tokio::select! {
+            () = discover(&mut follower) => {}
+            () = cancel.cancelled() => {}
+        }
+        return follower.tasks.shutdown().await;
+    }
     // Only metadata: a schema weighs a megabyte.
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
@@ -155,6 +179,44 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
     follower.tasks.shutdown().await;
 }
 
+/// The same for who is confined to namespaces, and may not see CRDs: everybody may ask which APIs there are.
+async fn discover(follower: &mut Follower) {
+    loop {
+        let mut served: HashMap<String, Option<Vec<String>>> = HashMap::new();
+        for &optional in ALL {
+            let (api, kind) = optional.resource();
+            if !served.contains_key(&api) {
+                let found = kinds_of(follower, &api).await;
+                served.insert(api.clone(), found);
+            }
+            let kinds = served.get(&api).and_then(Option::as_ref);
+            match kinds {
+                Some(kinds) if kinds.contains(&kind) => follower.start(optional),
+                Some(_) => follower.stop(optional),
+                // Nobody knows: what there is stays.
+                None => {}
+            }
+        }
+        if served.values().all(Option::is_some) {
+            follower.startup = None;
+        }
+        let wait = if follower.startup.is_some() { RETRY } else { PERIOD };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// The kinds of a group and version, if the API server says.
+async fn kinds_of(follower: &Follower, api: &str) -> Option<Vec<String>> {
+    match follower.context.client.list_api_group_resources(api).await {
+        Ok(list) => Some(list.resources.into_iter().map(|resource| resource.kind).collect()),
+        Err(error) if has_code(&error, 404) => Some(Vec::new()),
+        Err(error) => {
+            tracing::debug!(%error, "Whether the cluster serves {api} is not known.");
+            None
+        }
+    }
+}
+
 fn is_forbidden(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 403))
 }
@@ -177,19 +239,20 @@ impl Follower {
         }
         let cancel = self.cancel.child_token();
         self.watches.insert(optional, cancel.clone());
-        // Gateways and routes may be anywhere: services refer to them across namespaces.
-        let context = self.context.clone();
-        let pending = parking_lot::Mutex::new(self.startup.as_ref().map(Startup::expect));
-        let first = {
-            let context = context.clone();
-            move |how| {
-                if how == FirstList::Complete {
-                    context.update_capabilities(|all| optional.set(all, true));
+        for scope in scopes::<K>(&self.context.args) {
+            let (context, cancel) = (self.context.clone(), cancel.clone());
+            let pending = parking_lot::Mutex::new(self.startup.as_ref().map(Startup::expect));
+            let first = {
+                let context = context.clone();
+                move |how| {
+                    if how == FirstList::Complete {
+                        context.update_capabilities(|all| optional.set(all, true));
+                    }
+                    drop(pending.lock().take());
                 }
-                drop(pending.lock().take());
-            }
-        };
-        self.tasks.spawn(async move { watch::<K>(context, None, cancel, first).await });
+            };
+            self.tasks.spawn(async move { watch::<K>(context, scope, cancel, first).await });
+        }
     }
 
     fn stop(&mut self, optional: Optional) {
@@ -209,20 +272,17 @@ impl Follower {
 /// Watches kinds of Kubernetes itself that not every version has. They come with another API server, which ends all
 /// watches: so they are asked for again each time the CRDs are listed anew.
 async fn follow_builtin(follower: &mut Follower) {
-    let served = follower.context.client.list_api_group_resources(RESOURCE_API).await;
-    match served {
-        Ok(list) if list.resources.iter().any(|resource| resource.kind == "ResourceClaimTemplate") => {
-            follower.start(Optional::ResourceClaimTemplate);
-        }
-        Ok(_) => follower.stop(Optional::ResourceClaimTemplate),
-        Err(error) if has_code(&error, 404) => follower.stop(Optional::ResourceClaimTemplate),
-        Err(error) => tracing::debug!(%error, "Whether the cluster serves {RESOURCE_API} is not known."),
+    let (api, kind) = Optional::ResourceClaimTemplate.resource();
+    match kinds_of(follower, &api).await {
+        Some(kinds) if kinds.contains(&kind) => follower.start(Optional::ResourceClaimTemplate),
+        Some(_) => follower.stop(Optional::ResourceClaimTemplate),
+        None => {}
     }
 }
 
 /// Fills the caches of the optional kinds once, and notes which there are.
 pub(crate) async fn list_all(context: &Context) -> Result<(), kube::Error> {
-    for &optional in ALL {
+    for &optional in ALL.iter().filter(|optional| !matches!(optional, Optional::Service | Optional::Config)) {
         let listed = optional.list(context).await;
         match listed {
             Ok(()) => context.update_capabilities(|all| optional.set(all, true)),

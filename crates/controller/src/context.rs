@@ -120,6 +120,7 @@ impl Context {
                 resource_claim_template: false,
                 leader_worker_set: false,
                 scaled_object: false,
+                cluster_scope: args.namespaces.is_empty(),
                 kubernetes: None,
             }),
             platform: RwLock::new(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP })),

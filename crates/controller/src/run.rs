@@ -9,7 +9,6 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
 };
 use kube::Client;
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,7 @@ use crate::{
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
     service,
-    watch::{FirstList, Watched, watch},
+    watch::{FirstList, Watched, scopes, watch},
 };
 
 /// How long passes that have begun get at the end. It fits into the time that Kubernetes gives a pod.
@@ -82,8 +81,7 @@ pub(crate) async fn supervise(
         context.configs.close();
     }
     watch_all(context, &startup, &stop, &mut watches);
-    let follower = capabilities::follow(context.clone(), startup.clone(), stop.clone());
-    watches.spawn(follower);
+    watches.spawn(capabilities::follow(context.clone(), startup.clone(), stop.clone()));
     tokio::select! {
         () = capabilities::version(context) => {}
         () = stop.cancelled() => {}
@@ -159,8 +157,6 @@ async fn lead(
 }
 
 fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
-    start::<LLMInferenceService>(context, startup, stop, tasks);
-    start::<LLMInferenceServiceConfig>(context, startup, stop, tasks);
     start::<ConfigMap>(context, startup, stop, tasks);
     start::<Secret>(context, startup, stop, tasks);
     start::<ServiceAccount>(context, startup, stop, tasks);
@@ -170,8 +166,7 @@ fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken
     start::<Pod>(context, startup, stop, tasks);
     start::<Role>(context, startup, stop, tasks);
     start::<RoleBinding>(context, startup, stop, tasks);
-    let cluster = watch::<ClusterRoleBinding>(context.clone(), None, stop.clone(), known_once(startup));
-    tasks.spawn(cluster);
+    start::<ClusterRoleBinding>(context, startup, stop, tasks);
 }
 
 fn start<K: Watched>(
@@ -180,7 +175,7 @@ fn start<K: Watched>(
     stop: &CancellationToken,
     tasks: &mut JoinSet<()>,
 ) {
-    for namespace in namespaces(&context.args) {
+    for namespace in scopes::<K>(&context.args) {
         tasks.spawn(watch::<K>(context.clone(), namespace, stop.clone(), known_once(startup)));
     }
 }
@@ -189,18 +184,6 @@ fn start<K: Watched>(
 fn known_once(startup: &Startup) -> impl Fn(FirstList) + Send + use<> {
     let expected = parking_lot::Mutex::new(Some(startup.expect()));
     move |_| drop(expected.lock().take())
-}
-
-/// The namespaces to watch one by one, or none for all at once.
-fn namespaces(args: &Args) -> Vec<Option<String>> {
-    if args.namespaces.is_empty() {
-        return vec![None];
-    }
-    let mut all = args.namespaces.clone();
-    all.push(args.system_namespace.clone());
-    all.sort();
-    all.dedup();
-    all.into_iter().map(Some).collect()
 }
 
 /// Works on services and configs until cancelled, and finishes what has begun. Dropped, it ends in the middle.

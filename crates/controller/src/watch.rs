@@ -35,6 +35,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    args::Args,
     cache::{Cache, Change},
     config,
     context::{Caches, Context},
@@ -63,6 +64,10 @@ pub(crate) trait Watched:
     const KIND: Kind;
     /// Whether only objects that carry our label are watched.
     const LABELLED: bool;
+    /// Whether its objects live in no namespace.
+    const OF_CLUSTER: bool;
+    /// Whether services of other namespaces look at those of the platform's namespace.
+    const OF_PLATFORM: bool = false;
 
     fn cache(caches: &Caches) -> &Cache<Self>;
 
@@ -125,6 +130,8 @@ macro_rules! watched {
         })*
     };
     (@api namespaced) => {
+        const OF_CLUSTER: bool = false;
+
         fn api(client: &Client, namespace: Option<&str>) -> Api<Self> {
             match namespace {
                 Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -140,6 +147,8 @@ macro_rules! watched {
         }
     };
     (@api cluster) => {
+        const OF_CLUSTER: bool = true;
+
         fn api(client: &Client, _namespace: Option<&str>) -> Api<Self> {
             Api::all(client.clone())
         }
@@ -168,6 +177,8 @@ watched! {
         }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {
+        const OF_PLATFORM: bool = true;
+
         fn matters(old: &Self, new: &Self) -> bool {
             // A status is nobody's business, and ours least of all.
             old.spec != new.spec
@@ -187,6 +198,8 @@ watched! {
         }
     };
     ConfigMap => ConfigMap, config_maps, namespaced, labelled: false {
+        const OF_PLATFORM: bool = true;
+
         fn changed(context: &Context, key: &Key, _old: Option<&Self>, _new: Option<&Self>) {
             let platform = key.namespace == context.args.system_namespace && key.name == names::PLATFORM_CONFIG_MAP;
             if platform && context.load_platform() {
@@ -204,6 +217,8 @@ watched! {
     };
     ServiceAccount => ServiceAccount, service_accounts, namespaced, labelled: false;
     Service => Service, services, namespaced, labelled: false {
+        const OF_PLATFORM: bool = true;
+
         fn aliases(&self) -> Vec<ObjectKey> {
             let own = Key::of(self);
             let label = self.metadata.labels.as_ref().and_then(|all| all.get(GATEWAY_NAME)).cloned();
@@ -245,8 +260,24 @@ watched! {
     HTTPRoute => HttpRoute, http_routes, namespaced, labelled: false;
     InferencePool => InferencePool, inference_pools, namespaced, labelled: false;
     inferencepool_x::InferencePool => InferencePoolX, inference_pools_x, namespaced, labelled: false;
-    Gateway => Gateway, gateways, namespaced, labelled: false;
+    Gateway => Gateway, gateways, namespaced, labelled: false {
+        const OF_PLATFORM: bool = true;
+    };
     GatewayClass => GatewayClass, gateway_classes, cluster, labelled: false;
+}
+
+/// Where a kind is watched: everywhere at once (none), or in these namespaces one by one. Who is confined to namespaces does
+/// not ask for what lives in none.
+pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
+    if args.namespaces.is_empty() {
+        return vec![None];
+    }
+    let mut all: BTreeSet<&String> =
+        if K::OF_CLUSTER { BTreeSet::new() } else { args.namespaces.iter().collect() };
+    if K::OF_PLATFORM {
+        all.insert(&args.system_namespace);
+    }
+    all.into_iter().cloned().map(Some).collect()
 }
 
 /// How the first list of a watch went.

@@ -79,7 +79,7 @@ pub struct Snapshot {
     pub gateway_classes: Objects<GatewayClass>,
 }
 
-/// Which optional APIs are served. What is missing degrades the feature that needs it, and nothing else.
+/// Which optional APIs are served, and whether we are confined to namespaces. What is missing degrades the feature that needs it, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each API is there or not, whatever the others are")]
 pub struct Capabilities {
@@ -95,6 +95,8 @@ pub struct Capabilities {
     pub leader_worker_set: bool,
     /// `keda.sh/v1alpha1`: ScaledObject.
     pub scaled_object: bool,
+    /// Objects that live in no namespace may be read and written.
+    pub cluster_scope: bool,
     /// Major and minor of the API server, where known.
     pub kubernetes: Option<(u32, u32)>,
 }
@@ -112,6 +114,7 @@ impl Capabilities {
         resource_claim_template: true,
         leader_worker_set: true,
         scaled_object: true,
+        cluster_scope: true,
         kubernetes: None,
     };
 }

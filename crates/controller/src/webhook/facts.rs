@@ -105,7 +105,12 @@ impl LiveFacts {
     /// The caches of models, those of `namespace` and those of the whole cluster; none where there is no such kind.
     async fn model_caches(&self, namespace: Option<String>) -> Result<Option<Vec<ModelCache>>, kube::Error> {
         let client = &self.client;
-        let Some(mut all) = list(client, "LocalModelCache", None).await? else { return Ok(None) };
+        let mut all = Vec::new();
+        // Who is confined to namespaces cannot see those of the cluster.
+        if self.args.namespaces.is_empty() {
+            let Some(found) = list(client, "LocalModelCache", None).await? else { return Ok(None) };
+            all = found;
+        }
         if let Some(namespace) = namespace {
             all.extend(list(client, "LocalModelNamespaceCache", Some(&namespace)).await?.unwrap_or_default());
         }

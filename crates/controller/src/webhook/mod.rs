@@ -136,7 +136,16 @@ impl Webhooks {
             sender,
         )?;
         let config = keeper.config();
-        for trusting in Trusting::ALL {
+        // Who is confined to namespaces may not see them: somebody else tells API servers whom to trust.
+        let confined = !args.namespaces.is_empty();
+        if confined {
+            tracing::info!(
+                namespace = args.system_namespace,
+                secret = keep::SECRET,
+                "Confined to namespaces: whoever registers the webhooks takes their CA from the Secret."
+            );
+        }
+        for trusting in Trusting::ALL.into_iter().filter(|_| !confined) {
             let injector = Injector::new(client, trusting, readiness.clone(), bundle.clone());
             tasks.spawn(injector.run(shutdown.clone()));
         }

@@ -41,7 +41,9 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
             context.snapshot.service_accounts.get(context.namespace, &name).cloned()
         }
     };
-    draft.add(context, rbac::auth_binding(context, &account_name)).map_err(Problem::scheduler)?;
+    if context.snapshot.capabilities.cluster_scope {
+        draft.add(context, rbac::auth_binding(context, &account_name)).map_err(Problem::scheduler)?;
+    }
     draft.add(context, rbac::role(context)).map_err(Problem::scheduler)?;
     draft.add(context, rbac::role_binding(context, &account_name)).map_err(Problem::scheduler)?;
     draft.events.extend(deprecated_plugin(context, scheduler));
