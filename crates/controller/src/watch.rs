@@ -8,7 +8,7 @@ use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, Pod, PodStatus, Secret, Service, ServiceAccount},
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
         resource::v1::ResourceClaimTemplate,
     },
@@ -46,6 +46,14 @@ use crate::{
 
 /// Annotates Services with the Gateway they belong to.
 const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+/// Types of Secrets whose content is of no use here, and better not kept.
+const SEALED: [&str; 5] = [
+    "bootstrap.kubernetes.io/token",
+    "helm.sh/release.v1",
+    "kubernetes.io/dockercfg",
+    "kubernetes.io/dockerconfigjson",
+    "kubernetes.io/service-account-token",
+];
 /// Objects per page of a list: a page of Secrets stays well under the size of one etcd answer.
 const PAGE: u32 = 500;
 
@@ -200,6 +208,13 @@ watched! {
     ConfigMap => ConfigMap, config_maps, namespaced, labelled: false {
         const OF_PLATFORM: bool = true;
 
+        fn slim(&mut self) {
+            // Every namespace has one.
+            if self.metadata.name.as_deref() == Some("kube-root-ca.crt") {
+                self.data = None;
+            }
+        }
+
         fn changed(context: &Context, key: &Key, _old: Option<&Self>, _new: Option<&Self>) {
             let platform = key.namespace == context.args.system_namespace && key.name == names::PLATFORM_CONFIG_MAP;
             if platform && context.load_platform() {
@@ -209,8 +224,8 @@ watched! {
     };
     Secret => Secret, secrets, namespaced, labelled: false {
         fn slim(&mut self) {
-            // Helm's releases are most of what Secrets weigh in many clusters.
-            if self.type_.as_deref() == Some("helm.sh/release.v1") {
+            // What nobody looks for credentials in. Helm's releases are most of what Secrets weigh in many clusters.
+            if self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_)) {
                 self.data = None;
             }
         }
@@ -228,6 +243,17 @@ watched! {
     };
     Deployment => Deployment, deployments, namespaced, labelled: true;
     Pod => Pod, pods, namespaced, labelled: true {
+        fn slim(&mut self) {
+            // Whose it is and where it listens is all that certificates need. Pods are never written.
+            self.spec = None;
+            self.metadata.annotations = None;
+            self.status = self.status.take().map(|status| PodStatus {
+                pod_ip: status.pod_ip,
+                pod_ips: status.pod_ips,
+                ..PodStatus::default()
+            });
+        }
+
         fn matters(old: &Self, new: &Self) -> bool {
             let ips = |pod: &Self| pod.status.as_ref().map(|s| (s.pod_ip.clone(), s.pod_ips.clone()));
             old.metadata.labels != new.metadata.labels || ips(old) != ips(new)
@@ -341,7 +367,14 @@ pub(crate) async fn watch<K: Watched>(
                 }
             }
             Some(Err(error)) => {
-                tracing::debug!(kind = %K::kind(&()), %error, "The watch is interrupted.");
+                if state.is_none() && is_forbidden(&error) {
+                    tracing::warn!(
+                        kind = %K::kind(&()), namespace = namespace.as_deref(), %error,
+                        "No right to list and watch these: they count as absent until there is."
+                    );
+                } else {
+                    tracing::debug!(kind = %K::kind(&()), %error, "The watch is interrupted.");
+                }
                 if state.is_none() && is_unavailable(&error) {
                     state = Some(FirstList::Unavailable);
                     first(FirstList::Unavailable);
@@ -352,9 +385,17 @@ pub(crate) async fn watch<K: Watched>(
 }
 
 fn is_unavailable(error: &watcher::Error) -> bool {
+    is_forbidden(error) || refused_with(error, 404)
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    refused_with(error, 403)
+}
+
+fn refused_with(error: &watcher::Error, code: u16) -> bool {
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            has_code(error, 404) || has_code(error, 403)
+            has_code(error, code)
         }
         _ => false,
     }

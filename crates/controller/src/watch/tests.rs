@@ -345,3 +345,30 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
     assert_eq!(touched.await, only(&[]));
     drop(scene.world);
 }
+
+#[test]
+fn of_what_is_cached_only_what_is_looked_at_is_kept() {
+    let status = json!({
+        "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "phase": "Running",
+        "containerStatuses": [{"name": "main", "image": "a", "imageID": "", "ready": true, "restartCount": 0}],
+    });
+    let mut pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {"containers": [{"name": "main"}]}, "status": status,
+    }))
+    .unwrap();
+    pod.slim();
+    let kept = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}},
+        "status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]},
+    });
+    assert_eq!(serde_json::to_value(pod).unwrap(), kept);
+    for (type_, kept) in
+        [("Opaque", true), ("kubernetes.io/tls", true), ("kubernetes.io/dockerconfigjson", false)]
+    {
+        let mut secret: Secret =
+            serde_json::from_value(json!({"type": type_, "data": {"a": "YQ=="}})).unwrap();
+        secret.slim();
+        assert_eq!(secret.data.is_some(), kept, "{type_}");
+    }
+}
