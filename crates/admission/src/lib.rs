@@ -4,6 +4,7 @@
 //! `longboat validate` without any server.
 
 mod answer;
+pub mod configurations;
 mod conversion_review;
 mod facts;
 mod hub;

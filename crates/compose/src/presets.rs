@@ -72,3 +72,24 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
         })
         .collect()
 }
+
+/// The presets of this build as they are written, named for `names` and placed in `namespace`: for writing them to a cluster,
+/// where templates may stand in fields of other types.
+///
+/// # Errors
+///
+/// [`BrokenPreset`]; a test of this crate keeps it from happening.
+pub fn documents(names: &PresetNames, namespace: &str) -> Result<Vec<Value>, BrokenPreset> {
+    FILES
+        .iter()
+        .map(|&(suffix, text)| {
+            let broken = |message: String| BrokenPreset { name: suffix, message };
+            let mut document: Value = serde_saphyr::from_str(text).map_err(|e| broken(e.to_string()))?;
+            let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
+            let metadata = metadata.ok_or_else(|| broken("no metadata".to_owned()))?;
+            metadata.insert("name".to_owned(), names.full(suffix).into());
+            metadata.insert("namespace".to_owned(), namespace.into());
+            Ok(document)
+        })
+        .collect()
+}

@@ -9,7 +9,7 @@ use hyper::body::{Body, Incoming};
 use longboat_admission::{Hook, Malformed, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{configurations::CONVERT, facts::Source, settings::Limits};
+use super::{CONVERT, facts::Source, settings::Limits};
 use crate::metrics::Metrics;
 
 /// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.

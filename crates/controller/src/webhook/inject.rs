@@ -18,15 +18,12 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use longboat_admission::Subject;
+use longboat_admission::{Subject, configurations};
 use longboat_api::v1alpha2::GROUP;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    configurations,
-    stanza::{Change, Stanza},
-};
+use super::stanza::{Change, Stanza};
 use crate::{
     error::{has_code, text_of},
     readiness::{Check, Readiness, Trusting},

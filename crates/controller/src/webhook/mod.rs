@@ -19,7 +19,6 @@
 
 mod answer;
 mod authority;
-mod configurations;
 mod facts;
 mod inject;
 mod keep;
@@ -33,8 +32,8 @@ use std::{
     time::SystemTime,
 };
 
-pub use configurations::{CONVERT, Configurations, SERVICE, Target, configurations, manifests, service};
 pub use facts::LiveFacts;
+pub use longboat_admission::configurations::{CONVERT, Configurations, SERVICE, Target, configurations};
 pub use settings::{Limits, Settings, SettingsError};
 
 use kube::Client;

@@ -7,11 +7,9 @@ use kube::{
     Resource,
     core::{ApiResource, DynamicResourceScope},
 };
-use longboat_admission::Hook;
+use longboat_admission::{Hook, configurations::CONVERT};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::configurations::CONVERT;
 
 /// Annotations by which cert-manager writes the CA: two writers would never come to rest.
 const INJECTED: [&str; 3] = [
@@ -174,7 +172,7 @@ mod tests {
     use longboat_api::crd::{self, Conversion};
 
     use super::*;
-    use crate::webhook::configurations::{Target, configurations};
+    use crate::webhook::{Target, configurations};
 
     fn read(value: impl serde::Serialize) -> Stanza {
         serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()

@@ -1,0 +1,38 @@
+//! What cert-manager is asked for, where it issues the certificate of the webhooks (contract 01 §13).
+
+use longboat_admission::configurations::SERVICE;
+use serde_json::{Value, json};
+
+use crate::{
+    installation::metadata,
+    names::{CERTIFICATE, CERTIFICATE_SECRET, INJECT_CA, ISSUER},
+};
+
+/// An issuer that signs with nothing but the key of the certificate, and the certificate.
+pub(crate) fn objects(namespace: &str) -> [Value; 2] {
+    let host = format!("{SERVICE}.{namespace}.svc");
+    [
+        json!({
+            "apiVersion": "cert-manager.io/v1",
+            "kind": "Issuer",
+            "metadata": metadata(ISSUER, namespace),
+            "spec": {"selfSigned": {}},
+        }),
+        json!({
+            "apiVersion": "cert-manager.io/v1",
+            "kind": "Certificate",
+            "metadata": metadata(CERTIFICATE, namespace),
+            "spec": {
+                "commonName": host,
+                "dnsNames": [host],
+                "issuerRef": {"kind": "Issuer", "name": ISSUER},
+                "secretName": CERTIFICATE_SECRET,
+            },
+        }),
+    ]
+}
+
+/// Has cert-manager write its CA into a webhook configuration or CRD.
+pub(crate) fn inject(object: &mut Value, namespace: &str) {
+    object["metadata"]["annotations"][INJECT_CA] = format!("{namespace}/{CERTIFICATE}").into();
+}

@@ -1,0 +1,152 @@
+//! All objects of an installation, in the order in which they are written.
+
+use longboat_admission::configurations::{Configurations, Target, configurations};
+use longboat_api::crd::{self, Conversion, WebhookService};
+use longboat_compose::{
+    PresetNames,
+    presets::{self, BrokenPreset},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Values, certificates, controller,
+    names::{LABEL, LABEL_VALUE},
+    platform, rights,
+    values::{NAMESPACE, ValuesError, is_label},
+};
+
+/// What is written to a cluster. Each part needs the one before: kinds must be known before their objects are, and presets
+/// pass the webhooks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Installation {
+    /// The definitions of our kinds.
+    pub definitions: Vec<Value>,
+    /// The namespace, the controller, its rights, and how API servers reach it.
+    pub controller: Vec<Value>,
+    /// What services build on.
+    pub presets: Vec<Value>,
+}
+
+/// An installation that cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// Values that are no good.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// Rights that do not parse: a mistake in this build.
+    #[error("deploy/rbac does not parse: {0}")]
+    Rights(#[from] serde_saphyr::Error),
+    /// A preset that does not parse: a mistake in this build.
+    #[error(transparent)]
+    Preset(#[from] BrokenPreset),
+    /// An object that cannot be written as JSON: a mistake in this build.
+    #[error("an object of the installation cannot be written: {0}")]
+    Object(#[from] serde_json::Error),
+    /// An object that cannot be written as YAML: a mistake in this build.
+    #[error("an object of the installation cannot be printed: {0}")]
+    Print(serde_saphyr::ser::Error),
+}
+
+// === impl Installation ===
+
+impl Installation {
+    /// The installation in `namespace`.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError`].
+    pub fn new(namespace: &str, values: &Values) -> Result<Self, InstallError> {
+        if !is_label(namespace) {
+            let value = namespace.to_owned();
+            return Err(
+                ValuesError::Value { path: "--namespace".to_owned(), value, expected: NAMESPACE }.into()
+            );
+        }
+        let mut definitions = definitions(namespace, values);
+        let mut objects = Vec::new();
+        if values.create_namespace {
+            objects.push(labelled(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+            ));
+        }
+        objects.extend(rights::objects(namespace, values)?);
+        if values.platform.create {
+            objects.push(platform::config_map(namespace, values));
+        }
+        objects.push(controller::webhook_service(namespace)?);
+        if values.metrics.enabled {
+            objects.push(controller::metrics_service(namespace));
+        }
+        if values.cert_manager {
+            objects.extend(certificates::objects(namespace));
+        }
+        objects.push(controller::disruption_budget(namespace));
+        objects.push(controller::deployment(namespace, values));
+        let mut webhooks = webhooks(namespace, values)?;
+        if values.cert_manager {
+            for object in definitions.iter_mut().chain(&mut webhooks) {
+                certificates::inject(object, namespace);
+            }
+        }
+        objects.extend(webhooks);
+        let names = PresetNames { prefix: values.preset_prefix.clone(), versioned: true };
+        let presets = presets::documents(&names, namespace)?.into_iter().map(labelled).collect();
+        Ok(Self { definitions, controller: objects, presets })
+    }
+
+    /// Every object, in order.
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.definitions.iter().chain(&self.controller).chain(&self.presets)
+    }
+}
+
+fn definitions(namespace: &str, values: &Values) -> Vec<Value> {
+    let service = WebhookService { namespace: namespace.to_owned(), ..WebhookService::default() };
+    let mut all = crd::own_with(&Conversion::Webhook(service));
+    for definition in &mut all {
+        label(definition);
+        if !values.webhook_url.is_empty() {
+            let url = format!("{}/convert", values.webhook_url);
+            definition["spec"]["conversion"]["webhook"]["clientConfig"] = json!({"url": url});
+        }
+    }
+    all
+}
+
+fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::Error> {
+    let target = if values.webhook_url.is_empty() {
+        Target::Service { namespace: namespace.to_owned() }
+    } else {
+        Target::Url { base: values.webhook_url.clone() }
+    };
+    let Configurations { mutating, validating } = configurations(&target);
+    let mut all = vec![serde_json::to_value(mutating)?];
+    for one in validating {
+        all.push(serde_json::to_value(one)?);
+    }
+    all.iter_mut().for_each(label);
+    Ok(all)
+}
+
+/// Metadata of an object of ours.
+pub(crate) fn metadata(name: &str, namespace: &str) -> Value {
+    json!({
+        "name": name,
+        "namespace": namespace,
+        "labels": {
+            "app.kubernetes.io/name": "longboat",
+            "app.kubernetes.io/component": "controller",
+            LABEL: LABEL_VALUE,
+        },
+    })
+}
+
+/// Marks an object as part of an installation.
+pub(crate) fn label(object: &mut Value) {
+    object["metadata"]["labels"][LABEL] = LABEL_VALUE.into();
+}
+
+fn labelled(mut object: Value) -> Value {
+    label(&mut object);
+    object
+}

@@ -1,0 +1,133 @@
+//! The installation as a Kustomize base, and any other choice of values as an overlay on it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    InstallError, Installation, Values,
+    files::{File, GENERATED, documents},
+    names::{LABEL, LABEL_VALUE},
+    rights,
+};
+
+/// Files of the base, by what they hold: the first that fits takes an object.
+const PARTS: [(&str, &[&str]); 4] = [
+    ("namespace.yaml", &["Namespace"]),
+    ("settings.yaml", &["ConfigMap"]),
+    ("webhooks.yaml", &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]),
+    ("controller.yaml", &["Deployment", "Service", "PodDisruptionBudget"]),
+];
+
+/// What finds an object again: kind, namespace, name.
+type Identity = (String, String, String);
+
+/// The base in `deploy/kustomize/base`: everything but presets, with the values that are the default.
+///
+/// # Errors
+///
+/// [`InstallError`].
+pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
+    let installation = Installation::new(namespace, &Values::default())?;
+    let mut files = Vec::new();
+    let mut resources = vec!["../../crds".to_owned(), "../../rbac".to_owned()];
+    for (name, kinds) in PARTS {
+        let belongs = |object: &&Value| object["kind"].as_str().is_some_and(|kind| kinds.contains(&kind));
+        let text = documents(installation.controller.iter().filter(belongs))?;
+        files.push(File::generated(&format!("kustomize/base/{name}"), &text));
+        resources.push(name.to_owned());
+    }
+    files.push(kustomization("kustomize/base", "Everything but the presets, which pass the webhooks: `deploy/presets` follows.", &json!({
+        "resources": resources,
+        "labels": [{"pairs": {LABEL: LABEL_VALUE}}],
+    }))?);
+    files.push(kustomization("rbac", "The rights, for `deploy/kustomize/base`.", &rights::kustomization())?);
+    files.push(kustomization(
+        "crds",
+        "The definitions of our own kinds; those of others are installed with what serves them.",
+        &json!({"resources": [
+            "serving.kserve.io_llminferenceserviceconfigs.yaml",
+            "serving.kserve.io_llminferenceservices.yaml",
+        ]}),
+    )?);
+    Ok(files)
+}
+
+/// The overlay that makes the base what `values` ask for, in `deploy/kustomize/overlays/NAME`.
+///
+/// # Errors
+///
+/// [`InstallError`].
+pub(crate) fn overlay(name: &str, namespace: &str, values: &Values) -> Result<Vec<File>, InstallError> {
+    let (before, after) = (
+        Installation::new(namespace, &Values::default())?,
+        Installation::new(namespace, values)?,
+    );
+    let before: BTreeMap<Identity, &Value> =
+        before.definitions.iter().chain(&before.controller).map(|object| (identity(object), object)).collect();
+    let mut patches = Vec::new();
+    let mut added = Vec::new();
+    let mut kept = Vec::new();
+    for object in after.definitions.iter().chain(&after.controller) {
+        let identity = identity(object);
+        let Some(old) = before.get(&identity) else {
+            added.push(object);
+            continue;
+        };
+        let patch = json_patch::diff(old, object);
+        if !patch.0.is_empty() {
+            let patch = serde_saphyr::to_string(&serde_json::to_value(patch)?).map_err(InstallError::Print)?;
+            patches.push(json!({"target": target(object), "patch": patch}));
+        }
+        kept.push(identity);
+    }
+    for (identity, object) in before {
+        if !kept.contains(&identity) {
+            let patch = json!({
+                "$patch": "delete",
+                "apiVersion": object["apiVersion"],
+                "kind": object["kind"],
+                "metadata": {"name": object["metadata"]["name"]},
+            });
+            let patch = serde_saphyr::to_string(&patch).map_err(InstallError::Print)?;
+            patches.push(json!({"target": target(object), "patch": patch}));
+        }
+    }
+    let folder = format!("kustomize/overlays/{name}");
+    let mut resources = vec!["../../base"];
+    let mut files = Vec::new();
+    if !added.is_empty() {
+        resources.push("added.yaml");
+        files.push(File::generated(&format!("{folder}/added.yaml"), &documents(added.into_iter())?));
+    }
+    let content = json!({"resources": resources, "patches": patches});
+    files.push(kustomization(&folder, "The base with the values of `values.yaml` beside this file.", &content)?);
+    Ok(files)
+}
+
+fn kustomization(folder: &str, comment: &str, content: &Value) -> Result<File, InstallError> {
+    let mut all = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"});
+    if let (Some(all), Some(content)) = (all.as_object_mut(), content.as_object()) {
+        all.extend(content.clone());
+    }
+    let text = serde_saphyr::to_string(&all).map_err(InstallError::Print)?;
+    Ok(File {
+        path: format!("{folder}/kustomization.yaml"),
+        text: format!("{GENERATED}# {comment}\n{text}"),
+    })
+}
+
+fn identity(object: &Value) -> Identity {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    (text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
+}
+
+/// What a patch is for, as Kustomize selects it.
+fn target(object: &Value) -> Value {
+    let mut target = json!({"kind": object["kind"], "name": object["metadata"]["name"]});
+    if let Some(namespace) = object["metadata"].get("namespace") {
+        target["namespace"] = namespace.clone();
+    }
+    target
+}

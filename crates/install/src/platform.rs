@@ -1,0 +1,33 @@
+//! The ConfigMap `inferenceservice-config` (contract 01 §16).
+
+use std::collections::BTreeMap;
+
+use longboat_compose::platform::IMAGE;
+use serde_json::{Value, json};
+
+use crate::{Values, installation::metadata};
+
+/// Key that says whose images the presets name. The reference does not have it and does not mind it.
+pub(crate) const IMAGES: &str = "longboat";
+
+/// Data of the ConfigMap: each key holds JSON as text.
+pub(crate) fn data(values: &Values) -> BTreeMap<String, String> {
+    let settings = values.platform.settings.iter();
+    let mut data: BTreeMap<String, String> =
+        settings.map(|(key, value)| (key.clone(), Value::Object(value.clone()).to_string())).collect();
+    // Presets name the image of this build anyway.
+    if values.image != IMAGE && !data.contains_key(IMAGES) {
+        data.insert(IMAGES.to_owned(), json!({"image": values.image}).to_string());
+    }
+    data
+}
+
+/// The ConfigMap.
+pub(crate) fn config_map(namespace: &str, values: &Values) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(longboat_api::names::PLATFORM_CONFIG_MAP, namespace),
+        "data": data(values),
+    })
+}

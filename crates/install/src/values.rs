@@ -1,0 +1,367 @@
+//! What can be chosen about an installation.
+
+use std::collections::BTreeMap;
+
+use longboat_compose::platform;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// What can be chosen about an installation, as `--values` and the Helm chart read it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Values {
+    /// The image of this build, which plays every role.
+    pub image: String,
+    /// When nodes fetch it: `Always`, `IfNotPresent` or `Never`.
+    pub image_pull_policy: PullPolicy,
+    /// Secrets with credentials of the image's registry, by name.
+    pub image_pull_secrets: Vec<String>,
+    /// How many controllers: one works, all serve webhooks.
+    pub replicas: u32,
+    /// Requests and limits of the controller's container.
+    pub resources: Map<String, Value>,
+    /// Namespaces whose services are looked at, with rights in these alone; empty for all, with rights in all.
+    pub watch_namespaces: Vec<String>,
+    /// Whether cert-manager issues the certificate of the webhooks. Without it the controller makes a CA of its own.
+    pub cert_manager: bool,
+    /// The controller's metrics.
+    pub metrics: Metrics,
+    /// Prefix of the names of presets.
+    pub preset_prefix: String,
+    /// Which messages are logged: `error`, `warn`, `info`, `debug`, or by module.
+    pub log_level: String,
+    /// Labels of the nodes that the controller may run on.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of nodes that the controller may run on all the same.
+    pub tolerations: Vec<Value>,
+    /// More arguments of the controller.
+    pub extra_args: Vec<String>,
+    /// Where API servers reach the webhooks if not through their Service, for a controller outside of the cluster:
+    /// `https://HOST:PORT`.
+    pub webhook_url: String,
+    /// Whether the namespace is part of the installation.
+    pub create_namespace: bool,
+    /// The settings of the platform, ConfigMap `inferenceservice-config`.
+    pub platform: PlatformValues,
+}
+
+/// When nodes fetch an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PullPolicy {
+    /// Each time.
+    Always,
+    /// Where it is not there yet.
+    #[default]
+    IfNotPresent,
+    /// It is there.
+    Never,
+}
+
+/// The controller's metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Whether they are served.
+    pub enabled: bool,
+    /// Over HTTPS, to whoever may `get` `/metrics`; else to everybody who reaches the port.
+    pub secure: bool,
+}
+
+/// The settings of the platform.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PlatformValues {
+    /// Whether the ConfigMap is part of the installation. A cluster that has one already keeps it.
+    pub create: bool,
+    /// Its keys, each with an object that is written as JSON (contract 01 §16).
+    pub settings: BTreeMap<String, Map<String, Value>>,
+}
+
+/// Values that are no good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValuesError {
+    /// A file that is no YAML.
+    #[error("{origin}: {message}")]
+    Syntax {
+        /// The file or flag.
+        origin: String,
+        /// What the parser says.
+        message: String,
+    },
+    /// `--set` without a path or value.
+    #[error("`--set {given}`: expected PATH=VALUE, such as replicas=3 or metrics.secure=false")]
+    Assignment {
+        /// What was given.
+        given: String,
+    },
+    /// A value of the wrong type, or one that does not exist.
+    #[error("values: `{path}`: {message}")]
+    Type {
+        /// The field.
+        path: String,
+        /// What is there and what was expected.
+        message: String,
+    },
+    /// A value that cannot work.
+    #[error("values: `{path}` is `{value}`: expected {expected}")]
+    Value {
+        /// The field.
+        path: String,
+        /// What is there.
+        value: String,
+        /// What belongs there.
+        expected: &'static str,
+    },
+    /// Settings of the platform that the controller would refuse.
+    #[error("values: `platform.settings`: {message}")]
+    Platform {
+        /// What the controller would say.
+        message: String,
+    },
+}
+
+// === impl Values ===
+
+impl Values {
+    /// The defaults, with each layer on top of the one before: objects are merged, everything else is replaced, as Helm
+    /// does. A layer is the text of a file, with its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ValuesError`]: the first thing that is wrong.
+    pub fn read(files: &[(String, String)], assignments: &[String]) -> Result<Self, ValuesError> {
+        let mut all = serde_json::to_value(Self::default())
+            .map_err(|error| ValuesError::Type { path: ".".to_owned(), message: error.to_string() })?;
+        for (origin, text) in files {
+            let syntax = |message| ValuesError::Syntax { origin: origin.clone(), message };
+            let layer: Value = serde_saphyr::from_str(text).map_err(|error| syntax(error.to_string()))?;
+            match layer {
+                Value::Null => {}
+                Value::Object(_) => merge(&mut all, layer),
+                _ => return Err(syntax("expected a mapping of values".to_owned())),
+            }
+        }
+        for given in assignments {
+            let wrong = || ValuesError::Assignment { given: given.clone() };
+            let (path, value) = given.split_once('=').ok_or_else(wrong)?;
+            if path.is_empty() || path.split('.').any(str::is_empty) {
+                return Err(wrong());
+            }
+            let syntax =
+                |message| ValuesError::Syntax { origin: format!("`--set {given}`"), message };
+            let value: Value = match value {
+                "" => Value::String(String::new()),
+                text => serde_saphyr::from_str(text).map_err(|error| syntax(error.to_string()))?,
+            };
+            let layer = path.rsplit('.').fold(value, |inner, key| json!({key: inner}));
+            merge(&mut all, layer);
+        }
+        if all.get("namespace").is_some() {
+            return Err(ValuesError::Type {
+                path: "namespace".to_owned(),
+                message: "the namespace is no value: give it with --namespace".to_owned(),
+            });
+        }
+        let values: Self = serde_path_to_error::deserialize(all).map_err(|error| ValuesError::Type {
+            path: error.path().to_string(),
+            message: error.into_inner().to_string(),
+        })?;
+        values.check()?;
+        Ok(values)
+    }
+
+    fn check(&self) -> Result<(), ValuesError> {
+        let wrong = |path: &str, value: &str, expected| {
+            Err(ValuesError::Value { path: path.to_owned(), value: value.to_owned(), expected })
+        };
+        if self.image.is_empty() || self.image.contains(char::is_whitespace) {
+            return wrong("image", &self.image, "an image, such as registry.example/longboat:v1");
+        }
+        for (index, namespace) in self.watch_namespaces.iter().enumerate() {
+            if !is_label(namespace) {
+                return wrong(&format!("watchNamespaces[{index}]"), namespace, NAMESPACE);
+            }
+        }
+        for (index, name) in self.image_pull_secrets.iter().enumerate() {
+            if name.is_empty() {
+                return wrong(&format!("imagePullSecrets[{index}]"), name, "the name of a Secret");
+            }
+        }
+        let prefix = self.preset_prefix.trim_end_matches(['-', '.']);
+        if !self.preset_prefix.is_empty() && !prefix.split('.').all(is_label) {
+            return wrong(
+                "presetPrefix",
+                &self.preset_prefix,
+                "lower-case letters, digits, `-` and `.`, as in `kserve-`",
+            );
+        }
+        if self.log_level.is_empty() {
+            return wrong("logLevel", &self.log_level, "error, warn, info or debug");
+        }
+        let host = self.webhook_url.strip_prefix("https://");
+        if !self.webhook_url.is_empty() && host.is_none_or(|host| host.is_empty() || host.contains('/')) {
+            return wrong("webhookUrl", &self.webhook_url, "https://HOST:PORT without a path, or nothing");
+        }
+        let data = crate::platform::data(self);
+        longboat_compose::Platform::parse(&data, "kserve")
+            .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
+        Ok(())
+    }
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            image: platform::IMAGE.to_owned(),
+            image_pull_policy: PullPolicy::default(),
+            image_pull_secrets: Vec::new(),
+            replicas: 2,
+            resources: object(json!({
+                "requests": {"cpu": "100m", "memory": "64Mi"},
+                "limits": {"memory": "300Mi"},
+            })),
+            watch_namespaces: Vec::new(),
+            cert_manager: false,
+            metrics: Metrics::default(),
+            preset_prefix: longboat_api::names::DEFAULT_PRESET_PREFIX.to_owned(),
+            log_level: "info".to_owned(),
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            extra_args: Vec::new(),
+            webhook_url: String::new(),
+            create_namespace: true,
+            platform: PlatformValues::default(),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { enabled: true, secure: true }
+    }
+}
+
+impl Default for PlatformValues {
+    /// What the reference ships, without what only its other kinds need (contract 01 §16).
+    fn default() -> Self {
+        let settings = [
+            (
+                "ingress",
+                json!({
+                    "ingressGateway": "kserve/kserve-ingress-gateway",
+                    "kserveIngressGateway": "kserve/kserve-ingress-gateway",
+                    "urlScheme": "http",
+                }),
+            ),
+            (
+                "storageInitializer",
+                json!({
+                    "image": "kserve/storage-initializer:latest",
+                    "cpuRequest": "100m",
+                    "cpuLimit": "1",
+                    "memoryRequest": "100Mi",
+                    "memoryLimit": "1Gi",
+                    "enableModelcar": true,
+                    "cpuModelcar": "10m",
+                    "memoryModelcar": "15Mi",
+                    "uidModelcar": 1010,
+                }),
+            ),
+            (
+                "credentials",
+                json!({
+                    "storageSpecSecretName": "storage-config",
+                    "storageSecretNameAnnotation": "serving.kserve.io/storageSecretName",
+                    "gcs": {"gcsCredentialFileName": "gcloud-application-credentials.json"},
+                    "s3": {
+                        "s3AccessKeyIDName": "AWS_ACCESS_KEY_ID",
+                        "s3SecretAccessKeyName": "AWS_SECRET_ACCESS_KEY",
+                    },
+                }),
+            ),
+        ];
+        let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), object(value))).collect();
+        Self { create: true, settings }
+    }
+}
+
+/// What a namespace's name is.
+pub(crate) const NAMESPACE: &str = "the name of a namespace: at most 63 lower-case letters, digits and `-`";
+
+/// Whether this is a DNS label (RFC 1123).
+pub(crate) fn is_label(text: &str) -> bool {
+    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inside)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Objects are merged; null takes a key away, anything else replaces it.
+fn merge(below: &mut Value, above: Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (key, value) in above {
+                if value.is_null() {
+                    below.remove(&key);
+                } else {
+                    merge(below.entry(key).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (below, above) => *below = above,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Values, String> {
+        Values::read(&[("values.yaml".to_owned(), text.to_owned())], &[]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn layers_are_merged_key_by_key_and_later_ones_win() {
+        let files = [
+            ("a".to_owned(), "replicas: 3\nmetrics: {secure: false}\nnodeSelector: {a: b}".to_owned()),
+            ("b".to_owned(), "nodeSelector: {c: d}\nresources: {limits: null}".to_owned()),
+        ];
+        let values = Values::read(&files, &["replicas=1".to_owned(), "image=r/l:1".to_owned()]).unwrap();
+        assert_eq!((values.replicas, values.image.as_str()), (1, "r/l:1"));
+        assert_eq!(values.metrics, Metrics { enabled: true, secure: false });
+        assert_eq!(values.node_selector.len(), 2);
+        assert_eq!(values.resources.keys().collect::<Vec<_>>(), ["requests"]);
+        let untouched = Values::read(&[("empty".to_owned(), "# nothing\n".to_owned())], &[]).unwrap();
+        assert_eq!(untouched, Values::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_path_its_value_and_what_belongs_there() {
+        let cases = [
+            ("replicas: two", "values: `replicas`: invalid type: string \"two\", expected u32"),
+            ("metrics: {port: 1}", "values: `metrics.port`: unknown field `port`, expected `enabled` or `secure`"),
+            ("watchNamespaces: [a, B]", "values: `watchNamespaces[1]` is `B`: expected the name of a namespace"),
+            ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
+            ("image: ''", "values: `image` is ``: expected an image"),
+            ("namespace: a", "values: `namespace`: the namespace is no value: give it with --namespace"),
+            ("platform: {settings: {ingress: {ingressGateway: ''}}}", "values: `platform.settings`: "),
+            ("[1]", "values.yaml: expected a mapping of values"),
+            ("imagePullPolicy: Sometimes", "values: `imagePullPolicy`: unknown variant `Sometimes`"),
+        ];
+        for (text, expected) in cases {
+            let message = of(text).unwrap_err();
+            assert!(message.starts_with(expected), "{text}: {message}");
+        }
+        let error = Values::read(&[], &["replicas".to_owned()]).unwrap_err().to_string();
+        assert_eq!(error, "`--set replicas`: expected PATH=VALUE, such as replicas=3 or metrics.secure=false");
+    }
+}

@@ -1,0 +1,37 @@
+//! `kubectl kustomize` comes to the objects that `longboat install` writes.
+
+use std::process::Command;
+
+use longboat_install::{Installation, Values, files::OVERLAYS};
+
+use crate::{Objects, assert_same, objects, printed, tools};
+
+fn built(folder: &str) -> Option<Objects> {
+    let kubectl = tools::kubectl()?;
+    Some(printed(Command::new(kubectl).arg("kustomize").arg(tools::root().join("deploy").join(folder))))
+}
+
+#[test]
+fn the_base_is_the_installation_with_the_default_values() {
+    let Some(base) = built("kustomize/base") else { return };
+    let wanted = Installation::new("kserve", &Values::default()).unwrap();
+    assert_same("base", &base, &objects(wanted.definitions.iter().chain(&wanted.controller)));
+}
+
+#[test]
+fn an_overlay_is_the_installation_with_its_values() {
+    for (name, text) in OVERLAYS {
+        let Some(overlay) = built(&format!("kustomize/overlays/{name}")) else { return };
+        let values = Values::read(&[(name.to_owned(), text.to_owned())], &[]).unwrap();
+        assert_ne!(values, Values::default());
+        let wanted = Installation::new("kserve", &values).unwrap();
+        assert_same(name, &overlay, &objects(wanted.definitions.iter().chain(&wanted.controller)));
+    }
+}
+
+#[test]
+fn the_presets_are_those_of_the_installation() {
+    let Some(presets) = built("presets") else { return };
+    let wanted = Installation::new("kserve", &Values::default()).unwrap();
+    assert_same("presets", &presets, &objects(&wanted.presets));
+}
