@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches what the black-box tests need beyond cargo, from the package registries, pinned, into .cache/: kubectl (through
+# Fetches what the black-box tests need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
 # the Go module proxy), the Python packages of requirements.txt, and the servers of the cluster tier (cluster-tools.sh). What
 # is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
 # warning.
@@ -37,6 +37,20 @@ elif command -v go >/dev/null; then
 else
   missing "kubectl 1.30 or newer: install it, or install Go so that it can be built"
 fi
+
+# Helm, which the chart is compared with everything else by.
+helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2; exit }' scripts/helm/go.mod)
+if [ -x "$cache/bin/helm-$helm_version" ]; then
+  echo "tools: helm: $cache/bin/helm-$helm_version"
+elif command -v go >/dev/null; then
+  echo "tools: building helm $helm_version (some minutes, once)"
+  (cd scripts/helm && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$cache/bin/helm-$helm_version" \
+    helm.sh/helm/v3/cmd/helm)
+  echo "tools: helm: $cache/bin/helm-$helm_version"
+else
+  missing "helm $helm_version: install Go so that it can be built"
+fi
+if [ -x "$cache/bin/helm-$helm_version" ]; then ln -sf "helm-$helm_version" "$cache/bin/helm"; fi
 
 # Python packages in an environment of their own.
 if "$cache/python/bin/python3" -c 'import openai, yaml' 2>/dev/null; then

@@ -12,10 +12,10 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::{
-    api,
     definitions::install_api,
+    installer::{self, Ports},
     program::{Ended, run},
-    server::{Guarded, Server, User, free_ports},
+    server::{Guarded, Server},
     tools,
     wait::{LIMIT, until},
 };
@@ -97,11 +97,9 @@ impl Cluster {
         kubectl(&["wait", "crd", "--all", "--for=condition=Established"]).ok();
         let platform = tools::root().join("crates/local/src/objects/platform.yaml");
         kubectl(&["apply", "--server-side", "-f", platform.to_str().unwrap()]).ok();
-        kubectl(&["apply", "--server-side", "-f", deploy.join("rbac").to_str().unwrap()]).ok();
-        let [webhooks, probes] = free_ports();
-        register_webhooks(&server, &format!("https://127.0.0.1:{webhooks}"));
-        let controller = start_controller(&server, webhooks, probes);
-        kubectl(&["apply", "--server-side", "-k", deploy.join("presets").to_str().unwrap()]).ok();
+        // The definitions and the platform's settings are somebody else's by now, and are taken over.
+        let (installed, controller) = installer::install(&server, Ports::free(), &["--force-conflicts"]);
+        installed.ok();
         Some(Self { server, installation, _controller: controller })
     }
 
@@ -129,68 +127,6 @@ impl Cluster {
     }
 }
 
-/// Has the API server call webhooks as `deploy` says, but at a URL: there is no network of Services here. They are not there
-/// yet, and nobody knows their CA.
-fn register_webhooks(server: &Server, url: &str) {
-    for kind in ["llminferenceservices", "llminferenceserviceconfigs"] {
-        let path =
-            format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}.serving.kserve.io");
-        let mut client = server.api.get(&path).ok()["spec"]["conversion"]["webhook"]["clientConfig"].clone();
-        at_url(&mut client, url);
-        // A merge patch takes away what is null.
-        client["service"] = Value::Null;
-        let change = json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}});
-        until("the API server has checked a CRD in time", || {
-            Some(server.api.merge(&path, &change)).filter(|answer| answer.status != 504)
-        })
-        .ok();
-    }
-    let file = tools::root().join("deploy/webhooks/configurations.yaml");
-    let text = std::fs::read_to_string(file).unwrap();
-    let configurations: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    assert_eq!(configurations.len(), 3);
-    for mut configuration in configurations {
-        for webhook in configuration["webhooks"].as_array_mut().unwrap() {
-            at_url(&mut webhook["clientConfig"], url);
-        }
-        let kind = configuration["kind"].as_str().unwrap().to_lowercase();
-        server.api.post(&format!("/apis/admissionregistration.k8s.io/v1/{kind}s"), &configuration).ok();
-    }
-}
-
-/// Replaces the Service that a webhook is reached through.
-fn at_url(client: &mut Value, url: &str) {
-    let client = client.as_object_mut().unwrap();
-    let service = client.remove("service").unwrap();
-    client.insert("url".to_owned(), json!(format!("{url}{}", service["path"].as_str().unwrap())));
-}
-
-/// The controller as a service account with the rights of `deploy/rbac`, once it says that it is ready.
-fn start_controller(server: &Server, webhooks: u16, probes: u16) -> Guarded {
-    let token = "/api/v1/namespaces/kserve/serviceaccounts/llmisvc-controller-manager/token";
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 36_000},
-    });
-    let token = server.api.post(token, &request).ok();
-    let kubeconfig = server.folder.join("controller.kubeconfig");
-    server.write_kubeconfig(&kubeconfig, &User::Token(token["status"]["token"].as_str().unwrap()));
-    let longboat = Path::new(env!("CARGO_BIN_EXE_longboat"));
-    let controller = Guarded::start(longboat, &server.folder.join("controller.log"), |command| {
-        command
-            .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
-            .args(["--webhook-san=127.0.0.1", &format!("--webhook-port={webhooks}")])
-            .args([&format!("--health-probe-addr=127.0.0.1:{probes}"), "--metrics-addr=0"])
-            .env("KUBECONFIG", &kubeconfig);
-    });
-    until("the controller is ready", || {
-        controller.assert_running();
-        api::status_of(&format!("http://127.0.0.1:{probes}/readyz")).filter(|status| *status == 200)
-    });
-    controller
-}
-
 pub(crate) fn kubectl(server: &Server, arguments: &[&str]) -> Ended {
     let mut command = Command::new(tools::root().join(".cache/bin/kubectl"));
     let limit = format!("--request-timeout={}s", LIMIT.as_secs());
@@ -198,10 +134,11 @@ pub(crate) fn kubectl(server: &Server, arguments: &[&str]) -> Ended {
     run(command.arg(limit).args(arguments))
 }
 
-/// Files of a folder, in the order of their names.
+/// Files of a folder, in the order of their names; its kustomization is no manifest.
 pub(crate) fn files(folder: &Path) -> Vec<String> {
     let mut all: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.retain(|path| !path.ends_with("kustomization.yaml"));
     all.sort();
     all.into_iter().map(|path| path.to_str().unwrap().to_owned()).collect()
 }

@@ -14,6 +14,8 @@ mod deletion;
 mod doctor;
 mod embedded;
 mod install;
+mod installer;
+mod installing;
 mod late;
 mod operate;
 mod picture;
@@ -23,6 +25,7 @@ mod ready;
 mod schema;
 mod server;
 mod shapes;
+mod takeover;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which need other tools too")]
 mod tools;

@@ -211,7 +211,7 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     }
     namespace(&server, "kserve");
     let rights = tools::root().join("deploy/rbac");
-    kubectl(&server, &["apply", "--server-side", "-f", rights.to_str().unwrap()]).ok();
+    kubectl(&server, &["apply", "--server-side", "-k", rights.to_str().unwrap()]).ok();
     let kubeconfig = account(&server);
     let replica = || Replica::start(&kubeconfig, &["--leader-elect"]);
 

@@ -40,7 +40,8 @@ pub(crate) fn deployment(namespace: &str, values: &Values) -> Value {
     });
     let pod = &mut object["spec"]["template"]["spec"];
     if !values.image_pull_secrets.is_empty() {
-        pod["imagePullSecrets"] = values.image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
+        pod["imagePullSecrets"] =
+            values.image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
     }
     if !values.node_selector.is_empty() {
         pod["nodeSelector"] = json!(values.node_selector);
@@ -71,8 +72,7 @@ fn pod(values: &Values) -> Value {
         "containers": [container(values)],
     });
     if values.cert_manager {
-        pod["volumes"] =
-            json!([{"name": CERTIFICATE_VOLUME, "secret": {"secretName": CERTIFICATE_SECRET}}]);
+        pod["volumes"] = json!([{"name": CERTIFICATE_VOLUME, "secret": {"secretName": CERTIFICATE_SECRET}}]);
     }
     pod
 }

@@ -89,8 +89,11 @@ impl Installation {
             }
         }
         objects.extend(webhooks);
-        let names = PresetNames { prefix: values.preset_prefix.clone(), versioned: true };
-        let presets = presets::documents(&names, namespace)?.into_iter().map(labelled).collect();
+        let mut presets = Vec::new();
+        if values.create_presets {
+            let names = PresetNames { prefix: values.preset_prefix.clone(), versioned: true };
+            presets.extend(presets::documents(&names, namespace)?.into_iter().map(labelled));
+        }
         Ok(Self { definitions, controller: objects, presets })
     }
 

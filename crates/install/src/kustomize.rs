@@ -37,10 +37,14 @@ pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
         files.push(File::generated(&format!("kustomize/base/{name}"), &text));
         resources.push(name.to_owned());
     }
-    files.push(kustomization("kustomize/base", "Everything but the presets, which pass the webhooks: `deploy/presets` follows.", &json!({
-        "resources": resources,
-        "labels": [{"pairs": {LABEL: LABEL_VALUE}}],
-    }))?);
+    files.push(kustomization(
+        "kustomize/base",
+        "Everything but the presets, which pass the webhooks: `deploy/presets` follows.",
+        &json!({
+            "resources": resources,
+            "labels": [{"pairs": {LABEL: LABEL_VALUE}}],
+        }),
+    )?);
     files.push(kustomization("rbac", "The rights, for `deploy/kustomize/base`.", &rights::kustomization())?);
     files.push(kustomization(
         "crds",
@@ -59,12 +63,14 @@ pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
 ///
 /// [`InstallError`].
 pub(crate) fn overlay(name: &str, namespace: &str, values: &Values) -> Result<Vec<File>, InstallError> {
-    let (before, after) = (
-        Installation::new(namespace, &Values::default())?,
-        Installation::new(namespace, values)?,
-    );
-    let before: BTreeMap<Identity, &Value> =
-        before.definitions.iter().chain(&before.controller).map(|object| (identity(object), object)).collect();
+    let (before, after) =
+        (Installation::new(namespace, &Values::default())?, Installation::new(namespace, values)?);
+    let before: BTreeMap<Identity, &Value> = before
+        .definitions
+        .iter()
+        .chain(&before.controller)
+        .map(|object| (identity(object), object))
+        .collect();
     let mut patches = Vec::new();
     let mut added = Vec::new();
     let mut kept = Vec::new();
@@ -76,7 +82,8 @@ pub(crate) fn overlay(name: &str, namespace: &str, values: &Values) -> Result<Ve
         };
         let patch = json_patch::diff(old, object);
         if !patch.0.is_empty() {
-            let patch = serde_saphyr::to_string(&serde_json::to_value(patch)?).map_err(InstallError::Print)?;
+            let patch =
+                serde_saphyr::to_string(&serde_json::to_value(patch)?).map_err(InstallError::Print)?;
             patches.push(json!({"target": target(object), "patch": patch}));
         }
         kept.push(identity);
@@ -101,7 +108,11 @@ pub(crate) fn overlay(name: &str, namespace: &str, values: &Values) -> Result<Ve
         files.push(File::generated(&format!("{folder}/added.yaml"), &documents(added.into_iter())?));
     }
     let content = json!({"resources": resources, "patches": patches});
-    files.push(kustomization(&folder, "The base with the values of `values.yaml` beside this file.", &content)?);
+    files.push(kustomization(
+        &folder,
+        "The base with the values of `values.yaml` beside this file.",
+        &content,
+    )?);
     Ok(files)
 }
 
@@ -111,10 +122,7 @@ fn kustomization(folder: &str, comment: &str, content: &Value) -> Result<File, I
         all.extend(content.clone());
     }
     let text = serde_saphyr::to_string(&all).map_err(InstallError::Print)?;
-    Ok(File {
-        path: format!("{folder}/kustomization.yaml"),
-        text: format!("{GENERATED}# {comment}\n{text}"),
-    })
+    Ok(File { path: format!("{folder}/kustomization.yaml"), text: format!("{GENERATED}# {comment}\n{text}") })
 }
 
 fn identity(object: &Value) -> Identity {

@@ -8,6 +8,7 @@ mod certificates;
 mod controller;
 pub mod files;
 mod installation;
+pub mod kinds;
 mod kustomize;
 pub mod names;
 mod platform;

@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use crate::{Values, installation::label, names::CONTROLLER};
 
 /// The files of `deploy/rbac`: name and content.
-pub(crate) const FILES: [(&str, &str); 3] = [
+pub(crate) const FILES: [(&str, &str); 5] = [
     ("service-account.yaml", include_str!("../../../deploy/rbac/service-account.yaml")),
     ("role.yaml", include_str!("../../../deploy/rbac/role.yaml")),
     ("binding.yaml", include_str!("../../../deploy/rbac/binding.yaml")),
+    ("leader-election.yaml", include_str!("../../../deploy/rbac/leader-election.yaml")),
+    ("metrics-reader.yaml", include_str!("../../../deploy/rbac/metrics-reader.yaml")),
 ];
 
 /// Resources that belong to no namespace: no Role can hold a right on them.
@@ -47,7 +49,7 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
             if values.watch_namespaces.is_empty() || !is_cluster_wide {
                 all.push(object);
             } else {
-                all.extend(namespaces(namespace, values).map(|namespace| within(&object, namespace)));
+                all.extend(namespaces(namespace, values).filter_map(|namespace| within(&object, namespace)));
             }
         }
     }
@@ -60,8 +62,8 @@ fn namespaces<'a>(system: &'a str, values: &'a Values) -> impl Iterator<Item = &
     std::iter::once(system).chain(others.filter(move |namespace| *namespace != system))
 }
 
-/// A Role in place of a ClusterRole, and a binding to it in place of a cluster-wide one.
-fn within(object: &Value, namespace: &str) -> Value {
+/// A Role in place of a ClusterRole, and a binding to it in place of a cluster-wide one; none where nothing is left of it.
+fn within(object: &Value, namespace: &str) -> Option<Value> {
     let mut object = object.clone();
     let kind = object["kind"].as_str().unwrap_or_default().trim_start_matches("Cluster").to_owned();
     object["kind"] = kind.into();
@@ -79,8 +81,11 @@ fn within(object: &Value, namespace: &str) -> Value {
             }
         }
         rules.retain(|rule| rule["resources"].as_array().is_some_and(|resources| !resources.is_empty()));
+        if rules.is_empty() {
+            return None;
+        }
     }
-    object
+    Some(object)
 }
 
 /// The kustomization of `deploy/rbac`.
@@ -90,4 +95,42 @@ pub(crate) fn kustomization() -> Value {
         "kind": "Kustomization",
         "resources": FILES.map(|(name, _)| name),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_rights_is_installed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/rbac");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "kustomization.yaml")
+            .collect();
+        files.sort();
+        let mut known = FILES.map(|(name, _)| name);
+        known.sort_unstable();
+        assert_eq!(files, known);
+    }
+
+    #[test]
+    fn rights_in_namespaces_are_roles_in_each_and_none_on_what_belongs_to_the_cluster() {
+        let values =
+            Values { watch_namespaces: vec!["a".to_owned(), "kserve".to_owned()], ..Values::default() };
+        let objects = objects("kserve", &values).unwrap();
+        assert!(objects.iter().all(|object| object["metadata"]["namespace"].is_string()), "{objects:#?}");
+        for namespace in ["a", "kserve"] {
+            let role = objects.iter().find(|object| {
+                object["kind"] == "Role"
+                    && object["metadata"]["namespace"] == namespace
+                    && object["metadata"]["name"] == "kserve-llmisvc-manager-role"
+            });
+            let rules = role.unwrap()["rules"].to_string();
+            assert!(rules.contains("deployments") && !rules.contains("clusterrolebindings"), "{rules}");
+        }
+    }
 }

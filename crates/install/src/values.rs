@@ -41,6 +41,8 @@ pub struct Values {
     pub webhook_url: String,
     /// Whether the namespace is part of the installation.
     pub create_namespace: bool,
+    /// Whether the presets are part of the installation; a cluster that changes controllers keeps those that it has.
+    pub create_presets: bool,
     /// The settings of the platform, ConfigMap `inferenceservice-config`.
     pub platform: PlatformValues,
 }
@@ -147,8 +149,7 @@ impl Values {
             if path.is_empty() || path.split('.').any(str::is_empty) {
                 return Err(wrong());
             }
-            let syntax =
-                |message| ValuesError::Syntax { origin: format!("`--set {given}`"), message };
+            let syntax = |message| ValuesError::Syntax { origin: format!("`--set {given}`"), message };
             let value: Value = match value {
                 "" => Value::String(String::new()),
                 text => serde_saphyr::from_str(text).map_err(|error| syntax(error.to_string()))?,
@@ -202,6 +203,13 @@ impl Values {
         if !self.webhook_url.is_empty() && host.is_none_or(|host| host.is_empty() || host.contains('/')) {
             return wrong("webhookUrl", &self.webhook_url, "https://HOST:PORT without a path, or nothing");
         }
+        if self.metrics.enabled && self.metrics.secure && !self.watch_namespaces.is_empty() {
+            return wrong(
+                "metrics.secure",
+                "true",
+                "false where watchNamespaces are given: whose token it is, only rights in the whole cluster tell",
+            );
+        }
         let data = crate::platform::data(self);
         longboat_compose::Platform::parse(&data, "kserve")
             .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
@@ -230,6 +238,7 @@ impl Default for Values {
             extra_args: Vec::new(),
             webhook_url: String::new(),
             create_namespace: true,
+            create_presets: true,
             platform: PlatformValues::default(),
         }
     }
@@ -348,8 +357,14 @@ mod tests {
     fn what_is_wrong_is_told_with_its_path_its_value_and_what_belongs_there() {
         let cases = [
             ("replicas: two", "values: `replicas`: invalid type: string \"two\", expected u32"),
-            ("metrics: {port: 1}", "values: `metrics.port`: unknown field `port`, expected `enabled` or `secure`"),
-            ("watchNamespaces: [a, B]", "values: `watchNamespaces[1]` is `B`: expected the name of a namespace"),
+            (
+                "metrics: {port: 1}",
+                "values: `metrics.port`: unknown field `port`, expected `enabled` or `secure`",
+            ),
+            (
+                "watchNamespaces: [a, B]",
+                "values: `watchNamespaces[1]` is `B`: expected the name of a namespace",
+            ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),
             ("namespace: a", "values: `namespace`: the namespace is no value: give it with --namespace"),
@@ -362,6 +377,9 @@ mod tests {
             assert!(message.starts_with(expected), "{text}: {message}");
         }
         let error = Values::read(&[], &["replicas".to_owned()]).unwrap_err().to_string();
-        assert_eq!(error, "`--set replicas`: expected PATH=VALUE, such as replicas=3 or metrics.secure=false");
+        assert_eq!(
+            error,
+            "`--set replicas`: expected PATH=VALUE, such as replicas=3 or metrics.secure=false"
+        );
     }
 }

@@ -6,6 +6,7 @@
 
 mod cli;
 mod command;
+mod installer;
 mod printer;
 mod role;
 mod signals;

@@ -6,12 +6,14 @@ use anyhow::{Context, bail};
 use longboat_sim::Args as SimArgs;
 use tokio_util::sync::CancellationToken;
 
-/// Program names that choose a role (`longboat_node` links the executable under them).
-const PROGRAMS: [(&str, &str); 5] = [
+/// Program names that choose a role (`longboat_node` links the executable under them, the image has them too).
+const PROGRAMS: [(&str, &str); 7] = [
+    ("manager", "controller"),
     ("vllm", "vllm"),
     ("epp", "epp"),
     ("pd-sidecar", "sidecar"),
     ("storage-initializer", "fetch"),
+    ("initializer-entrypoint", "fetch"),
     ("llm-d-inference-sim", "sim"),
 ];
 
@@ -62,4 +64,60 @@ fn on_pod_address(arguments: &[String]) -> Vec<String> {
 
 fn pod_address() -> Option<String> {
     std::env::var("LONGBOAT_POD_IP").ok().filter(|address| !address.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_install::{Installation, Values, names};
+    use serde_json::Value;
+
+    use super::*;
+
+    const DOCKERFILE: &str = include_str!("../../../Dockerfile");
+
+    /// Names of the binary in the image.
+    fn links() -> Vec<&'static str> {
+        let lines = DOCKERFILE.lines().filter_map(|line| line.trim().strip_prefix("ln -s /longboat /image"));
+        lines.map(|line| line.trim_end_matches(" && \\")).collect()
+    }
+
+    #[test]
+    fn every_name_of_the_binary_in_the_image_chooses_a_role() {
+        assert_eq!(links().len(), 4);
+        for link in links() {
+            assert!(of_program(OsStr::new(link)).is_some(), "{link}");
+        }
+    }
+
+    #[test]
+    fn what_manifests_start_from_our_image_is_there_and_runs_as_the_user_they_name() {
+        let installation = Installation::new("kserve", &Values::default()).unwrap();
+        let deployment =
+            installation.controller.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let mut commands = Vec::new();
+        collect(deployment, &mut commands);
+        for preset in &installation.presets {
+            collect(preset, &mut commands);
+        }
+        commands.sort_unstable();
+        commands.dedup();
+        assert_eq!(commands, ["/app/epp", "/app/pd-sidecar", "/manager"]);
+        assert!(commands.iter().all(|command| links().contains(&command.as_str())), "{:?}", links());
+        assert!(DOCKERFILE.contains(&format!("\nUSER {0}:{0}\n", names::USER)));
+    }
+
+    /// Commands of containers with our image.
+    fn collect(value: &Value, commands: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                let image = map.get("image").and_then(Value::as_str).unwrap_or_default();
+                if image.contains("GlobalConfig.Image") || image.contains("longboat/longboat") {
+                    commands.push(map["command"][0].as_str().unwrap().to_owned());
+                }
+                map.values().for_each(|value| collect(value, commands));
+            }
+            Value::Array(values) => values.iter().for_each(|value| collect(value, commands)),
+            _ => {}
+        }
+    }
 }

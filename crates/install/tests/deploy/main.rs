@@ -1,6 +1,7 @@
 //! The files of `deploy/` against the installation that they stand for.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+mod helm;
 mod kustomize;
 #[path = "../../../../tests/local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of the binary, which need other tools")]

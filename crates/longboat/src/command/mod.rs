@@ -5,8 +5,10 @@ mod crds;
 mod diff;
 mod doctor;
 mod explain;
+mod install;
 mod render;
 mod status;
+mod uninstall;
 mod up;
 mod validate;
 mod world;
@@ -31,6 +33,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Status(_)
             | Command::Doctor(_)
             | Command::Crds(_)
+            | Command::Install(_)
+            | Command::Uninstall(_)
     );
     logging::init(&match &command {
         Command::Controller(args) => args.logs.options(),
@@ -49,6 +53,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crds(args) => report(crds::run(&args)),
+        Command::Install(args) => report(install::run(&args)),
+        Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),

@@ -1,0 +1,75 @@
+//! The kinds of which an installation has objects, and how they are addressed.
+
+/// A kind of an installation's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Group and version.
+    pub api_version: &'static str,
+    /// Name of the kind.
+    pub kind: &'static str,
+    /// Name in paths.
+    pub plural: &'static str,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+/// All of them, in the order in which they are removed: API servers stop calling the webhooks before the controller that
+/// answers them goes, configs and definitions go while it can still let go of them, and it can use its rights to the end.
+pub const REMOVAL: [Kind; 16] = [
+    of(
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        false,
+    ),
+    of(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        false,
+    ),
+    of("serving.kserve.io/v1alpha2", "LLMInferenceServiceConfig", "llminferenceserviceconfigs", true),
+    of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+    of("apps/v1", "Deployment", "deployments", true),
+    of("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    of("cert-manager.io/v1", "Certificate", "certificates", true),
+    of("cert-manager.io/v1", "Issuer", "issuers", true),
+    of("v1", "Service", "services", true),
+    of("v1", "ConfigMap", "configmaps", true),
+    of("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
+    of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", false),
+    of("rbac.authorization.k8s.io/v1", "Role", "roles", true),
+    of("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+    of("v1", "ServiceAccount", "serviceaccounts", true),
+    of("v1", "Namespace", "namespaces", false),
+];
+
+/// How objects of this kind are addressed; none if an installation has no such objects.
+pub fn kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
+    REMOVAL.iter().find(|known| known.api_version == api_version && known.kind == kind)
+}
+
+const fn of(api_version: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Kind {
+    Kind { api_version, kind, plural, namespaced }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Installation, Values};
+
+    #[test]
+    fn every_object_of_an_installation_has_a_kind_that_can_be_addressed() {
+        let narrow =
+            Values { watch_namespaces: vec!["a".to_owned()], cert_manager: true, ..Values::default() };
+        for values in [Values::default(), narrow] {
+            for object in Installation::new("kserve", &values).unwrap().objects() {
+                let (api_version, name) = (&object["apiVersion"], &object["kind"]);
+                let kind = kind(api_version.as_str().unwrap(), name.as_str().unwrap());
+                let kind = kind.unwrap_or_else(|| panic!("{api_version} {name}"));
+                assert_eq!(kind.namespaced, object["metadata"].get("namespace").is_some(), "{name}");
+                assert_eq!(object["metadata"]["labels"]["longboat.dev/installation"], "longboat", "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `helm template` comes to the objects that `longboat install` writes.
+
+use std::{io::Write, process::Command};
+
+use longboat_install::{Installation, Values, files::OVERLAYS};
+use serde_json::Value;
+
+use crate::{Objects, assert_same, objects, printed, tools};
+
+/// Values that touch everything that a chart can choose.
+const EVERYTHING: &str = "
+image: registry.example/longboat:v9
+imagePullPolicy: Always
+imagePullSecrets: [one, two]
+replicas: 3
+resources: {limits: {cpu: 2, memory: null}}
+nodeSelector: {disk: ssd}
+tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
+extraArgs: [--workers=8]
+logLevel: debug
+metrics: {enabled: false}
+webhookUrl: https://192.0.2.1:9443
+presetPrefix: v9-
+platform:
+  settings:
+    ingress: {urlScheme: https, enableLLMInferenceServiceTLS: true}
+    localModel: {enabled: true}
+";
+
+/// What a chart comes to, without what only Helm needs.
+fn rendered(chart: &str, values: &str) -> Option<Objects> {
+    let helm = tools::tool("bin/helm")?;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(values.as_bytes()).unwrap();
+    let chart = tools::root().join("deploy/helm").join(chart);
+    let mut command = Command::new(helm);
+    command.args(["template", "longboat", chart.to_str().unwrap(), "--namespace=kserve", "--values"]);
+    let mut all = printed(command.arg(file.path()));
+    for object in all.values_mut().filter(|object| object["kind"] == "CustomResourceDefinition") {
+        let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
+        assert_eq!(annotations.remove("helm.sh/resource-policy").unwrap(), "keep");
+        if annotations.is_empty() {
+            object["metadata"].as_object_mut().unwrap().remove("annotations");
+        }
+    }
+    Some(all)
+}
+
+/// The installation as a chart has it: Helm makes namespaces by itself.
+fn installation(values: &str) -> Installation {
+    let mut values = Values::read(&[("values.yaml".to_owned(), values.to_owned())], &[]).unwrap();
+    values.create_namespace = false;
+    Installation::new("kserve", &values).unwrap()
+}
+
+#[test]
+fn the_defaults_of_the_chart_are_those_of_the_command() {
+    let path = tools::root().join("deploy/helm/longboat/values.yaml");
+    let chart: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut ours = serde_json::to_value(Values::default()).unwrap();
+    // Helm makes namespaces by itself, and the presets are a chart of their own.
+    ours.as_object_mut().unwrap().retain(|key, _| key != "createNamespace" && key != "createPresets");
+    assert_eq!(chart, ours);
+}
+
+#[test]
+fn the_chart_is_the_installation_with_the_same_values() {
+    let overlays = OVERLAYS.map(|(name, text)| (name, text.to_owned()));
+    let others = [("defaults", String::new()), ("everything", EVERYTHING.to_owned())];
+    for (name, values) in others.into_iter().chain(overlays) {
+        let Some(chart) = rendered("longboat", &values) else { return };
+        let wanted = installation(&values);
+        assert_same(name, &chart, &objects(wanted.definitions.iter().chain(&wanted.controller)));
+    }
+}
+
+#[test]
+fn the_chart_of_the_presets_is_those_of_the_installation() {
+    for values in ["presetPrefix: kserve-", "presetPrefix: v9-"] {
+        let Some(chart) = rendered("longboat-presets", values) else { return };
+        assert_same(values, &chart, &objects(&installation(values).presets));
+    }
+}

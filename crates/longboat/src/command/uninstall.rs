@@ -1,0 +1,20 @@
+//! `longboat uninstall`: takes away what `install` wrote.
+
+use std::time::Duration;
+
+use super::{cluster, runtime};
+use crate::{cli::UninstallArgs, installer};
+
+/// Runs `uninstall` to its end.
+pub(crate) fn run(args: &UninstallArgs) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let client = cluster::client(&args.cluster).await?;
+        let removal = installer::Removal {
+            services: args.services,
+            definitions: args.crds,
+            dry_run: args.dry_run,
+            limit: Duration::from_secs(args.timeout),
+        };
+        installer::uninstall(client, &removal).await
+    })
+}

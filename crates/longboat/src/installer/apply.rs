@@ -1,0 +1,179 @@
+//! Writing objects, and counting what came of it.
+
+use std::{collections::BTreeSet, fmt};
+
+use kube::{
+    Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use longboat_install::{
+    Installation,
+    kinds::{self, Kind},
+    names::{LABEL, LABEL_VALUE},
+};
+use serde_json::Value;
+
+use super::{MANAGER, object, survey, wait::Deadline};
+use crate::printer;
+
+/// Writes objects.
+pub(super) struct Applier {
+    client: Client,
+    force: bool,
+    deadline: Deadline,
+    tally: Tally,
+}
+
+/// What came of the writing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    created: usize,
+    changed: usize,
+    removed: usize,
+    unchanged: usize,
+}
+
+// === impl Applier ===
+
+impl Applier {
+    pub(super) fn new(client: Client, force: bool, deadline: Deadline) -> Self {
+        Self { client, force, deadline, tally: Tally::default() }
+    }
+
+    /// Makes an object what it has to be.
+    ///
+    /// # Errors
+    ///
+    /// What the server said, with the object; conflicts field by field.
+    pub(super) async fn write(&mut self, wanted: &Value) -> anyhow::Result<()> {
+        let title = object::title(wanted);
+        let api = object::api_of(&self.client, wanted)?;
+        let before = object::look(&self.client, wanted).await?.and_then(|found| found.resource_version());
+        let mut params = PatchParams::apply(MANAGER);
+        params.force = self.force;
+        let after = loop {
+            match api.patch(object::name(wanted), &params, &Patch::Apply(wanted)).await {
+                Ok(after) => break after,
+                // A definition of a megabyte takes a busy server longer than it gives itself.
+                Err(error) if is_passing(&error) && !self.deadline.is_over() => self.deadline.nap().await,
+                Err(error) => return Err(conflict(&title, &error)),
+            }
+        };
+        let news = match before {
+            None => {
+                self.tally.created += 1;
+                "created"
+            }
+            Some(before) if after.resource_version().as_ref() != Some(&before) => {
+                self.tally.changed += 1;
+                "changed"
+            }
+            Some(_) => {
+                self.tally.unchanged += 1;
+                return Ok(());
+            }
+        };
+        printer::line(&format!("{news} {title}"));
+        Ok(())
+    }
+
+    /// Has an object of somebody else hold what ours does and nothing else: of two presets that are merged nobody knows what
+    /// they do, and a webhook that is called at two places is refused.
+    pub(super) async fn replace(&self, wanted: &Value) -> anyhow::Result<()> {
+        let title = object::title(wanted);
+        let refused = |error| object::refused("replace", &title, &error);
+        let api = object::api_of(&self.client, wanted)?;
+        let Some(mut found) = api.get_opt(object::name(wanted)).await.map_err(refused)? else {
+            return Ok(());
+        };
+        for part in ["spec", "webhooks"] {
+            if let Some(content) = wanted.get(part) {
+                found.data[part] = content.clone();
+            }
+        }
+        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        loop {
+            match api.replace(object::name(wanted), &params, &found).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is_passing(&error) && !self.deadline.is_over() => self.deadline.nap().await,
+                Err(error) => return Err(refused(error)),
+            }
+        }
+    }
+
+    /// Removes what an earlier run wrote with other values, and this one has no more. Definitions and configs stay: they are
+    /// not the installation's alone.
+    pub(super) async fn prune(&mut self, installation: &Installation) -> anyhow::Result<()> {
+        let wanted: BTreeSet<String> = installation.objects().map(object::title).collect();
+        for kind in kinds::REMOVAL.iter().filter(|kind| is_pruned(kind)) {
+            let api = object::api(&self.client, kind, None);
+            let list = ListParams::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
+            let found = match api.list_metadata(&list).await {
+                Ok(found) => found,
+                Err(error) if object::has_code(&error, 404) => continue,
+                Err(error) => return Err(object::refused("list", kind.plural, &error)),
+            };
+            for stale in found {
+                let title = object::named(kind.kind, stale.namespace().as_deref(), &stale.name_any());
+                if wanted.contains(&title) || !survey::is_ours(&stale) {
+                    continue;
+                }
+                let api = object::api(&self.client, kind, stale.namespace().as_deref());
+                match api.delete(&stale.name_any(), &DeleteParams::default()).await {
+                    Ok(_) => {
+                        self.tally.removed += 1;
+                        printer::line(&format!("removed {title}"));
+                    }
+                    Err(error) if object::has_code(&error, 404) => {}
+                    Err(error) => return Err(object::refused("remove", &title, &error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    pub(super) fn is_nothing(self) -> bool {
+        self.created + self.changed + self.removed == 0
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { created, changed, removed, unchanged } = self;
+        write!(f, "{created} created, {changed} changed, {removed} removed, {unchanged} unchanged")
+    }
+}
+
+fn is_pruned(kind: &Kind) -> bool {
+    !matches!(kind.kind, "CustomResourceDefinition" | "LLMInferenceServiceConfig" | "Namespace" | "ConfigMap")
+}
+
+/// Whether the same request may succeed in a moment.
+fn is_passing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if [429, 503, 504].contains(&status.code))
+}
+
+fn conflict(title: &str, error: &kube::Error) -> anyhow::Error {
+    let kube::Error::Api(status) = error else { return object::refused("write", title, error) };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let fields: Vec<String> = causes
+        .filter(|cause| cause.reason == "FieldManagerConflict")
+        .map(|cause| format!("\n  {}: {}", cause.field, cause.message))
+        .collect();
+    if fields.is_empty() {
+        return object::refused("write", title, error);
+    }
+    anyhow::anyhow!(
+        "cannot write {title}: others have set fields of it to something else{}\n  --force-conflicts takes these fields \
+         over; or choose values that agree.",
+        fields.concat()
+    )
+}

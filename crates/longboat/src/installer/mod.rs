@@ -1,0 +1,94 @@
+//! Bringing an installation to a cluster, and taking it away again.
+//!
+//! Everything is written by server-side apply under one name, [`MANAGER`]: what others add stays, what others changed is a
+//! conflict that is told, and writing the same again changes nothing.
+
+mod apply;
+mod object;
+mod remove;
+mod survey;
+mod trust;
+mod wait;
+
+use std::time::Duration;
+
+use anyhow::bail;
+use kube::Client;
+use longboat_install::{Installation, Values};
+use owo_colors::OwoColorize;
+
+pub(crate) use remove::{Removal, uninstall};
+
+use self::{apply::Applier, wait::Deadline};
+use crate::printer;
+
+/// Who writes, in the managed fields of objects.
+pub(crate) const MANAGER: &str = "longboat-install";
+
+/// How to install.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    /// The controller's namespace.
+    pub(crate) namespace: &'a str,
+    /// What was chosen.
+    pub(crate) values: &'a Values,
+    /// Whether objects and fields of others are taken over.
+    pub(crate) force: bool,
+    /// How long everything may take.
+    pub(crate) limit: Duration,
+}
+
+/// Writes everything, in order, and waits for what the next part needs.
+pub(crate) async fn install(
+    client: Client,
+    installation: &Installation,
+    options: &Options<'_>,
+) -> anyhow::Result<()> {
+    let deadline = Deadline::after(options.limit);
+    let survey = survey::look(&client, installation, options.force).await?;
+    for note in &survey.notes {
+        printer::note(&format!("{} {note}", "note:".bold()));
+    }
+    let mut applier = Applier::new(client.clone(), options.force, deadline);
+    for definition in &installation.definitions {
+        if survey.replaces(definition) {
+            applier.replace(definition).await?;
+        }
+        applier.write(definition).await?;
+    }
+    wait::established(&client, &installation.definitions, deadline).await?;
+
+    let known = trust::known(&client, options).await?;
+    let mut controller: Vec<_> =
+        installation.controller.iter().filter(|object| !survey.leaves(object)).cloned().collect();
+    trust::insert(&mut controller, known.as_deref());
+    for object in &controller {
+        if survey.replaces(object) {
+            applier.replace(object).await?;
+        }
+        applier.write(object).await?;
+    }
+    trust::release(&client, installation, options).await?;
+    wait::available(&client, options.namespace, deadline).await?;
+    if trust::is_ours(options.values) {
+        trust::announce(&client, installation, options, &mut applier, deadline).await?;
+    }
+    wait::trusted(&client, installation, deadline).await?;
+    wait::answering(&client, options.namespace, deadline).await?;
+    for preset in &installation.presets {
+        if survey.replaces(preset) {
+            applier.replace(preset).await?;
+        }
+        applier.write(preset).await?;
+    }
+    applier.prune(installation).await?;
+    let tally = applier.tally();
+    printer::line(&tally.to_string());
+    if tally.is_nothing() {
+        printer::note("The installation was up to date: nothing was changed.");
+    }
+    if options.values.replicas == 0 {
+        bail!("values: `replicas` is 0: nothing works until there is a controller");
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Objects of an installation on a cluster.
+
+use anyhow::Context;
+use kube::{
+    Api, Client,
+    core::{ApiResource, DynamicObject, PartialObjectMeta},
+};
+use longboat_install::kinds::{self, Kind};
+use serde_json::Value;
+
+/// An object, for a person: `Deployment kserve/llmisvc-controller-manager`.
+pub(super) fn title(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    named(
+        &text(&object["kind"]),
+        object["metadata"]["namespace"].as_str(),
+        &text(&object["metadata"]["name"]),
+    )
+}
+
+/// The same from its parts.
+pub(super) fn named(kind: &str, namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+/// Name of an object.
+pub(super) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Where objects of a kind are, as kube addresses them.
+pub(super) fn resource(kind: &Kind) -> ApiResource {
+    let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: kind.api_version.to_owned(),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    }
+}
+
+/// Objects of a kind, of one namespace or all.
+pub(super) fn api(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+    let resource = resource(kind);
+    match namespace {
+        Some(namespace) if kind.namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
+        _ => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// Where an object of an installation is.
+pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<DynamicObject>> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = kinds::kind(&text(&object["apiVersion"]), &text(&object["kind"]))
+        .with_context(|| format!("no installation has a {}", title(object)))?;
+    Ok(api(client, kind, object["metadata"]["namespace"].as_str()))
+}
+
+/// What is known about an object on the cluster; none if there is none, or nobody knows its kind.
+pub(super) async fn look(
+    client: &Client,
+    object: &Value,
+) -> anyhow::Result<Option<PartialObjectMeta<DynamicObject>>> {
+    match api_of(client, object)?.get_metadata(name(object)).await {
+        Ok(found) => Ok(Some(found)),
+        // No such object, or, in plain text, no such kind.
+        Err(error) if has_code(&error, 404) => Ok(None),
+        Err(error) => Err(refused("look at", &title(object), &error)),
+    }
+}
+
+/// An error that says what was tried with which object, what the server said, and what to do.
+pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::Error {
+    let (text, hint) = match error {
+        kube::Error::Api(status) => {
+            let hint = match status.code {
+                401 => "\n  The server does not know who asks: check the kubeconfig.",
+                403 if status.message.contains("is forbidden") => {
+                    "\n  Installing and uninstalling need the rights of an administrator of the cluster."
+                }
+                404 if status.message.contains("namespaces") => {
+                    "\n  Create the namespace, or leave `createNamespace` as it is."
+                }
+                422 if status.message.contains("field is immutable") => {
+                    "\n  It cannot become what it has to be: delete it, and run this again."
+                }
+                _ => "",
+            };
+            (status.message.clone(), hint)
+        }
+        other => (other.to_string(), "\n  Nothing is lost: run this again to go on."),
+    };
+    anyhow::anyhow!("cannot {what} {object}: {text}{hint}")
+}
+
+/// Whether the server said so.
+pub(super) fn has_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}

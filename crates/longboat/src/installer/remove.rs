@@ -1,0 +1,265 @@
+//! Taking an installation away.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use kube::{
+    Client, ResourceExt,
+    api::{DeleteParams, ListParams},
+    core::{DynamicObject, PartialObjectMeta},
+};
+use longboat_install::{
+    kinds::{self, Kind},
+    names::{CONTROLLER, LABEL, LABEL_VALUE},
+};
+
+use super::{object, wait::Deadline};
+use crate::{cli::Services, printer};
+
+const SERVICES: Kind = Kind {
+    api_version: "serving.kserve.io/v1alpha2",
+    kind: "LLMInferenceService",
+    plural: "llminferenceservices",
+    namespaced: true,
+};
+const PODS: Kind = Kind { api_version: "v1", kind: "Pod", plural: "pods", namespaced: true };
+const CONFIGS: &str = "LLMInferenceServiceConfig";
+const DEFINITIONS: &str = "CustomResourceDefinition";
+/// Annotation by which Helm knows what it installed.
+const HELM: &str = "meta.helm.sh/release-name";
+
+/// What is to be removed, and how.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    /// What becomes of services.
+    pub(crate) services: Services,
+    /// Whether the definitions go too.
+    pub(crate) definitions: bool,
+    /// Whether it is only said.
+    pub(crate) dry_run: bool,
+    /// How long it may take.
+    pub(crate) limit: Duration,
+}
+
+/// Removes what carries the label of an installation, in the order in which nothing is left hanging.
+pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Result<()> {
+    let remover = Remover { client, deadline: Deadline::after(removal.limit), dry_run: removal.dry_run };
+    let keeps = removal.services == Services::Keep;
+    if keeps && removal.definitions {
+        bail!("--crds removes every service with their definition: it does not go with --services=keep");
+    }
+    let mut found = Vec::new();
+    for kind in &kinds::REMOVAL {
+        let stays = match kind.kind {
+            // Whatever else is in it.
+            "Namespace" => true,
+            DEFINITIONS => !removal.definitions,
+            // Services build on these, whoever controls them.
+            CONFIGS | "ConfigMap" => keeps,
+            _ => false,
+        };
+        if !stays {
+            let all = removal.definitions && kind.kind == CONFIGS;
+            found.push((kind, remover.list(kind, !all).await?));
+        }
+    }
+    for (kind, objects) in &found {
+        if let Some(helm) = objects.iter().find(|object| object.annotations().contains_key(HELM)) {
+            bail!(
+                "{} was installed by Helm, as part of release `{}`: remove it with `helm uninstall`",
+                object::named(kind.kind, helm.namespace().as_deref(), &helm.name_any()),
+                helm.annotations()[HELM]
+            );
+        }
+    }
+    remover.services(removal.services).await?;
+    let mut count = 0;
+    for (kind, objects) in &found {
+        for object in objects {
+            remover.remove(kind, object).await?;
+            count += 1;
+        }
+        // What has finalizers goes only while the controller is there.
+        if matches!(kind.kind, CONFIGS | DEFINITIONS) {
+            remover.gone(kind, objects).await?;
+        }
+        if kind.kind == "Deployment" {
+            remover.stopped(objects).await?;
+        }
+    }
+    // Only now: a controller that has its rights would make them anew.
+    for (_, objects) in found.iter().filter(|(kind, _)| kind.kind == "Deployment") {
+        count += remover.traces(objects).await?;
+    }
+    match (count, removal.dry_run) {
+        (0, _) => printer::note("There is nothing of an installation on this cluster."),
+        (_, true) => printer::note("This was a dry run: nothing was removed."),
+        (_, false) if keeps => {
+            printer::note(
+                "Presets, settings, definitions and namespaces stay, for the controller that comes next.",
+            );
+        }
+        (_, false) if removal.definitions => printer::note("Namespaces stay."),
+        (_, false) => printer::note("Definitions and namespaces stay; --crds removes the definitions too."),
+    }
+    Ok(())
+}
+
+struct Remover {
+    client: Client,
+    deadline: Deadline,
+    dry_run: bool,
+}
+
+type Found = PartialObjectMeta<DynamicObject>;
+
+// === impl Remover ===
+
+impl Remover {
+    /// Objects of a kind; none where nobody knows the kind.
+    async fn list(&self, kind: &Kind, labelled: bool) -> anyhow::Result<Vec<Found>> {
+        let mut params = ListParams::default();
+        if labelled {
+            params = params.labels(&format!("{LABEL}={LABEL_VALUE}"));
+        }
+        match object::api(&self.client, kind, None).list_metadata(&params).await {
+            Ok(found) => Ok(found.items),
+            Err(error) if object::has_code(&error, 404) => Ok(Vec::new()),
+            Err(error) => Err(object::refused("list", kind.plural, &error)),
+        }
+    }
+
+    /// Sees to the services before anything else.
+    async fn services(&self, services: Services) -> anyhow::Result<()> {
+        let found = self.list(&SERVICES, false).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        match services {
+            Services::Keep => {
+                printer::note(&format!(
+                    "{} LLMInferenceServices keep running; until a controller comes they follow no change and cannot be \
+                     deleted",
+                    found.len()
+                ));
+                Ok(())
+            }
+            Services::Refuse => {
+                let some: Vec<String> = found
+                    .iter()
+                    .take(5)
+                    .map(|service| {
+                        format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any())
+                    })
+                    .collect();
+                let more = if found.len() > some.len() { ", …" } else { "" };
+                bail!(
+                    "there are {} LLMInferenceServices ({}{more}), which nobody could delete without the controller\n  \
+                     --services=delete deletes them first; --services=keep leaves them to the controller that comes \
+                     next.",
+                    found.len(),
+                    some.join(", ")
+                )
+            }
+            Services::Delete => {
+                for service in &found {
+                    self.remove(&SERVICES, service).await?;
+                }
+                self.gone(&SERVICES, &found).await
+            }
+        }
+    }
+
+    async fn remove(&self, kind: &Kind, found: &Found) -> anyhow::Result<()> {
+        let (namespace, name) = (found.namespace(), found.name_any());
+        let title = object::named(kind.kind, namespace.as_deref(), &name);
+        if self.dry_run {
+            printer::line(&format!("would remove {title}"));
+            return Ok(());
+        }
+        let api = object::api(&self.client, kind, namespace.as_deref());
+        match api.delete(&name, &DeleteParams::background()).await {
+            Ok(_) => printer::line(&format!("removed {title}")),
+            Err(error) if object::has_code(&error, 404) => {}
+            Err(error) => return Err(object::refused("remove", &title, &error)),
+        }
+        Ok(())
+    }
+
+    /// Until these objects are gone.
+    async fn gone(&self, kind: &Kind, objects: &[Found]) -> anyhow::Result<()> {
+        if self.dry_run {
+            return Ok(());
+        }
+        for found in objects {
+            let (namespace, name) = (found.namespace(), found.name_any());
+            let title = object::named(kind.kind, namespace.as_deref(), &name);
+            let api = object::api(&self.client, kind, namespace.as_deref());
+            loop {
+                let left = api.get_metadata_opt(&name).await;
+                let left = match left {
+                    Ok(left) => left,
+                    Err(error) => return Err(object::refused("look at", &title, &error)),
+                };
+                let Some(left) = left.filter(|left| left.uid() == found.uid()) else { break };
+                if self.deadline.is_over() {
+                    bail!(
+                        "{title} does not go away: it is held by {}\n  The controller lets go of it: see that it runs, and \
+                         run this again.",
+                        left.finalizers().join(", ")
+                    );
+                }
+                self.deadline.nap().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until no controller runs any more.
+    async fn stopped(&self, deployments: &[Found]) -> anyhow::Result<()> {
+        if self.dry_run {
+            return Ok(());
+        }
+        for namespace in deployments.iter().filter_map(ResourceExt::namespace) {
+            let pods = object::api(&self.client, &PODS, Some(&namespace));
+            let list = ListParams::default().labels(&format!("control-plane={CONTROLLER}"));
+            loop {
+                let left = pods.list_metadata(&list).await;
+                let left = left.map_err(|error| object::refused("list", "pods of the controller", &error))?;
+                let Some(pod) = left.items.first() else { break };
+                if self.deadline.is_over() {
+                    bail!("pod {namespace}/{} does not end: `kubectl describe` says why", pod.name_any());
+                }
+                self.deadline.nap().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the controllers made for themselves: their CA, and the Lease by which they agreed on a leader.
+    async fn traces(&self, deployments: &[Found]) -> anyhow::Result<usize> {
+        let mut count = 0;
+        for namespace in deployments.iter().filter_map(ResourceExt::namespace) {
+            for (kind, name) in &TRACES {
+                let found = object::api(&self.client, kind, Some(&namespace)).get_metadata_opt(name).await;
+                let found = found.map_err(|error| {
+                    object::refused("look at", &object::named(kind.kind, Some(&namespace), name), &error)
+                })?;
+                if let Some(found) = found {
+                    self.remove(kind, &found).await?;
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// What the controllers make for themselves in their namespace (contract 01 §14.3).
+const TRACES: [(Kind, &str); 2] = [
+    (Kind { api_version: "v1", kind: "Secret", plural: "secrets", namespaced: true }, "llmisvc-webhook-ca"),
+    (
+        Kind { api_version: "coordination.k8s.io/v1", kind: "Lease", plural: "leases", namespaced: true },
+        "llminferenceservice-kserve-controller-manager",
+    ),
+];

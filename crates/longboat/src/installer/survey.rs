@@ -1,0 +1,117 @@
+//! What is on the cluster already, and whose it is: nothing that others wrote is taken over without being told to.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use kube::{
+    Client, ResourceExt,
+    core::{DynamicObject, PartialObjectMeta},
+};
+use longboat_install::{Installation, names::CONTROLLER};
+use serde_json::Value;
+
+use super::{MANAGER, object};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// What the person should know.
+    pub(super) notes: Vec<String>,
+    left: BTreeSet<String>,
+    taken: BTreeSet<String>,
+}
+
+// === impl Survey ===
+
+impl Survey {
+    /// Whether this object is left as it is.
+    pub(super) fn leaves(&self, object: &Value) -> bool {
+        self.left.contains(&object::title(object))
+    }
+
+    /// Whether this object is taken over from others as a whole.
+    pub(super) fn replaces(&self, object: &Value) -> bool {
+        let whole = object.get("webhooks").is_some()
+            || matches!(
+                object["kind"].as_str(),
+                Some("CustomResourceDefinition" | "LLMInferenceServiceConfig")
+            );
+        whole && self.taken.contains(&object::title(object))
+    }
+}
+
+/// Looks at every object of the installation.
+///
+/// # Errors
+///
+/// When others wrote some of them, and `force` does not say that they are to be taken over.
+pub(super) async fn look(
+    client: &Client,
+    installation: &Installation,
+    force: bool,
+) -> anyhow::Result<Survey> {
+    let mut survey = Survey::default();
+    let mut foreign = Vec::new();
+    let mut in_the_way = None;
+    for wanted in installation.objects() {
+        let Some(found) = object::look(client, wanted).await? else { continue };
+        if is_ours(&found) {
+            continue;
+        }
+        let title = object::title(wanted);
+        let others = writers(&found);
+        match wanted["kind"].as_str() {
+            // Whoever made the namespace keeps it.
+            Some("Namespace") => {
+                survey.left.insert(title);
+            }
+            Some("ConfigMap") if !force => {
+                survey.notes.push(format!(
+                    "{title} exists, written by {others}: it is left as it is (--force-conflicts takes it over)"
+                ));
+                survey.left.insert(title);
+            }
+            // Two controllers in one: what is merged here would have the image of one and the settings of the other.
+            Some("Deployment") => in_the_way = Some((title, others)),
+            _ => foreign.push((title, others)),
+        }
+    }
+    if let Some((title, others)) = in_the_way {
+        bail!(
+            "{title} exists, written by {others}: another controller runs here\n  Delete that Deployment \
+             (`kubectl delete deployment {CONTROLLER} -n NAMESPACE`) once `longboat diff` shows what a change of \
+             controllers would change; services keep running without one. docs/adopting.md has the whole way."
+        );
+    }
+    if !foreign.is_empty() && !force {
+        let mut text = String::from("these objects exist, and this command did not write them:");
+        for (title, others) in &foreign {
+            let _ = write!(text, "\n  {title}, written by {others}");
+        }
+        bail!(
+            "{text}\n  --force-conflicts takes them over: fields that are part of the installation become what it \
+             has, all others stay. docs/adopting.md says how to go back."
+        );
+    }
+    for (title, others) in foreign {
+        survey.taken.insert(title.clone());
+        survey.notes.push(format!("{title} is taken over from {others}"));
+    }
+    Ok(survey)
+}
+
+/// Whether this command wrote the object.
+pub(super) fn is_ours(found: &PartialObjectMeta<DynamicObject>) -> bool {
+    found.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(MANAGER))
+}
+
+fn writers(found: &PartialObjectMeta<DynamicObject>) -> String {
+    let names: BTreeSet<&str> = found
+        .managed_fields()
+        .iter()
+        .filter(|entry| entry.subresource.is_none())
+        .filter_map(|entry| entry.manager.as_deref())
+        .collect();
+    if names.is_empty() { "somebody".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(" and ") }
+}

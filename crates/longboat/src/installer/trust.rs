@@ -1,0 +1,108 @@
+//! Having API servers trust the webhooks.
+//!
+//! The controller writes its CA itself where it may write to the whole cluster. Where it has rights in some namespaces only,
+//! and no cert-manager does it, whoever installs has the rights to, and does.
+
+use anyhow::Context;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use longboat_install::{Installation, Values, names::INJECT_CA};
+use serde_json::{Value, json};
+
+use super::{Options, apply::Applier, object, wait::Deadline};
+
+/// Secret in which the controllers keep their CA.
+const SECRET: &str = "llmisvc-webhook-ca";
+/// Its key with what is to be trusted.
+const BUNDLE: &str = "ca.crt";
+
+/// Whether it is for us to tell API servers whom to trust.
+pub(super) fn is_ours(values: &Values) -> bool {
+    !values.cert_manager && !values.watch_namespaces.is_empty()
+}
+
+/// The CA that an earlier run told of, where that is for us to do.
+pub(super) async fn known(client: &Client, options: &Options<'_>) -> anyhow::Result<Option<String>> {
+    if !is_ours(options.values) {
+        return Ok(None);
+    }
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), options.namespace);
+    let found = secrets.get_opt(SECRET).await;
+    let found = found.map_err(|error| object::refused("read", &format!("Secret {SECRET}"), &error))?;
+    let bundle = found.and_then(|secret| secret.data?.remove(BUNDLE));
+    Ok(bundle.map(|bundle| BASE64_STANDARD.encode(bundle.0)))
+}
+
+/// Puts a CA into webhook configurations and definitions.
+pub(super) fn insert(objects: &mut [Value], bundle: Option<&str>) {
+    let Some(bundle) = bundle else { return };
+    for object in objects {
+        for webhook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+            webhook["clientConfig"]["caBundle"] = bundle.into();
+        }
+    }
+}
+
+/// Waits for the controller's CA and tells API servers of it.
+pub(super) async fn announce(
+    client: &Client,
+    installation: &Installation,
+    options: &Options<'_>,
+    applier: &mut Applier,
+    deadline: Deadline,
+) -> anyhow::Result<()> {
+    let bundle = loop {
+        if let Some(bundle) = known(client, options).await? {
+            break bundle;
+        }
+        if deadline.is_over() {
+            anyhow::bail!(
+                "the controller has made no CA for its webhooks: Secret {SECRET} is missing; its log says why"
+            );
+        }
+        deadline.nap().await;
+    };
+    let mut webhooks: Vec<Value> =
+        installation.controller.iter().filter(|object| object.get("webhooks").is_some()).cloned().collect();
+    insert(&mut webhooks, Some(&bundle));
+    for object in &webhooks {
+        applier.write(object).await?;
+    }
+    for definition in &installation.definitions {
+        let change = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}});
+        let api = object::api_of(client, definition)?;
+        api.patch(object::name(definition), &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .map_err(|error| object::refused("write", &object::title(definition), &error))?;
+    }
+    Ok(())
+}
+
+/// Takes over from cert-manager where an earlier installation left the CA to it, and this one does not.
+pub(super) async fn release(
+    client: &Client,
+    installation: &Installation,
+    options: &Options<'_>,
+) -> anyhow::Result<()> {
+    if options.values.cert_manager || !options.force {
+        return Ok(());
+    }
+    let webhooks = installation.controller.iter().filter(|object| object.get("webhooks").is_some());
+    for wanted in installation.definitions.iter().chain(webhooks) {
+        let found = object::look(client, wanted).await?;
+        let annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
+        if annotations.contains_key(INJECT_CA) {
+            let change = json!({"metadata": {"annotations": {INJECT_CA: null}}});
+            let api = object::api_of(client, wanted)?;
+            api.patch(object::name(wanted), &PatchParams::default(), &Patch::Merge(&change))
+                .await
+                .map(|_| ())
+                .with_context(|| format!("{} is left to cert-manager", object::title(wanted)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Waiting for what the next part of an installation needs.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anyhow::bail;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
+use longboat_install::{Installation, names::CONTROLLER};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{MANAGER, object};
+use crate::printer;
+
+/// Between two looks at the cluster.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// When everything must be done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    end: Instant,
+    limit: Duration,
+}
+
+// === impl Deadline ===
+
+impl Deadline {
+    pub(super) fn after(limit: Duration) -> Self {
+        Self { end: Instant::now() + limit, limit }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// Waits a moment, at most until the end.
+    pub(super) async fn nap(&self) {
+        tokio::time::sleep_until(self.end.min(Instant::now() + INTERVAL)).await;
+    }
+
+    /// What is told when it is over.
+    fn missed(&self, what: &str) -> anyhow::Error {
+        anyhow::anyhow!(
+            "after {} s {what}\n  What is written stays: run this again to go on, with a longer --timeout if it only takes \
+             its time.",
+            self.limit.as_secs()
+        )
+    }
+}
+
+/// Until API servers know our kinds.
+pub(super) async fn established(
+    client: &Client,
+    definitions: &[Value],
+    deadline: Deadline,
+) -> anyhow::Result<()> {
+    for definition in definitions {
+        let title = object::title(definition);
+        let api = object::api_of(client, definition)?;
+        loop {
+            let found = api.get(object::name(definition)).await;
+            let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+            let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
+                break;
+            }
+            if deadline.is_over() {
+                let names =
+                    conditions.iter().find(|c| c["type"] == "NamesAccepted" && c["status"] == "False");
+                let why = names.and_then(|c| c["message"].as_str()).unwrap_or("the server does not say why");
+                return Err(deadline.missed(&format!("{title} is not established: {why}")));
+            }
+            deadline.nap().await;
+        }
+    }
+    Ok(())
+}
+
+/// Until as many controllers are available as there are to be.
+pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadline) -> anyhow::Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let title = object::named("Deployment", Some(namespace), CONTROLLER);
+    let mut said = false;
+    loop {
+        let found = deployments.get(CONTROLLER).await;
+        let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+        let wanted = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let status = found.status.clone().unwrap_or_default();
+        let seen = status.observed_generation >= found.metadata.generation;
+        let (updated, ready) = (status.updated_replicas.unwrap_or(0), status.available_replicas.unwrap_or(0));
+        if seen && updated >= wanted && ready >= wanted {
+            return Ok(());
+        }
+        if deadline.is_over() {
+            let why = unready_pods(client, namespace).await;
+            return Err(deadline.missed(&format!("{title} has {ready} of {wanted} available{why}")));
+        }
+        if !said {
+            printer::note(&format!("waiting for {title}: {ready} of {wanted} available"));
+            said = true;
+        }
+        deadline.nap().await;
+    }
+}
+
+/// What keeps pods of the controller from being ready, as far as they say.
+async fn unready_pods(client: &Client, namespace: &str) -> String {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let list = ListParams::default().labels(&format!("control-plane={CONTROLLER}"));
+    let Ok(found) = pods.list(&list).await else { return String::new() };
+    if found.items.is_empty() {
+        return ": there are no pods (`kubectl describe replicaset` says why)".to_owned();
+    }
+    let mut text = String::new();
+    for pod in found {
+        let status = pod.status.clone().unwrap_or_default();
+        let waiting = status.container_statuses.iter().flatten().find_map(|container| {
+            let waiting = container.state.as_ref()?.waiting.as_ref()?;
+            Some((waiting.reason.clone().unwrap_or_default(), waiting.message.clone().unwrap_or_default()))
+        });
+        let unscheduled = status.conditions.iter().flatten().find_map(|condition| {
+            (condition.type_ == "PodScheduled" && condition.status == "False").then(|| {
+                (condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
+            })
+        });
+        let (reason, message) = waiting.or(unscheduled).unwrap_or((
+            status.phase.unwrap_or_default(),
+            "not ready: its log and /readyz say why".to_owned(),
+        ));
+        let _ = write!(text, "\n  pod {}: {reason}: {message}", pod.name_any());
+    }
+    text
+}
+
+/// Until every call of a webhook comes with a CA to trust.
+pub(super) async fn trusted(
+    client: &Client,
+    installation: &Installation,
+    deadline: Deadline,
+) -> anyhow::Result<()> {
+    let webhooks = installation.controller.iter().filter(|object| object.get("webhooks").is_some());
+    for wanted in installation.definitions.iter().chain(webhooks) {
+        let title = object::title(wanted);
+        let api = object::api_of(client, wanted)?;
+        loop {
+            let found = api.get(object::name(wanted)).await;
+            let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+            if is_trusting(&found.data) {
+                break;
+            }
+            if deadline.is_over() {
+                return Err(deadline.missed(&format!(
+                    "{title} has no CA bundle for the webhooks: the controller writes it, or cert-manager where \
+                     `certManager` is set; its log says what keeps it"
+                )));
+            }
+            deadline.nap().await;
+        }
+    }
+    Ok(())
+}
+
+fn is_trusting(object: &Value) -> bool {
+    let has = |client: &Value| client["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty());
+    let webhooks = object["webhooks"].as_array().into_iter().flatten();
+    let conversion = &object["spec"]["conversion"]["webhook"]["clientConfig"];
+    webhooks.map(|webhook| &webhook["clientConfig"]).all(has) && (conversion.is_null() || has(conversion))
+}
+
+/// Until the webhooks answer: a config is tried, and not written.
+pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadline) -> anyhow::Result<()> {
+    let probe = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceServiceConfig",
+        "metadata": {"name": MANAGER, "namespace": namespace},
+        "spec": {},
+    });
+    let api = object::api_of(client, &probe)?;
+    let mut params = PatchParams::apply(MANAGER).force();
+    params.dry_run = true;
+    loop {
+        let Err(error) = api.patch(MANAGER, &params, &Patch::Apply(&probe)).await else { return Ok(()) };
+        let passing = match &error {
+            kube::Error::Api(status) => {
+                status.message.contains("failed calling webhook")
+                    || status.message.contains("conversion webhook")
+                    || matches!(status.code, 404 | 429 | 503 | 504)
+            }
+            _ => true,
+        };
+        if !passing {
+            return Err(object::refused("try", &object::title(&probe), &error));
+        }
+        if deadline.is_over() {
+            let kube::Error::Api(status) = &error else { bail!(error) };
+            return Err(
+                deadline.missed(&format!("API servers do not reach the webhooks: {}", status.message))
+            );
+        }
+        deadline.nap().await;
+    }
+}

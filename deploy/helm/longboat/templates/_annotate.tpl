@@ -1,0 +1,20 @@
+{{/* Has cert-manager write its CA into an object: (list OBJECT ROOT). */}}
+{{- define "longboat.inject" -}}
+{{- $object := first . }}{{- $root := last . }}
+{{- if $root.Values.certManager }}
+{{- $annotations := default dict $object.metadata.annotations }}
+{{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/llmisvc-serving-cert" $root.Release.Namespace) }}
+{{- $_ := set $object.metadata "annotations" $annotations }}
+{{- end }}
+{{- end }}
+
+{{/* Where a webhook is called: (list CLIENTCONFIG ROOT PATH). */}}
+{{- define "longboat.client" -}}
+{{- $client := first . }}{{- $root := index . 1 }}
+{{- if $root.Values.webhookUrl }}
+{{- $_ := set $client "url" (printf "%s%s" $root.Values.webhookUrl (last .)) }}
+{{- $_ := unset $client "service" }}
+{{- else }}
+{{- $_ := set $client.service "namespace" $root.Release.Namespace }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,113 @@
+//! Installing with the built binary, and standing in for what a cluster has besides an API server: nodes that run the
+//! controller, and whoever says that it is available.
+
+use std::{os::unix::fs::symlink, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    api,
+    program::{Ended, Running, run},
+    server::{Guarded, Server, User, free_ports},
+    wait::until,
+};
+
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/llmisvc-controller-manager";
+
+/// How the controller of a test is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    pub(crate) webhooks: u16,
+    pub(crate) probes: u16,
+}
+
+// === impl Ports ===
+
+impl Ports {
+    pub(crate) fn free() -> Self {
+        let [webhooks, probes] = free_ports();
+        Self { webhooks, probes }
+    }
+}
+
+/// `longboat VERB …` as the administrator. There is no network of Services here, so webhooks are reached at an address; nor
+/// is there anybody who reads metrics.
+pub(crate) fn longboat(server: &Server, verb: &str, ports: Ports, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command.arg(verb).env("KUBECONFIG", &server.kubeconfig).env("HOME", &server.folder);
+    if verb == "install" {
+        command.arg(format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks));
+        command.arg("--set=metrics.enabled=false");
+    }
+    command.args(arguments);
+    command
+}
+
+/// Installs on a cluster that has no controller yet, and runs the controller as the Deployment says.
+pub(crate) fn install(server: &Server, ports: Ports, arguments: &[&str]) -> (Ended, Guarded) {
+    let mut installing = Running::start(&mut longboat(server, "install", ports, arguments));
+    let deployment = until("the controller's Deployment is written", || {
+        let ended = installing.has_ended();
+        assert!(!ended, "`longboat install` gave up: {}", installing.stderr());
+        Some(server.api.get(DEPLOYMENT)).filter(|answer| answer.status == 200)
+    });
+    let deployment = deployment.ok();
+    let controller = start_controller(server, &deployment, ports);
+    make_available(server);
+    (installing.end(), controller)
+}
+
+/// Runs a verb to its end.
+pub(crate) fn ask(server: &Server, verb: &str, ports: Ports, arguments: &[&str]) -> Ended {
+    run(&mut longboat(server, verb, ports, arguments))
+}
+
+/// What the Deployment controller does once enough pods are ready.
+pub(crate) fn make_available(server: &Server) {
+    let deployment = server.api.get(DEPLOYMENT).ok();
+    let (replicas, generation) = (&deployment["spec"]["replicas"], &deployment["metadata"]["generation"]);
+    let status = json!({"status": {
+        "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas,
+    }});
+    server.api.merge(&format!("{DEPLOYMENT}/status"), &status).ok();
+}
+
+/// The controller as the pods of the Deployment run it: under their command's name, with their arguments and environment, as
+/// their service account; once it says that it is ready.
+fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarded {
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let account = pod["serviceAccountName"].as_str().unwrap();
+    let token = format!("/api/v1/namespaces/kserve/serviceaccounts/{account}/token");
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 36_000},
+    });
+    let token = server.api.post(&token, &request).ok();
+    let kubeconfig = server.folder.join("controller.kubeconfig");
+    server.write_kubeconfig(&kubeconfig, &User::Token(token["status"]["token"].as_str().unwrap()));
+    let name = container["command"][0].as_str().unwrap().trim_start_matches('/');
+    let program = server.folder.join(name);
+    symlink(Path::new(env!("CARGO_BIN_EXE_longboat")), &program).unwrap();
+    let controller = Guarded::start(&program, &server.folder.join("controller.log"), |command| {
+        command
+            .args(container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()))
+            .args(["--webhook-host=127.0.0.1", "--webhook-san=127.0.0.1"])
+            .args([format!("--webhook-port={}", ports.webhooks)])
+            .arg(format!("--health-probe-addr=127.0.0.1:{}", ports.probes))
+            .env("KUBECONFIG", &kubeconfig)
+            .env("POD_NAMESPACE", "kserve");
+        for variable in container["env"].as_array().unwrap() {
+            if let Some(value) = variable["value"].as_str() {
+                command.env(variable["name"].as_str().unwrap(), value);
+            }
+        }
+    });
+    until("the controller is ready", || {
+        controller.assert_running();
+        api::status_of(&format!("http://127.0.0.1:{}/readyz", ports.probes)).filter(|status| *status == 200)
+    });
+    controller
+}

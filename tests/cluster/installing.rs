@@ -1,0 +1,240 @@
+//! `longboat install` and `longboat uninstall` on clusters of their own.
+
+use std::collections::BTreeMap;
+
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+use crate::{
+    installer::{Ports, ask, install, make_available},
+    program::Ended,
+    server::Server,
+    tools,
+    wait::until,
+};
+
+/// Everything of which an installation has objects.
+const KINDS: [&str; 13] = [
+    "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "apis/apps/v1/deployments",
+    "apis/policy/v1/poddisruptionbudgets",
+    "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "apis/rbac.authorization.k8s.io/v1/roles",
+    "apis/serving.kserve.io/v1alpha2/llminferenceserviceconfigs",
+    "api/v1/configmaps",
+    "api/v1/serviceaccounts",
+    "api/v1/services",
+];
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/llmisvc-controller-manager";
+const NAMESPACES: &str = "/api/v1/namespaces";
+
+/// An API server with nothing on it; one at a time.
+fn empty() -> Option<(Server, Ports, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock();
+    tools::kubectl()?;
+    Some((Server::start()?, Ports::free(), turn))
+}
+
+/// What carries the label of an installation, and its resource version.
+fn installed(server: &Server) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for kind in KINDS {
+        let path = format!("/{kind}?labelSelector=longboat.dev%2Finstallation");
+        let answer = server.api.get(&path);
+        if answer.status == 404 {
+            continue;
+        }
+        for object in answer.ok()["items"].as_array().unwrap() {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let metadata = &object["metadata"];
+            let name = format!("{kind}/{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+            all.insert(name, text(&metadata["resourceVersion"]));
+        }
+    }
+    all
+}
+
+/// The same once nobody writes any more: new presets get a status from the controller.
+fn at_rest(server: &Server) -> BTreeMap<String, String> {
+    until("the installation is at rest", || {
+        let before = installed(server);
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        (installed(server) == before).then_some(before)
+    })
+}
+
+fn last_line(ended: &Ended) -> &str {
+    ended.stdout.lines().last().unwrap_or_default()
+}
+
+#[test]
+fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_nothing() {
+    let Some((server, ports, _turn)) = empty() else { return };
+    let (first, _controller) = install(&server, ports, &[]);
+    assert!(first.status.success(), "{first:#?}");
+    let before = at_rest(&server);
+    assert!(last_line(&first).starts_with(&format!("{} created, 0 changed", before.len() + 1)), "{first:#?}");
+    let configs = before.keys().filter(|name| name.contains("/llminferenceserviceconfigs/kserve/")).count();
+    assert_eq!(configs, 11, "{before:#?}");
+
+    let second = ask(&server, "install", ports, &[]);
+    assert!(second.status.success(), "{second:#?}");
+    let nothing = format!("0 created, 0 changed, 0 removed, {} unchanged", before.len() + 1);
+    assert_eq!(last_line(&second), nothing);
+    assert_eq!(installed(&server), before, "a second run wrote something");
+
+    // Other values change what they are about, and take away what is no more.
+    let broken = ask(&server, "install", ports, &["--set=replicas=many"]);
+    assert!(broken.stderr.contains("values: `replicas`: invalid type: string \"many\""), "{broken:#?}");
+    let leftover = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "leftover", "labels": {"longboat.dev/installation": "longboat"}},
+        "spec": {"ports": [{"port": 1}]},
+    });
+    let path = "/api/v1/namespaces/kserve/services/leftover";
+    server.api.apply(&format!("{path}?fieldManager=longboat-install"), &leftover).ok();
+    let third = ask(&server, "install", ports, &["--set=presetPrefix=kserve-"]);
+    assert!(third.stdout.contains("removed Service kserve/leftover"), "{third:#?}");
+    assert_eq!(server.api.get(path).status, 404);
+
+    let service = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": "model", "namespace": "default"},
+        "spec": {"model": {"uri": "hf://a/b"}},
+    });
+    let services = "/apis/serving.kserve.io/v1alpha2/namespaces/default/llminferenceservices";
+    server.api.post(services, &service).ok();
+    until("the controller looks after the service", || {
+        let service = server.api.get(&format!("{services}/model")).ok();
+        service["metadata"]["finalizers"].as_array().filter(|all| !all.is_empty()).map(|_| ())
+    });
+    let refused = ask(&server, "uninstall", ports, &[]);
+    assert!(!refused.status.success());
+    assert!(refused.stderr.contains("there are 1 LLMInferenceServices (default/model)"), "{refused:#?}");
+    assert_eq!(
+        installed(&server).into_keys().collect::<Vec<_>>(),
+        before.into_keys().collect::<Vec<_>>(),
+        "something was removed all the same"
+    );
+
+    let gone = ask(&server, "uninstall", ports, &["--services=delete", "--crds"]);
+    assert!(gone.status.success(), "{gone:#?}");
+    assert_eq!(installed(&server), BTreeMap::new(), "{gone:#?}");
+    assert_eq!(server.api.get(services).status, 404, "the definitions are still there");
+    assert_eq!(server.api.get("/api/v1/namespaces/kserve/secrets/llmisvc-webhook-ca").status, 404);
+    assert_eq!(server.api.get("/api/v1/namespaces/kserve").status, 200, "namespaces stay");
+    let again = ask(&server, "uninstall", ports, &[]);
+    assert!(again.stderr.contains("There is nothing of an installation on this cluster."), "{again:#?}");
+}
+
+#[test]
+fn what_others_wrote_is_named_and_taken_over_only_when_told_to() {
+    let Some((server, ports, _turn)) = empty() else { return };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kserve"}});
+    server.api.post(&format!("{NAMESPACES}?fieldManager=somebody"), &namespace).ok();
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {
+            "name": "llmisvc-controller-manager", "namespace": "kserve", "labels": {"chart": "a-chart-1.0"},
+        },
+    });
+    let accounts = "/api/v1/namespaces/kserve/serviceaccounts";
+    server.api.post(&format!("{accounts}?fieldManager=a-chart"), &account).ok();
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "inferenceservice-config", "namespace": "kserve"},
+        "data": {
+            "ingress": r#"{"ingressGateway": "a/b", "kserveIngressGateway": "a/b"}"#,
+            "storageInitializer": r#"{"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Gi", "memoryLimit": "1Gi"}"#,
+        },
+    });
+    let config_map = "/api/v1/namespaces/kserve/configmaps/inferenceservice-config";
+    server.api.post("/api/v1/namespaces/kserve/configmaps?fieldManager=a-chart", &settings).ok();
+
+    let refused = ask(&server, "install", ports, &["--timeout=1"]);
+    let expected = "ServiceAccount kserve/llmisvc-controller-manager, written by a-chart";
+    assert!(!refused.status.success() && refused.stderr.contains(expected), "{refused:#?}");
+    assert_eq!(installed(&server), BTreeMap::new(), "something was written all the same");
+
+    server.api.delete(&format!("{accounts}/llmisvc-controller-manager")).ok();
+    let before = server.api.get(config_map).ok();
+    let (first, _controller) = install(&server, ports, &[]);
+    assert!(first.status.success(), "{first:#?}");
+    assert!(
+        first.stderr.contains("ConfigMap kserve/inferenceservice-config exists, written by a-chart"),
+        "{first:#?}"
+    );
+    assert_eq!(server.api.get(config_map).ok(), before);
+    assert_eq!(
+        server.api.get(&format!("{NAMESPACES}/kserve")).ok()["metadata"]["labels"],
+        json!({"kubernetes.io/metadata.name": "kserve"}),
+        "whoever made the namespace keeps it"
+    );
+
+    let scaled = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}});
+    server.api.apply(&format!("{DEPLOYMENT}?fieldManager=autoscaler&force=true"), &scaled).ok();
+    let conflict = ask(&server, "install", ports, &[]);
+    assert!(!conflict.status.success());
+    for part in [
+        "cannot write Deployment kserve/llmisvc-controller-manager",
+        r#".spec.replicas: conflict with "autoscaler""#,
+        "--force-conflicts",
+    ] {
+        assert!(conflict.stderr.contains(part), "{part}: {conflict:#?}");
+    }
+    assert_eq!(server.api.get(DEPLOYMENT).ok()["spec"]["replicas"], 5);
+    let late = ask(&server, "install", ports, &["--force-conflicts", "--timeout=1"]);
+    let expected = "after 1 s Deployment kserve/llmisvc-controller-manager has 2 of 2 available";
+    assert!(late.stderr.contains(expected) || late.status.success(), "{late:#?}");
+    make_available(&server);
+    let taken = ask(&server, "install", ports, &["--force-conflicts"]);
+    assert!(taken.status.success(), "{taken:#?}");
+    assert_eq!(server.api.get(DEPLOYMENT).ok()["spec"]["replicas"], 2);
+
+    // Another controller's services and settings are not ours to remove.
+    let kept = ask(&server, "uninstall", ports, &["--services=keep"]);
+    assert!(kept.status.success(), "{kept:#?}");
+    assert_eq!(server.api.get(DEPLOYMENT).status, 404);
+    let left: Vec<String> = installed(&server).into_keys().collect();
+    assert!(
+        left.iter().all(|name| name.contains("llminferenceserviceconfigs")
+            || name.contains("customresourcedefinitions")
+            || name.contains("configmaps")),
+        "{left:#?}"
+    );
+}
+
+#[test]
+fn pod_security_restricted_admits_the_controller_and_would_refuse_less() {
+    let Some((server, ports, _turn)) = empty() else { return };
+    let printed = ask(&server, "install", ports, &["--dry-run", "--output=json"]).ok();
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    let objects = printed["items"].as_array().unwrap();
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}});
+    server.api.post(NAMESPACES, &namespace).ok();
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "llmisvc-controller-manager", "namespace": "strict"},
+    });
+    server.api.post("/api/v1/namespaces/strict/serviceaccounts", &account).ok();
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["name"] = "controller".into();
+    let pods = "/api/v1/namespaces/strict/pods";
+    server.api.post(pods, &pod).ok();
+
+    pod["metadata"]["name"] = "careless".into();
+    pod["spec"]["containers"][0]["securityContext"]["capabilities"] = json!({});
+    let refused = server.api.post(pods, &pod);
+    assert_eq!(refused.status, 403, "{refused:#?}");
+    assert!(refused.message().contains("violates PodSecurity \"restricted"), "{refused:#?}");
+}

@@ -1,0 +1,298 @@
+//! Taking over a cluster from the reference's controller: its objects as they were recorded, with its owner references, under
+//! its name in their managed fields.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    net::IpAddr,
+    path::Path,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use longboat_golden::{Case, documents, folders, golden};
+use longboat_tls::{CertificateAuthority, LeafRequest};
+use serde_json::{Value, json};
+
+use crate::{
+    definitions::install_api,
+    installer::{Ports, ask, install},
+    server::Server,
+    tools,
+    wait::until,
+};
+
+/// Kinds of children, and where they are served.
+const CHILDREN: [(&str, &str, &str); 13] = [
+    ("ServiceAccount", "api/v1", "serviceaccounts"),
+    ("Service", "api/v1", "services"),
+    ("Secret", "api/v1", "secrets"),
+    ("Deployment", "apis/apps/v1", "deployments"),
+    ("LeaderWorkerSet", "apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
+    ("HorizontalPodAutoscaler", "apis/autoscaling/v2", "horizontalpodautoscalers"),
+    ("ScaledObject", "apis/keda.sh/v1alpha1", "scaledobjects"),
+    ("Role", "apis/rbac.authorization.k8s.io/v1", "roles"),
+    ("RoleBinding", "apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    ("ClusterRoleBinding", "apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+    ("HTTPRoute", "apis/gateway.networking.k8s.io/v1", "httproutes"),
+    ("InferencePool", "apis/inference.networking.k8s.io/v1", "inferencepools"),
+    ("InferencePool", "apis/inference.networking.x-k8s.io/v1alpha2", "inferencepools"),
+];
+/// What cases come with besides.
+const OTHERS: [(&str, &str, &str); 5] = [
+    ("LLMInferenceService", "apis/serving.kserve.io/v1alpha2", "llminferenceservices"),
+    ("LLMInferenceServiceConfig", "apis/serving.kserve.io/v1alpha2", "llminferenceserviceconfigs"),
+    ("Gateway", "apis/gateway.networking.k8s.io/v1", "gateways"),
+    ("GatewayClass", "apis/gateway.networking.k8s.io/v1", "gatewayclasses"),
+    ("ConfigMap", "api/v1", "configmaps"),
+];
+/// Who wrote them, in their managed fields.
+const REFERENCE: &str = "manager";
+/// The account and rights of the reference, its webhooks and its definitions are replaced; presets and settings stay.
+const FLAGS: [&str; 3] = ["--force-conflicts", "--set=createPresets=false", "--set=platform.create=false"];
+
+/// A child: `NAMESPACE Kind/name`.
+type Name = String;
+
+/// Where an object is served.
+fn path(object: &Value, namespace: &str) -> String {
+    let (kind, version) = (object["kind"].as_str().unwrap(), object["apiVersion"].as_str().unwrap());
+    let served = CHILDREN.iter().chain(&OTHERS).find(|(known, base, _)| {
+        *known == kind && base.trim_start_matches("apis/").trim_start_matches("api/") == version
+    });
+    let (kind, base, plural) = served.unwrap_or_else(|| panic!("{version} {kind} is not served here"));
+    if ["ClusterRoleBinding", "GatewayClass"].contains(kind) {
+        format!("/{base}/{plural}")
+    } else {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace);
+        format!("/{base}/namespaces/{namespace}/{plural}")
+    }
+}
+
+/// Writes a recorded object as the reference did, its status too.
+fn load(server: &Server, mut object: Value, namespace: &str) -> Value {
+    let path = path(&object, namespace);
+    let status = object.as_object_mut().unwrap().remove("status");
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"] {
+        metadata.remove(key);
+    }
+    // Addresses of Services were not recorded.
+    if object["kind"] == "Service" && object["spec"]["clusterIP"] != "None" {
+        let spec = object["spec"].as_object_mut().unwrap();
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    let stored = server.api.post(&format!("{path}?fieldManager={REFERENCE}"), &object).ok();
+    if let Some(status) = status {
+        let name = stored["metadata"]["name"].as_str().unwrap();
+        let change = json!({"status": status});
+        server.api.merge(&format!("{path}/{name}/status?fieldManager={REFERENCE}"), &change).ok();
+    }
+    stored
+}
+
+/// What the reference needs, as it was when the cases were recorded.
+fn load_platform(server: &Server, recordings: &Path) {
+    for file in crate::cluster::files(&recordings.join("crds")) {
+        for definition in documents(Path::new(&file)) {
+            install_api(&server.api, &definition);
+        }
+    }
+    for definition in longboat_api::crd::own() {
+        install_api(&server.api, &definition);
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kserve"}});
+    server.api.post("/api/v1/namespaces", &namespace).ok();
+    for file in ["configmap.yaml", "gateway.yaml", "presets-stored.yaml"] {
+        for object in documents(&recordings.join("base").join(file)) {
+            if object["kind"] != "Namespace" {
+                load(server, object, "kserve");
+            }
+        }
+    }
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "kserve-llmisvc-manager-role"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+    });
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles?fieldManager=old-installer";
+    server.api.post(roles, &role).ok();
+    let webhooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {
+            "name": "llminferenceservice.serving.kserve.io",
+            "annotations": {"cert-manager.io/inject-ca-from": "kserve/llmisvc-serving-cert"},
+        },
+        "webhooks": [],
+    });
+    let path =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?fieldManager=old-installer";
+    server.api.post(path, &webhooks).ok();
+}
+
+/// A case as the reference left it: the service as it was stored, its children, its status.
+fn load_case(server: &Server, folder: &Path, case: &Case) {
+    let namespace = &case.name;
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    server.api.post("/api/v1/namespaces", &object).ok();
+    let mut has_account = !case.has_default_account;
+    for input in case.inputs.iter().filter(|input| input["kind"] != "LLMInferenceService") {
+        has_account |= input["kind"] == "ServiceAccount" && input["metadata"]["name"] == "default";
+        load(server, input.clone(), namespace);
+    }
+    if !has_account {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        server.api.post(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account).ok();
+    }
+    let mut service = documents(&folder.join("expected/service.yaml")).remove(0);
+    service["status"] = case.stages[0].statuses[""].clone();
+    let service = load(server, service, namespace);
+    let uid = &service["metadata"]["uid"];
+    // The address of its Service is part of a certificate.
+    let mut children: Vec<Value> =
+        case.stages[0].children.values().map(|child| child.get().clone()).collect();
+    children.sort_by_key(|child| child["kind"] == "Secret");
+    for mut child in children {
+        for owner in child["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
+            owner["uid"] = uid.clone();
+        }
+        if child["kind"] == "Secret" {
+            certify(server, case, &mut child);
+        }
+        load(server, child, namespace);
+    }
+}
+
+/// Gives a Secret a certificate of the recorded names; keys were not recorded.
+fn certify(server: &Server, case: &Case, secret: &mut Value) {
+    let facts = &case.stages[0].certificates[secret["metadata"]["name"].as_str().unwrap()];
+    let list = |key: &str| -> Vec<String> {
+        facts[key].as_array().into_iter().flatten().map(|name| name.as_str().unwrap().to_owned()).collect()
+    };
+    let address = |name: &String| -> IpAddr {
+        let service = name.strip_prefix("<clusterIP of ").map(|rest| rest.trim_end_matches('>'));
+        match service {
+            None => name.parse().unwrap(),
+            Some(service) => {
+                let path = format!("/api/v1/namespaces/{}/services/{service}", case.name);
+                server.api.get(&path).ok()["spec"]["clusterIP"].as_str().unwrap().parse().unwrap()
+            }
+        }
+    };
+    let authority = CertificateAuthority::new("Kserve Self Signed").unwrap();
+    let request = LeafRequest {
+        common_name: "Kserve Self Signed".to_owned(),
+        dns_names: list("dnsNames"),
+        ips: list("ipAddresses").iter().map(address).collect(),
+        days: 4380,
+        ..LeafRequest::default()
+    };
+    let pair = authority.issue(&request).unwrap();
+    let encode = |text: &str| Value::from(BASE64_STANDARD.encode(text));
+    secret["data"] = json!({
+        "ca.crt": encode(&pair.certificate_pem),
+        "tls.crt": encode(&pair.certificate_pem),
+        "tls.key": encode(&pair.key_pem),
+    });
+    secret["metadata"]["annotations"]["certificates.kserve.io/expiration"] = "2038-01-01T00:00:00Z".into();
+}
+
+/// Every child in these namespaces.
+fn children(server: &Server, namespaces: &BTreeSet<String>) -> BTreeMap<Name, Value> {
+    let mut all = BTreeMap::new();
+    for (kind, base, plural) in CHILDREN {
+        let answer = server.api.get(&format!("/{base}/{plural}"));
+        for mut object in answer.ok()["items"].as_array().unwrap().clone() {
+            let metadata = &object["metadata"];
+            let name = metadata["name"].as_str().unwrap().to_owned();
+            // What belongs to no namespace says whose it is by the account that it is about.
+            let namespace = metadata["namespace"].as_str().or(object["subjects"][0]["namespace"].as_str());
+            let Some(namespace) = namespace.filter(|found| namespaces.contains(*found)) else { continue };
+            let group =
+                base.split('/').nth(1).filter(|group| group.contains("x-k8s.io") && kind == "InferencePool");
+            let group = group.map(|group| format!(".{group}")).unwrap_or_default();
+            let key = format!("{namespace} {kind}{group}/{name}");
+            object["metadata"].as_object_mut().unwrap().remove("managedFields");
+            all.insert(key, object);
+        }
+    }
+    all
+}
+
+#[test]
+fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
+    let Some(recordings) = golden() else {
+        assert!(std::env::var_os("CI").is_none(), "the recordings of the reference are missing");
+        return;
+    };
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let Some(server) = Server::start() else { return };
+    let ports = Ports::free();
+    load_platform(&server, &recordings);
+    let mut namespaces = BTreeSet::new();
+    let mut services = Vec::new();
+    for folder in folders(&recordings) {
+        let case = Case::read(&folder);
+        let fits = case.server.is_none()
+            && case.variant.is_none()
+            && folder.join("expected/service.yaml").exists()
+            && folder.join("expected/children").exists()
+            && case.inputs.iter().all(|input| {
+                input["metadata"]["namespace"].as_str().is_none_or(|namespace| namespace == case.name)
+                    && input["kind"] != "PersistentVolumeClaim"
+            });
+        let wanted = ["topo-", "scale-", "router-", "lora-"];
+        if fits && wanted.iter().any(|prefix| case.name.starts_with(prefix)) {
+            load_case(&server, &folder, &case);
+            services.push(case.name.clone());
+            namespaces.insert(case.name);
+        }
+    }
+    assert!(services.len() > 30, "{services:?}");
+    let before = children(&server, &namespaces);
+
+    let list = server.api.get("/apis/serving.kserve.io/v1alpha2/llminferenceservices").ok();
+    let file = server.folder.join("services.json");
+    fs::write(&file, list.to_string()).unwrap();
+    let said = ask(&server, "diff", ports, &["--output=json", file.to_str().unwrap()]);
+    let said: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:#?}"));
+    let mut foretold = BTreeMap::new();
+    for difference in said.as_array().unwrap() {
+        let service = difference["service"].as_str().unwrap();
+        let namespace = service.split_once('/').unwrap().0;
+        for child in difference["children"].as_array().unwrap() {
+            foretold.insert(format!("{namespace} {}", child["object"].as_str().unwrap()), child.clone());
+        }
+    }
+
+    let (installed, _controller) = install(&server, ports, &FLAGS);
+    assert!(installed.status.success(), "{installed:#?}");
+    let after = until("the services rest under the new controller", || {
+        let one = children(&server, &namespaces);
+        std::thread::sleep(std::time::Duration::from_secs(8));
+        (children(&server, &namespaces) == one).then_some(one)
+    });
+    let names: BTreeSet<&Name> = before.keys().chain(after.keys()).collect();
+    let changed: BTreeSet<&Name> =
+        names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect();
+    let mut report = String::new();
+    for name in &changed {
+        let none = Value::Null;
+        let (old, new) = (before.get(*name).unwrap_or(&none), after.get(*name).unwrap_or(&none));
+        writeln!(report, "{name}: {}", json_patch::diff(old, new)).unwrap();
+    }
+    fs::write(
+        "/tmp/takeover.txt",
+        format!(
+            "{} services, {} children\n{report}\nforetold: {:#}",
+            services.len(),
+            before.len(),
+            json!(foretold)
+        ),
+    )
+    .unwrap();
+    assert_eq!(changed, foretold.keys().collect::<BTreeSet<_>>(), "{report}");
+}
