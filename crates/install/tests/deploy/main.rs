@@ -1,5 +1,5 @@
 //! The files of `deploy/` against the installation that they stand for.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod helm;
 mod kustomize;
