@@ -20,9 +20,6 @@ mod controller;
 #[expect(dead_code, reason = "shared with the cluster tier")]
 mod definitions;
 mod floor;
-#[path = "../../tests/cluster/installer.rs"]
-#[expect(dead_code, reason = "shared with the cluster tier, which installs")]
-mod installer;
 mod log;
 #[path = "../../tests/local/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]

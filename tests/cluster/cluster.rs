@@ -1,5 +1,8 @@
 //! The cluster that tests share: our CRDs and all optional ones, rights, platform settings, presets and controller.
 
+#[path = "installer.rs"]
+pub(crate) mod installer;
+
 use std::{
     ops::Deref,
     path::{Path, PathBuf},
@@ -11,9 +14,9 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
+use self::installer::Ports;
 use crate::{
     definitions::install_api,
-    installer::{self, Ports},
     program::{Ended, run},
     server::{Guarded, Server},
     tools,

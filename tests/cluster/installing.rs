@@ -6,7 +6,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::{
-    installer::{Ports, ask, install, make_available},
+    cluster::installer::{Ports, ask, install, make_available},
     program::Ended,
     server::Server,
     tools,

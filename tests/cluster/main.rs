@@ -14,7 +14,6 @@ mod deletion;
 mod doctor;
 mod embedded;
 mod install;
-mod installer;
 mod installing;
 mod late;
 mod operate;

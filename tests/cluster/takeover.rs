@@ -14,8 +14,8 @@ use longboat_tls::{CertificateAuthority, LeafRequest};
 use serde_json::{Value, json};
 
 use crate::{
+    cluster::installer::{Ports, ask, install},
     definitions::install_api,
-    installer::{Ports, ask, install},
     server::Server,
     tools,
     wait::until,
