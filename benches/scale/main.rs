@@ -71,7 +71,7 @@ fn main() {
         println!(
             "| {size} | {:.1} | {:.1} | {} ({}) | {:.2} | {:.2} |",
             wall.as_secs_f64(),
-            per(controller.cpu() - cpu, new),
+            per(controller.cpu().saturating_sub(cpu), new),
             controller.memory("VmRSS"),
             controller.memory("VmHWM"),
             ratio(counted.writes(), new),
@@ -87,7 +87,7 @@ fn main() {
     println!(
         "idle {} s: {:.0} ms CPU, {} writes",
         IDLE.as_secs(),
-        per(controller.cpu() - cpu, 1),
+        per(controller.cpu().saturating_sub(cpu), 1),
         counted.writes()
     );
 
@@ -100,7 +100,7 @@ fn main() {
     let counted = log.since(mark);
     println!(
         "one more among {there}: {:.1} ms CPU, {:.1} writes, p50 {:.0} ms and at most {:.0} ms until all children are there",
-        per(controller.cpu() - cpu, ONE_MORE),
+        per(controller.cpu().saturating_sub(cpu), ONE_MORE),
         ratio(counted.writes(), ONE_MORE),
         latencies[ONE_MORE / 2].as_secs_f64() * 1000.0,
         latencies[ONE_MORE - 1].as_secs_f64() * 1000.0,

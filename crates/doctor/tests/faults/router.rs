@@ -1,0 +1,201 @@
+//! Gateways, classes, routes and pools.
+
+use std::sync::Arc;
+
+use longboat_doctor::{Facts, Finding};
+use serde_json::{Value, json};
+
+use crate::world::{LLM, arc, condition, object, only, service, unready, with};
+
+#[test]
+fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
+    let routed = |facts: &mut Facts| unready(facts, "HTTPRoutesReady", "HTTPRoutesNotReady", "not ready");
+    // The route has heard nothing from its Gateway.
+    let unheard = |facts: &mut Facts| {
+        routed(facts);
+        let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
+        route.status = None;
+        facts.snapshot.http_routes.insert(Arc::new(route));
+    };
+    let gateway = |facts: &mut Facts, status: Value| {
+        let mut gateway = facts.snapshot.gateways.get("kserve", "gw").unwrap().clone();
+        gateway.status = Some(object(status));
+        facts.snapshot.gateways.insert(Arc::new(gateway));
+    };
+    // The platform's own Gateway is told of, too.
+    let of_service = |findings: Vec<Finding>| -> Vec<Finding> {
+        findings.into_iter().filter(|finding| finding.object == LLM).collect()
+    };
+
+    let found = with(|facts| {
+        routed(facts);
+        facts.snapshot.gateways.remove("kserve", "gw");
+    });
+    only(&of_service(found), "GatewayMissing", LLM, "no Gateway kserve/gw", "kserveIngressGateway");
+    let found = with(|facts| {
+        unheard(facts);
+        gateway(facts, json!({}));
+        facts.snapshot.gateway_classes.remove("", "envoy");
+    });
+    let finding =
+        only(&of_service(found), "GatewayClassMissing", LLM, "no GatewayClass envoy", "Envoy Gateway");
+    assert_eq!(finding.chain[1..], ["HTTPRoute ns/llm-kserve-route", "Gateway kserve/gw"]);
+    let found = with(|facts| {
+        unheard(facts);
+        gateway(facts, json!({}));
+        let mut class = facts.snapshot.gateway_classes.get("", "envoy").unwrap().clone();
+        class.status =
+            Some(object(json!({"conditions": [condition("Accepted", "False", "InvalidParameters", "no")]})));
+        facts.snapshot.gateway_classes.insert(Arc::new(class));
+    });
+    only(&of_service(found), "GatewayClassRefused", LLM, "InvalidParameters: no", "gatewayclass envoy");
+    let found = with(|facts| {
+        unheard(facts);
+        gateway(
+            facts,
+            json!({"conditions": [condition("Programmed", "Unknown", "Pending", "Waiting for controller")]}),
+        );
+    });
+    only(
+        &of_service(found),
+        "GatewayControllerSilent",
+        LLM,
+        "`example.com/gateway`",
+        "kubectl describe gateway",
+    );
+    let found = with(|facts| {
+        unheard(facts);
+        gateway(
+            facts,
+            json!({"conditions": [condition("Programmed", "False", "AddressNotAssigned", "no address")]}),
+        );
+    });
+    only(
+        &of_service(found),
+        "GatewayNotProgrammed",
+        LLM,
+        "AddressNotAssigned: no address",
+        "kubectl describe gateway",
+    );
+    let found = with(|facts| {
+        unheard(facts);
+        let listener = json!({
+            "name": "https", "attachedRoutes": 0, "supportedKinds": [],
+            "conditions": [condition("ResolvedRefs", "False", "InvalidCertificateRef", "no Secret")],
+        });
+        gateway(facts, json!({"listeners": [listener]}));
+    });
+    only(
+        &of_service(found),
+        "ListenerRefused",
+        LLM,
+        "listener https: InvalidCertificateRef",
+        "spec.listeners[https]",
+    );
+    let found = with(|facts| {
+        unheard(facts);
+        let programmed = condition("Programmed", "True", "Programmed", "");
+        gateway(facts, json!({"conditions": [programmed]}));
+    });
+    only(&of_service(found), "GatewayWithoutAddress", LLM, "no address", "LoadBalancer");
+    only(
+        &with(unheard),
+        "RouteNotSeen",
+        LLM,
+        "has not said anything",
+        "kubectl describe gateway -n kserve gw",
+    );
+
+    let refused = |type_: &str, reason: &str| {
+        with(|facts| {
+            routed(facts);
+            let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
+            let parent = &mut route.status.as_mut().unwrap().parents[0];
+            let at = parent.conditions.iter().position(|found| found.type_ == type_).unwrap();
+            parent.conditions[at] = object(condition(type_, "False", reason, "no"));
+            facts.snapshot.http_routes.insert(Arc::new(route));
+        })
+    };
+    for (type_, reason, fix) in [
+        ("Accepted", "NotAllowedByListeners", "allowedRoutes.namespaces has to let ns in"),
+        ("Accepted", "NoMatchingParent", "sectionName"),
+        ("Accepted", "NoMatchingListenerHostname", "hostnames"),
+        ("ResolvedRefs", "BackendNotFound", "which back end"),
+        ("ResolvedRefs", "RefNotPermitted", "ReferenceGrant"),
+        ("ResolvedRefs", "InvalidKind", "inference extension"),
+        ("ResolvedRefs", "Other", "kubectl describe httproute -n ns llm-kserve-route"),
+    ] {
+        only(&refused(type_, reason), "RouteRefused", LLM, reason, fix);
+    }
+    let found = with(|facts| {
+        routed(facts);
+        let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
+        route.status.as_mut().unwrap().parents[0].conditions[0].observed_generation = Some(1);
+        facts.snapshot.http_routes.insert(Arc::new(route));
+    });
+    only(
+        &found,
+        "RouteStale",
+        LLM,
+        "has seen generation 1 of the route, which is at 3",
+        "example.com/gateway",
+    );
+    let found = with(|facts| {
+        routed(facts);
+        facts.snapshot.capabilities.gateway_api = false;
+    });
+    only(&found, "GatewayApiMissing", LLM, "does not serve the Gateway API", "install the Gateway API");
+
+    let referenced = |route: Option<Value>| {
+        with(|facts| {
+            let mut own =
+                service(&[("Ready", "False", "", ""), ("HTTPRoutesReady", "False", "RefsInvalid", "")]);
+            own["spec"]["router"] = json!({"route": {"http": {"refs": [{"name": "mine"}]}}});
+            facts.services = vec![arc(own)];
+            if let Some(route) = route {
+                facts.snapshot.http_routes.insert(arc(route));
+            }
+        })
+    };
+    only(&referenced(None), "RouteMissing", LLM, "no HTTPRoute ns/mine", "spec.router.route.http.refs");
+    let parentless = json!({"metadata": {"name": "mine", "namespace": "ns"}, "spec": {}});
+    only(&referenced(Some(parentless)), "RouteWithoutGateway", LLM, "names no Gateway", "parentRefs");
+
+    let pooled = |facts: &mut Facts| unready(facts, "InferencePoolReady", "WaitingForGateway", "waiting");
+    let pool = |facts: &mut Facts, conditions: Value| {
+        let mut pool = facts.snapshot.inference_pools.get("ns", "llm-inference-pool").unwrap().clone();
+        pool.status =
+            Some(object(json!({"parents": [{"parentRef": {"name": "gw"}, "conditions": conditions}]})));
+        facts.snapshot.inference_pools.insert(Arc::new(pool));
+    };
+    let found = with(|facts| {
+        pooled(facts);
+        pool(facts, json!([]));
+    });
+    only(&found, "PoolNotSeen", LLM, "no Gateway has taken it", "inference extension");
+    let found = with(|facts| {
+        pooled(facts);
+        pool(facts, json!([condition("Accepted", "False", "NotSupported", "no")]));
+    });
+    only(&found, "PoolRefused", LLM, "NotSupported: no", "kubectl describe inferencepool");
+    let found = with(|facts| {
+        pooled(facts);
+        facts.snapshot.inference_pools.remove("ns", "llm-inference-pool");
+    });
+    only(&found, "PoolMissing", LLM, "no InferencePool ns/llm-inference-pool", "why was it not made");
+    let found = with(|facts| {
+        pooled(facts);
+        facts.snapshot.capabilities.inference_pool = false;
+        facts.snapshot.capabilities.inference_pool_x = false;
+    });
+    only(&found, "PoolApiMissing", LLM, "no InferencePools", "install the Gateway API inference extension");
+    let found = with(|facts| {
+        pooled(facts);
+        pool(facts, json!([]));
+        let mut routeless =
+            service(&[("Ready", "False", "", ""), ("InferencePoolReady", "False", "WaitingForGateway", "")]);
+        routeless["spec"]["router"] = json!({"scheduler": {}});
+        facts.services = vec![arc(routeless)];
+    });
+    only(&found, "PoolWithoutRoute", LLM, "no route sends anything", "spec.router.route: {}");
+}

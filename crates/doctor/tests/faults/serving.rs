@@ -1,0 +1,86 @@
+//! What nobody looks at, and what says Ready and does not serve.
+
+use std::collections::BTreeMap;
+
+use longboat_doctor::{Answers, Severity, to_text};
+use serde_json::{Value, json};
+
+use crate::world::{LLM, READY, arc, bytes, object, only, service, waiting, with};
+
+#[test]
+fn what_nobody_looks_at_is_told() {
+    let found = with(|facts| {
+        let mut changed = service(&READY);
+        changed["metadata"]["generation"] = json!(3);
+        facts.services = vec![arc(changed)];
+    });
+    only(&found, "NotObserved", LLM, "generation 3 (it has seen 2)", "is ns among the namespaces");
+    let found = with(|facts| {
+        let mut going = service(&READY);
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        facts.services = vec![arc(going)];
+    });
+    only(&found, "DeletionPending", LLM, "a finalizer holds it", "controller run");
+    let found = with(|facts| {
+        let waits = [("GroupReady", "False", "FinalizationPending", "waiting for member b")];
+        let mut going = service(&waits);
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        facts.services = vec![arc(going)];
+    });
+    only(&found, "WaitsForMember", LLM, "member b", "kubectl get httproute -n ns");
+    let found = with(|facts| {
+        let mut stopped = service(&[("Ready", "False", "Stopped", "Service is stopped")]);
+        stopped["metadata"]["annotations"] = json!({"serving.kserve.io/stop": "true"});
+        facts.services = vec![arc(stopped)];
+    });
+    assert_eq!(to_text(&found), "", "who is stopped is not broken");
+}
+
+#[test]
+fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() {
+    let answers = |at_url, at_workload| {
+        with(|facts| {
+            let said = Answers { at_url: Some(at_url), at_workload };
+            facts.answers = BTreeMap::from([("ns/llm".to_owned(), said)]);
+        })
+    };
+    let found = answers(Ok(503), Some(Err("connection refused".into())));
+    only(&found, "ServerFails", LLM, "the model server itself does not answer", "kubectl logs -n ns");
+    let found = answers(Err("timed out".into()), Some(Ok(200)));
+    only(&found, "GatewayFails", LLM, "http://gw/ns/llm does not answer: timed out", "data plane");
+    let found = answers(Ok(404), None);
+    only(&found, "NoAnswer", LLM, "answers 404", "kubectl port-forward -n ns svc/llm-kserve-workload-svc");
+    assert_eq!(to_text(&answers(Ok(401), None)), "", "who asks for credentials is there");
+
+    let found = with(|facts| facts.pods[0].metadata.labels = None);
+    only(&found, "NoEndpoints", LLM, "no pod has the labels", "--show-labels");
+    let found = with(|facts| {
+        facts.pods[0].status = None;
+        facts.pods[0].metadata.deletion_timestamp = Some(object(json!("2026-01-01T00:00:00Z")));
+    });
+    only(&found, "NoReadyPods", LLM, "none of its pods is ready", "kubectl get pods -n ns");
+    let found =
+        with(|facts| facts.pods[0].status = Some(object(waiting("main", "ImagePullBackOff", "gone"))));
+    only(&found, "ImageNotPulled", LLM, "gone", "imagePullSecrets");
+    let found = with(|facts| {
+        let mut homeless = service(&READY);
+        homeless["status"]["url"] = Value::Null;
+        facts.services = vec![arc(homeless)];
+    });
+    only(&found, "NoAddress", LLM, "no address", "kubectl get gateway");
+    let found = with(|facts| {
+        let secret = json!({
+            "metadata": {"name": "llm-kserve-self-signed-certs", "namespace": "ns"},
+            "data": {"tls.crt": bytes("")},
+        });
+        facts.snapshot.secrets.insert(arc(secret));
+    });
+    only(&found, "CertificateEnded", LLM, "not valid any more", "kubectl delete secret");
+    let found = with(|facts| {
+        let mut degraded =
+            service(&[("Ready", "True", "", ""), ("GroupDegraded", "True", "MemberDivergence", "a+b, c")]);
+        degraded["spec"]["router"]["route"] = json!({"group": "g", "weight": 1});
+        facts.services = vec![arc(degraded)];
+    });
+    assert_eq!(only(&found, "GroupDiverges", LLM, "a+b, c", "adapters").severity, Severity::Warning);
+}

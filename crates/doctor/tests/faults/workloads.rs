@@ -1,0 +1,227 @@
+//! Layers that do not combine, pods that do not start, autoscalers that do not scale.
+
+use std::sync::Arc;
+
+use longboat_doctor::{Facts, Finding};
+use serde_json::{Value, json};
+
+use crate::world::{LLM, arc, condition, object, only, pod, service, unready, waiting, with};
+
+#[test]
+fn layers_that_do_not_combine_lead_to_the_config() {
+    let found = with(|facts| {
+        let message = "LLMInferenceServiceConfig \"my-tunning\" not found in namespaces [ns kserve]";
+        unready(facts, "PresetsCombined", "ConfigNotFound", message);
+        let config = json!({"metadata": {"name": "my-tuning", "namespace": "ns"}, "spec": {}});
+        facts.configs.push(arc(config));
+    });
+    let finding = only(&found, "ConfigNotFound", LLM, "my-tunning", "did you mean `my-tuning`?");
+    assert_eq!(finding.chain, ["PresetsCombined=False ConfigNotFound"]);
+
+    let found = with(|facts| unready(facts, "PresetsCombined", "CombineBaseError", "can't evaluate field X"));
+    only(&found, "LayersDoNotCombine", LLM, "can't evaluate field X", "longboat explain llm -n ns");
+    let found = with(|facts| unready(facts, "PresetsCombined", "InvalidRenderedConfig", "spec.x: Invalid"));
+    only(&found, "ComposedSpecInvalid", LLM, "spec.x: Invalid", "longboat explain");
+    let found = with(|facts| unready(facts, "PresetsCombined", "ValidationUnavailable", "timeout"));
+    only(&found, "ValidationUnavailable", LLM, "timeout", "webhooks");
+}
+
+/// The pod of the service in this state, and what is said of it.
+fn with_pod(status: &Value) -> Vec<Finding> {
+    with(|facts| {
+        unready(facts, "MainWorkloadReady", "MinimumReplicasUnavailable", "");
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), status))];
+    })
+}
+
+#[test]
+fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
+    let found = with_pod(&waiting("main", "ImagePullBackOff", "not found"));
+    let finding =
+        only(&found, "ImageNotPulled", LLM, "example.com/vllm:1 cannot be pulled", "imagePullSecrets");
+    let chain = [
+        "MainWorkloadReady=False MinimumReplicasUnavailable",
+        "Deployment ns/llm-kserve",
+        "Pod ns/llm-kserve-1",
+    ];
+    assert_eq!(finding.chain, chain);
+
+    let found = with_pod(&waiting("main", "CreateContainerConfigError", "secret \"token\" not found"));
+    only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", "create in ns the Secret");
+    let found = with_pod(&waiting("main", "NoLocalRole", "nothing here runs this image"));
+    only(&found, "ContainerWaits", LLM, "NoLocalRole", "kubectl describe pod -n ns llm-kserve-1");
+
+    let crashed = |container: &str, reason: &str, code: i32, message: &str| {
+        let mut status = waiting(container, "CrashLoopBackOff", "back-off");
+        status["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"reason": reason, "exitCode": code, "message": message}});
+        with_pod(&status)
+    };
+    let found = crashed("main", "OOMKilled", 137, "");
+    only(&found, "OutOfMemory", LLM, "more memory", "resources.limits.memory of container main");
+    let found = crashed("main", "Error", 1, "Traceback\nValueError: bad dtype\n");
+    only(&found, "ContainerCrashes", LLM, "exit code 1 (3 restarts): ValueError: bad dtype", "--previous");
+    let found = crashed("storage-initializer", "Error", 1, "401 Client Error");
+    only(&found, "ModelNotFetched", LLM, "401 Client Error", "spec.model.uri");
+
+    let running = json!({"containerStatuses": [{
+        "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {}},
+    }]});
+    only(&with_pod(&running), "PodStarting", LLM, "a model that loads", "kubectl logs");
+    let event = |reason: &str, message: &str| {
+        object(json!({
+            "metadata": {"name": "e", "namespace": "ns"}, "reason": reason, "message": message,
+            "involvedObject": {"kind": "Pod", "name": "llm-kserve-1", "namespace": "ns"},
+        }))
+    };
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &running))];
+        facts.events = vec![event("Unhealthy", "Readiness probe failed: 503")];
+    });
+    only(&found, "ProbeFails", LLM, "Readiness probe failed: 503", "kubectl logs");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        let creating = waiting("main", "ContainerCreating", "");
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &creating))];
+        facts.events = vec![event("FailedMount", "secret \"certs\" not found")];
+    });
+    only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "create in ns");
+}
+
+#[test]
+fn pods_without_a_node_lead_to_devices_taints_labels_or_volumes() {
+    let unscheduled =
+        |message: &str| json!({"conditions": [condition("PodScheduled", "False", "Unschedulable", message)]});
+    let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."));
+    only(&found, "PodUnschedulable", LLM, "Insufficient nvidia.com/gpu", "device plugin");
+    let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient memory."));
+    only(&found, "PodUnschedulable", LLM, "Insufficient memory", "free memory on some node");
+    let found = with_pod(&unscheduled("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: }."));
+    only(&found, "PodUnschedulable", LLM, "taint", "tolerations");
+    let found = with_pod(&unscheduled(
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+    ));
+    only(&found, "PodUnschedulable", LLM, "affinity", "nodeSelector");
+
+    let with_claim = |claims: Vec<Value>| {
+        with(|facts| {
+            unready(facts, "MainWorkloadReady", "Progressing", "");
+            let mut waits = pod("p", &json!({"app": "llm"}), &unscheduled("unbound"));
+            waits["spec"]["volumes"] =
+                json!([{"name": "model", "persistentVolumeClaim": {"claimName": "weights"}}]);
+            facts.pods = vec![object(waits)];
+            facts.claims = claims.into_iter().map(object).collect();
+        })
+    };
+    only(
+        &with_claim(Vec::new()),
+        "ClaimMissing",
+        LLM,
+        "no PersistentVolumeClaim ns/weights",
+        "spec.model.uri",
+    );
+    let pending = json!({"metadata": {"name": "weights", "namespace": "ns"}, "status": {"phase": "Pending"}});
+    only(
+        &with_claim(vec![pending]),
+        "ClaimNotBound",
+        LLM,
+        "is Pending",
+        "kubectl describe pvc -n ns weights",
+    );
+}
+
+#[test]
+fn pods_that_may_not_be_created_lead_to_quota_or_pod_security() {
+    let refused = |message: &str| {
+        with(|facts| {
+            unready(facts, "MainWorkloadReady", "Progressing", "");
+            facts.pods.clear();
+            facts.snapshot.deployments.insert(arc(json!({
+                "metadata": {"name": "llm-kserve", "namespace": "ns"},
+                "spec": {"selector": {"matchLabels": {"app": "llm"}}, "template": {}},
+                "status": {"conditions": [condition("ReplicaFailure", "True", "FailedCreate", message)]},
+            })));
+        })
+    };
+    only(
+        &refused("pods is forbidden: exceeded quota: q"),
+        "QuotaExceeded",
+        LLM,
+        "exceeded quota",
+        "resourcequota -n ns",
+    );
+    only(&refused("violates PodSecurity \"restricted\""), "PodSecurity", LLM, "violates", "securityContext");
+    only(
+        &refused("error looking up serviceaccount ns/x: not found"),
+        "AccountMissing",
+        LLM,
+        "ns/x",
+        "serviceAccountName",
+    );
+    only(&refused("denied by policy"), "PodsRefused", LLM, "denied by policy", "kubectl describe deployment");
+
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.pods.clear();
+        let mut deployment = facts.snapshot.deployments.get("ns", "llm-kserve").unwrap().clone();
+        deployment.spec.as_mut().unwrap().replicas = Some(0);
+        facts.snapshot.deployments.insert(Arc::new(deployment));
+    });
+    only(&found, "ScaledToZero", LLM, "no pod is asked for", "spec.replicas");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.snapshot.deployments.remove("ns", "llm-kserve");
+    });
+    only(
+        &found,
+        "WorkloadMissing",
+        LLM,
+        "no Deployment ns/llm-kserve",
+        "kubectl describe llminferenceservice",
+    );
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.pods.clear();
+    });
+    only(&found, "RollingOut", LLM, "on their way", "kubectl describe deployment");
+    let found =
+        with(|facts| facts.services = vec![arc(service(&[("Ready", "Unknown", "", "nobody knows")]))]);
+    only(&found, "NotReady", LLM, "nobody knows", "kubectl describe");
+    let found = with(|facts| unready(facts, "MainWorkloadReady", "ReconcileCertsError", "no certificate"));
+    only(&found, "ControllerFailed", LLM, "no certificate", "kubectl describe");
+    let found = with(|facts| {
+        unready(facts, "WorkerWorkloadReady", "Progressing", "");
+        facts.snapshot.leader_worker_sets.insert(arc(json!({
+            "metadata": {"name": "llm-kserve-mn", "namespace": "ns"},
+            "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}},
+        })));
+    });
+    only(&found, "GroupControllerSilent", LLM, "LeaderWorkerSet controller", "lws-system");
+}
+
+#[test]
+fn autoscalers_that_fail_lead_to_metrics_or_keda() {
+    let scaling = |facts: &mut Facts| unready(facts, "ScalingReady", "FailedGetResourceMetric", "no metrics");
+    let found = with(|facts| {
+        scaling(facts);
+        let failed =
+            condition("ScalingActive", "False", "FailedGetResourceMetric", "unable to get metrics for cpu");
+        facts.snapshot.horizontal_pod_autoscalers.insert(arc(json!({
+            "metadata": {"name": "llm-kserve-hpa", "namespace": "ns"},
+            "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "llm-kserve"}},
+            "status": {"desiredReplicas": 1, "conditions": [failed]},
+        })));
+    });
+    only(&found, "AutoscalerFails", LLM, "unable to get metrics", "metrics server");
+    let found = with(|facts| unready(facts, "ScalingReady", "ScalingCRDNotFound", "no ScaledObject API"));
+    only(&found, "KedaMissing", LLM, "no ScaledObject API", "install KEDA");
+    let found = with(|facts| {
+        scaling(facts);
+        facts.snapshot.scaled_objects.insert(arc(json!({
+            "metadata": {"name": "llm-kserve-keda", "namespace": "ns"},
+            "spec": {"scaleTargetRef": {"name": "llm-kserve"}, "triggers": []},
+        })));
+    });
+    only(&found, "KedaSilent", LLM, "is its operator running", "keda-operator");
+}
