@@ -1,5 +1,7 @@
-//! What the controller may do: `deploy/rbac`, written by hand, for the whole cluster or for some namespaces.
+//! What the controller may do, written by hand: `deploy/rbac` for the whole cluster, `deploy/rbac-namespaced` for some
+//! namespaces.
 
+use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use crate::{Values, installation::label, names::CONTROLLER};
@@ -13,18 +15,10 @@ pub(crate) const FILES: [(&str, &str); 5] = [
     ("metrics-reader.yaml", include_str!("../../../deploy/rbac/metrics-reader.yaml")),
 ];
 
-/// Resources that belong to no namespace: no Role can hold a right on them.
-const CLUSTER_SCOPED: [&str; 9] = [
-    "clusterrolebindings",
-    "clusterroles",
-    "customresourcedefinitions",
-    "gatewayclasses",
-    "mutatingwebhookconfigurations",
-    "namespaces",
-    "subjectaccessreviews",
-    "tokenreviews",
-    "validatingwebhookconfigurations",
-];
+/// Rights in the platform's namespace, for a controller that keeps to some namespaces.
+const PLATFORM: &str = include_str!("../../../deploy/rbac-namespaced/platform/role.yaml");
+/// Rights in each namespace that such a controller looks at.
+const WATCHED: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
 
 /// The account and its rights.
 ///
@@ -33,59 +27,35 @@ const CLUSTER_SCOPED: [&str; 9] = [
 /// When a file does not parse, which a test keeps from happening.
 pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_saphyr::Error> {
     let mut all = Vec::new();
+    let narrow = !values.watch_namespaces.is_empty();
     for (_, text) in FILES {
         let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
-        for mut object in documents {
-            label(&mut object);
-            if object["metadata"].get("namespace").is_some() {
-                object["metadata"]["namespace"] = namespace.into();
-            }
-            for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
-                if subject["name"] == CONTROLLER {
-                    subject["namespace"] = namespace.into();
-                }
-            }
-            let is_cluster_wide = object["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole"));
-            if values.watch_namespaces.is_empty() || !is_cluster_wide {
+        let is_wide =
+            |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole"));
+        all.extend(documents.into_iter().filter(|object| !(narrow && is_wide(object))));
+    }
+    if narrow {
+        all.extend(serde_saphyr::from_multiple::<Value>(PLATFORM)?);
+        for watched in &values.watch_namespaces {
+            for mut object in serde_saphyr::from_multiple::<Value>(WATCHED)? {
+                object["metadata"]["namespace"] = watched.as_str().into();
                 all.push(object);
-            } else {
-                all.extend(namespaces(namespace, values).filter_map(|namespace| within(&object, namespace)));
+            }
+        }
+    }
+    for object in &mut all {
+        label(object);
+        // What the files leave in the default namespace of the platform.
+        if object["metadata"]["namespace"] == DEFAULT_SYSTEM_NAMESPACE {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            if subject["name"] == CONTROLLER {
+                subject["namespace"] = namespace.into();
             }
         }
     }
     Ok(all)
-}
-
-/// The watched namespaces and that of the platform, each once.
-fn namespaces<'a>(system: &'a str, values: &'a Values) -> impl Iterator<Item = &'a str> {
-    let others = values.watch_namespaces.iter().map(String::as_str);
-    std::iter::once(system).chain(others.filter(move |namespace| *namespace != system))
-}
-
-/// A Role in place of a ClusterRole, and a binding to it in place of a cluster-wide one; none where nothing is left of it.
-fn within(object: &Value, namespace: &str) -> Option<Value> {
-    let mut object = object.clone();
-    let kind = object["kind"].as_str().unwrap_or_default().trim_start_matches("Cluster").to_owned();
-    object["kind"] = kind.into();
-    object["metadata"]["namespace"] = namespace.into();
-    if object.get("roleRef").is_some() {
-        object["roleRef"]["kind"] = "Role".into();
-    }
-    if let Some(rules) = object.get_mut("rules").and_then(Value::as_array_mut) {
-        for rule in &mut *rules {
-            if let Some(resources) = rule.get_mut("resources").and_then(Value::as_array_mut) {
-                resources.retain(|resource| {
-                    let resource = resource.as_str().unwrap_or_default();
-                    !CLUSTER_SCOPED.contains(&resource.split('/').next().unwrap_or_default())
-                });
-            }
-        }
-        rules.retain(|rule| rule["resources"].as_array().is_some_and(|resources| !resources.is_empty()));
-        if rules.is_empty() {
-            return None;
-        }
-    }
-    Some(object)
 }
 
 /// The kustomization of `deploy/rbac`.
@@ -118,19 +88,23 @@ mod tests {
     }
 
     #[test]
-    fn rights_in_namespaces_are_roles_in_each_and_none_on_what_belongs_to_the_cluster() {
-        let values =
-            Values { watch_namespaces: vec!["a".to_owned(), "kserve".to_owned()], ..Values::default() };
-        let objects = objects("kserve", &values).unwrap();
-        assert!(objects.iter().all(|object| object["metadata"]["namespace"].is_string()), "{objects:#?}");
-        for namespace in ["a", "kserve"] {
+    fn rights_in_namespaces_are_roles_in_each_and_nothing_for_the_whole_cluster() {
+        let values = Values { watch_namespaces: vec!["a".to_owned(), "b".to_owned()], ..Values::default() };
+        let objects = objects("platform", &values).unwrap();
+        for (namespace, name) in [
+            ("a", "llmisvc-manager-role"),
+            ("b", "llmisvc-manager-role"),
+            ("platform", "llmisvc-platform-role"),
+        ] {
             let role = objects.iter().find(|object| {
                 object["kind"] == "Role"
                     && object["metadata"]["namespace"] == namespace
-                    && object["metadata"]["name"] == "kserve-llmisvc-manager-role"
+                    && object["metadata"]["name"] == name
             });
-            let rules = role.unwrap()["rules"].to_string();
-            assert!(rules.contains("deployments") && !rules.contains("clusterrolebindings"), "{rules}");
+            assert!(role.is_some(), "{namespace} {name}: {objects:#?}");
         }
+        assert!(objects.iter().all(|object| object["metadata"]["namespace"].is_string()), "{objects:#?}");
+        let subjects = objects.iter().filter_map(|object| object["subjects"][0]["namespace"].as_str());
+        assert!(subjects.into_iter().all(|namespace| namespace == "platform"), "{objects:#?}");
     }
 }
