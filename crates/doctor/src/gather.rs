@@ -10,7 +10,7 @@ use k8s_openapi::{
         authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
         coordination::v1::Lease,
         core::v1::{Event, PersistentVolumeClaim, Pod},
-        rbac::v1::ClusterRole,
+        rbac::v1::PolicyRule,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     jiff::Timestamp,
@@ -26,15 +26,16 @@ use longboat_compose::PresetNames;
 use longboat_controller::{Args, ViewError, view};
 use longboat_plan::{Snapshot, names};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     check,
     facts::{Answers, Facts},
 };
 
-/// What the controller needs, as it is shipped.
+/// What the controller needs, as it is shipped: for the whole cluster, or in each namespace that it keeps to.
 const ROLE: &str = include_str!("../../../deploy/rbac/role.yaml");
+const WATCHED_ROLE: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
 
 /// Selects what belongs to services.
 const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
@@ -229,7 +230,12 @@ async fn denied(client: &Client, facts: &mut Facts) {
         facts.snapshot.system_namespace,
         check::rights::account(facts)
     );
-    let needed = needed();
+    let watched = check::controller::watched(facts.controller.as_ref());
+    let needed = if watched.is_empty() {
+        needed(ROLE, None)
+    } else {
+        watched.iter().flat_map(|namespace| needed(WATCHED_ROLE, Some(namespace))).collect()
+    };
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     let asked = stream::iter(needed)
         .map(|attributes| {
@@ -267,14 +273,17 @@ fn in_words(attributes: &ResourceAttributes) -> String {
         None => resource,
     };
     let group = if group.is_empty() { group } else { format!(".{group}") };
-    format!("{} {resource}{group}", part(&attributes.verb))
+    let place = attributes.namespace.as_ref().map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+    format!("{} {resource}{group}{place}", part(&attributes.verb))
 }
 
-/// One question for each verb on each resource of the shipped role.
-fn needed() -> Vec<ResourceAttributes> {
-    let role: ClusterRole = serde_saphyr::from_str(ROLE).unwrap_or_default();
+/// One question for each verb on each resource of a shipped role.
+fn needed(role: &str, namespace: Option<&String>) -> Vec<ResourceAttributes> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(role).unwrap_or_default();
+    let rules =
+        documents.into_iter().filter_map(|mut role| serde_json::from_value(role["rules"].take()).ok());
     let mut all = Vec::new();
-    for rule in role.rules.into_iter().flatten() {
+    for rule in rules.flat_map(|rules: Vec<PolicyRule>| rules) {
         for (group, resource) in rule
             .api_groups
             .iter()
@@ -297,6 +306,7 @@ fn needed() -> Vec<ResourceAttributes> {
                     subresource: subresource.clone(),
                     verb: Some(verb.clone()),
                     name: name.clone(),
+                    namespace: namespace.cloned(),
                     ..ResourceAttributes::default()
                 });
             }
@@ -421,4 +431,26 @@ fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<Str
         hidden.push(format!("{what}: {error}"));
         Vec::new()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_right_of_the_shipped_roles_is_asked_for() {
+        let cluster = needed(ROLE, None);
+        let words: Vec<String> = cluster.iter().map(in_words).collect();
+        for right in [
+            "create deployments.apps",
+            "patch llminferenceservices/status.serving.kserve.io",
+            "bind clusterroles.rbac.authorization.k8s.io",
+        ] {
+            assert!(words.iter().any(|word| word == right), "{right}: {words:#?}");
+        }
+        let namespace = "ns".to_owned();
+        let within = needed(WATCHED_ROLE, Some(&namespace));
+        assert!(within.len() > 50 && within.len() < cluster.len(), "{}", within.len());
+        assert!(within.iter().any(|right| in_words(right) == "create deployments.apps in ns"));
+    }
 }

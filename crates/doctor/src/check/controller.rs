@@ -1,5 +1,7 @@
 //! Does the controller run?
 
+use k8s_openapi::api::apps::v1::Deployment;
+
 use crate::{
     chain::pods,
     facts::Facts,
@@ -36,4 +38,21 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         Cause::new("ControllerNotReady", "none of its pods is ready", fix)
     });
     findings.push(cause.breaks(object));
+}
+
+/// The namespaces that the controller keeps to; none if it watches all.
+pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<String> {
+    let pod = deployment.and_then(|found| found.spec.as_ref()?.template.spec.as_ref());
+    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
+    let words: Vec<&String> =
+        containers.flat_map(|found| found.command.iter().chain(&found.args).flatten()).collect();
+    let mut all = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        match word.split_once('=') {
+            Some(("--namespace", name)) => all.push(name.to_owned()),
+            None if *word == "--namespace" => all.extend(words.get(at + 1).map(ToString::to_string)),
+            _ => {}
+        }
+    }
+    all
 }

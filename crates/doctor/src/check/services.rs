@@ -113,16 +113,22 @@ fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     }
     let seen = service.status.as_ref().map_or(0, |status| status.observed_generation);
     let generation = service.metadata.generation.unwrap_or_default();
+    let watched = super::controller::watched(facts.controller.as_ref());
+    if seen < generation && !watched.is_empty() && !watched.iter().any(|known| known == namespace) {
+        let cause = format!(
+            "the controller keeps to namespaces, and {namespace} is none of them: {}",
+            watched.join(", ")
+        );
+        let fix = format!("longboat install --set watchNamespaces={},{namespace}", watched.join(","));
+        return Some(Cause::new("NotWatched", cause, fix));
+    }
     (seen < generation).then(|| {
         let cause = format!("the controller has not looked at generation {generation} (it has seen {seen})");
         let fix = if facts.local {
             "wait a moment; if this stays, the log of `longboat up` says more".to_owned()
         } else {
             let system = &facts.snapshot.system_namespace;
-            format!(
-                "kubectl logs -n {system} deployment/{}; is {namespace} among the namespaces that it watches?",
-                super::controller::NAME
-            )
+            format!("kubectl logs -n {system} deployment/{}", super::controller::NAME)
         };
         Cause::new("NotObserved", cause, fix).through(format!("LLMInferenceService {namespace}/{name}"))
     })

@@ -14,7 +14,23 @@ fn what_nobody_looks_at_is_told() {
         changed["metadata"]["generation"] = json!(3);
         facts.services = vec![arc(changed)];
     });
-    only(&found, "NotObserved", LLM, "generation 3 (it has seen 2)", "is ns among the namespaces");
+    only(&found, "NotObserved", LLM, "generation 3 (it has seen 2)", "kubectl logs -n kserve");
+    let found = with(|facts| {
+        let mut fresh = service(&[]);
+        fresh["status"] = Value::Null;
+        facts.services = vec![arc(fresh)];
+        let pod = facts.controller.as_mut().unwrap().spec.as_mut().unwrap().template.spec.insert(object(json!({
+            "containers": [{"name": "manager", "args": ["--leader-elect", "--namespace=a", "--namespace", "b"]}],
+        })));
+        assert_eq!(pod.containers.len(), 1);
+    });
+    only(
+        &found,
+        "NotWatched",
+        LLM,
+        "keeps to namespaces, and ns is none of them: a, b",
+        "watchNamespaces=a,b,ns",
+    );
     let found = with(|facts| {
         let mut going = service(&READY);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
