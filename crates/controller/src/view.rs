@@ -63,6 +63,8 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     // Nothing is written here, so nobody listens.
     let (sink, _) = events::channel();
     let context = Context::new(client, args, sink, Metrics::new());
+    // Who looks bounds what is looked at, and says nothing about the rights of the controller that runs there.
+    context.update_capabilities(|all| all.cluster_scope = true);
     let mut namespaces: BTreeSet<String> = context.args.namespaces.iter().cloned().collect();
     let mut scopes: Vec<Option<&str>> = vec![None];
     if !namespaces.is_empty() {
