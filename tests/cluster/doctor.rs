@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Turn,
+    installer::make_available,
     picture::children,
     program::{Ended, run},
-    tools,
     wait::until,
 };
 
@@ -63,29 +63,28 @@ fn mended(cluster: &Turn, fault: &str) {
     });
 }
 
+/// An object as it can be created again.
+fn anew(mut object: Value) -> Value {
+    for field in ["resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    object
+}
+
 #[test]
 fn seeded_faults_are_found_and_are_gone_when_mended() {
     let Some(cluster) = Turn::take() else { return };
     let api = &cluster.server.api;
     make_namespace(&cluster);
 
-    // The controller of this cluster is a process: a Deployment only says that it is there.
+    // The controller of this cluster is a process: its Deployment only says that it is there.
+    let path = format!("{CONTROLLER}/llmisvc-controller-manager");
+    let deployment = anew(api.get(&path).ok());
+    api.delete(&path).ok();
     found(&cluster, &["ControllerMissing", "longboat install"]);
-    let labels = json!({"control-plane": "llmisvc-controller-manager"});
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "llmisvc-controller-manager"},
-        "spec": {"selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels},
-            "spec": {
-                "serviceAccountName": "llmisvc-controller-manager",
-                "containers": [{"name": "manager", "image": "example.com/longboat"}],
-            },
-        }},
-    });
     api.post(CONTROLLER, &deployment).ok();
     found(&cluster, &["ControllerNotReady"]);
-    let status = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
-    api.merge(&format!("{CONTROLLER}/llmisvc-controller-manager/status"), &status).ok();
+    make_available(&cluster.server);
     mended(&cluster, "ControllerNotReady");
     let well = findings(&cluster);
     assert!(
@@ -108,12 +107,9 @@ fn seeded_faults_are_found_and_are_gone_when_mended() {
     mended(&cluster, "RightsMissing");
 
     let path = format!("{WEBHOOKS}/llminferenceservice.serving.kserve.io");
-    let mut webhooks = api.get(&path).ok();
+    let mut webhooks = anew(api.get(&path).ok());
     api.delete(&path).ok();
     found(&cluster, &["WebhookMissing", "ValidatingWebhookConfiguration llminferenceservice"]);
-    for field in ["resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"] {
-        webhooks["metadata"].as_object_mut().unwrap().remove(field);
-    }
     let working = webhooks.clone();
     for webhook in webhooks["webhooks"].as_array_mut().unwrap() {
         // Nobody listens there.
@@ -126,14 +122,12 @@ fn seeded_faults_are_found_and_are_gone_when_mended() {
     mended(&cluster, "WebhookFails");
 
     let preset = "/apis/serving.kserve.io/v1alpha2/namespaces/kserve/llminferenceserviceconfigs/kserve-config-llm-tracing";
-    api.merge(preset, &json!({"spec": {"model": {"criticality": "Critical"}}}));
+    let before = api.get(preset).ok();
     api.merge(preset, &json!({"spec": {"tracing": {"sampler": "always_on"}}})).ok();
     found(&cluster, &["PresetDiffers", "kserve-config-llm-tracing", "longboat diff"]);
-    let presets = tools::root().join("deploy/presets");
-    cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-k", presets.to_str().unwrap()]).ok();
+    let spec = json!([{"op": "replace", "path": "/spec", "value": before["spec"]}]);
+    api.patch(preset, &spec).ok();
     mended(&cluster, "PresetDiffers");
-
-    api.delete(&format!("{CONTROLLER}/llmisvc-controller-manager")).ok();
 }
 
 #[test]
