@@ -5,8 +5,7 @@ use std::{path::Path, process::Command};
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::Turn,
-    installer::make_available,
+    cluster::{Turn, installer::make_available},
     picture::children,
     program::{Ended, run},
     wait::until,
