@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command},
     time::Duration,
 };
@@ -17,6 +17,8 @@ const TICKS: u64 = 100;
 /// A controller of our own in place of the cluster's, started as that one was.
 pub(crate) struct Controller {
     child: Child,
+    /// The program's name chooses its role.
+    program: PathBuf,
     arguments: Vec<String>,
     kubeconfig: PathBuf,
     probes: String,
@@ -30,8 +32,9 @@ impl Controller {
         let pid = pid.trim().parse::<i32>().unwrap();
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
         let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-        let arguments: Vec<String> =
-            words.skip(1).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let mut words = words.map(|word| String::from_utf8_lossy(word).into_owned());
+        let program = PathBuf::from(words.next().unwrap());
+        let arguments: Vec<String> = words.collect();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
         until("the cluster's controller has ended", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -41,8 +44,8 @@ impl Controller {
         let probes = arguments.iter().find_map(|argument| argument.strip_prefix("--health-probe-addr="));
         let probes = format!("http://{}/readyz", probes.unwrap());
         let kubeconfig = folder.join("controller.kubeconfig");
-        let child = start(&arguments, &kubeconfig);
-        let controller = Self { child, arguments, kubeconfig, probes };
+        let child = start(&program, &arguments, &kubeconfig);
+        let controller = Self { child, program, arguments, kubeconfig, probes };
         controller.wait();
         controller
     }
@@ -51,7 +54,7 @@ impl Controller {
     pub(crate) fn restart(&mut self) {
         kill_process(self.pid(), Signal::TERM).unwrap();
         self.child.wait().unwrap();
-        self.child = start(&self.arguments, &self.kubeconfig);
+        self.child = start(&self.program, &self.arguments, &self.kubeconfig);
         self.wait();
     }
 
@@ -91,9 +94,9 @@ impl Drop for Controller {
     }
 }
 
-fn start(arguments: &[String], kubeconfig: &PathBuf) -> Child {
+fn start(program: &Path, arguments: &[String], kubeconfig: &Path) -> Child {
     let log = fs::File::create(kubeconfig.with_extension("log")).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_longboat"))
+    Command::new(program)
         .args(arguments)
         .env("KUBECONFIG", kubeconfig)
         .stdout(log.try_clone().unwrap())
