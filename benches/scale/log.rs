@@ -35,12 +35,12 @@ impl Log {
         fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Waits until nothing was asked for a while; renewals of watches come every few minutes and do not count long.
+    /// Waits until nothing was asked for a while.
     pub(crate) fn rest(&self) {
         loop {
             let before = self.mark();
             thread::sleep(REST);
-            if self.mark() == before {
+            if self.since(before).0.is_empty() {
                 return;
             }
         }
@@ -58,8 +58,8 @@ impl Log {
             let dry = if part(&event["requestURI"]).contains("dryRun=All") { " (dry run)" } else { "" };
             let below = event["objectRef"]["subresource"].as_str().map(|below| format!("/{below}"));
             let resource = part(&event["objectRef"]["resource"]) + &below.unwrap_or_default() + dry;
-            // A watch is told of when it begins and when it ends.
-            if event["stage"] == "ResponseStarted" {
+            // A watch is told of when it begins and when it ends. The lease is renewed whatever happens.
+            if event["stage"] == "ResponseStarted" || event["objectRef"]["resource"] == "leases" {
                 continue;
             }
             *counted.0.entry((part(&event["verb"]), resource)).or_default() += 1;
@@ -73,7 +73,7 @@ impl Counted {
         self.0.iter().filter(|((verb, _), _)| is_wanted(verb)).map(|(_, count)| count).sum()
     }
 
-    /// Creations, changes and deletions, events and leases among them.
+    /// Creations, changes and deletions, events among them.
     pub(crate) fn writes(&self) -> usize {
         self.all(|verb| ["create", "update", "patch", "delete"].contains(&verb))
     }
