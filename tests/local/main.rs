@@ -16,6 +16,7 @@ mod load;
 mod mistakes;
 mod once;
 mod openai;
+mod plugin;
 mod processes;
 mod program;
 mod replicas;

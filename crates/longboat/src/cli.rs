@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+
+use crate::called::Called;
 
 /// KServe's LLMInferenceService stack in one binary.
 #[derive(Debug, Parser)]
@@ -35,6 +38,11 @@ pub(crate) enum Command {
     Install(Box<InstallArgs>),
     /// Remove from a cluster what `install` wrote
     Uninstall(UninstallArgs),
+    /// Print a script that completes this command line in a shell
+    Completion(CompletionArgs),
+    /// Print docs/cli.md
+    #[command(hide = true)]
+    CliReference,
     /// Role: the controller of a cluster
     Controller(Box<longboat_controller::ProcessArgs>),
     /// Role: the endpoint picker of an InferencePool
@@ -56,15 +64,31 @@ pub(crate) enum Command {
     Reaper,
 }
 
+/// The manifests that a verb is about.
+#[derive(Debug, Args)]
+pub(crate) struct ManifestArgs {
+    /// Manifests: files, folders, or `-` for standard input
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    manifests: Vec<PathBuf>,
+    /// The same as a flag, repeatable
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    filenames: Vec<PathBuf>,
+}
+
+// === impl ManifestArgs ===
+
+impl ManifestArgs {
+    /// All that were named, in order.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.manifests.iter().chain(&self.filenames).cloned().collect()
+    }
+}
+
 /// Arguments of `up`.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Manifests: files, folders, or `-` for standard input
-    #[arg(value_name = "MANIFEST")]
-    pub(crate) manifests: Vec<PathBuf>,
-    /// The same as a flag, repeatable
-    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
-    pub(crate) filenames: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
     /// Ask this once the services are ready, and print the answer to stdout as it comes
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
@@ -78,7 +102,7 @@ pub(crate) struct UpArgs {
     #[arg(long, default_value_t = 0)]
     pub(crate) api_port: u16,
     /// Folder in which objects outlive this process; a temporary one if not given
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
     /// Run this command as the engine, in place of the simulator; it gets the arguments of `vllm serve`
     #[arg(long, value_name = "CMD")]
@@ -88,18 +112,22 @@ pub(crate) struct UpArgs {
     pub(crate) timeout: u64,
 }
 
+/// What a platform brings along, where no cluster is looked at.
+#[derive(Debug, Args)]
+pub(crate) struct PlatformArgs {
+    /// Presets: a file or folder of them, or `none`; those of this build if not given
+    #[arg(long, value_name = "DIR|none", value_hint = ValueHint::AnyPath)]
+    pub(crate) presets: Option<PathBuf>,
+    /// File with the platform's settings, the ConfigMap `inferenceservice-config`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) platform: Option<PathBuf>,
+}
+
 /// What manifests are read with.
 #[derive(Debug, Args)]
 pub(crate) struct WorldArgs {
-    /// Manifests: files, folders, or `-` for standard input; repeatable
-    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
-    pub(crate) filenames: Vec<PathBuf>,
-    /// Presets: a file or folder of them, or `none`; those of this build if not given
-    #[arg(long, value_name = "DIR|none")]
-    pub(crate) presets: Option<PathBuf>,
-    /// File with the platform's settings, the ConfigMap `inferenceservice-config`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) platform: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) platform: PlatformArgs,
     /// Namespace of objects that name none
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
@@ -112,15 +140,6 @@ pub(crate) struct WorldArgs {
     /// An API that the cluster is to lack; all are there if not given
     #[arg(long, value_name = "API", value_enum)]
     pub(crate) without: Vec<Api>,
-    #[arg(skip)]
-    positional: Vec<PathBuf>,
-}
-
-impl WorldArgs {
-    /// All manifests that were named.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.positional.iter().chain(&self.filenames).cloned().collect()
-    }
 }
 
 /// APIs that clusters may lack.
@@ -138,7 +157,7 @@ pub(crate) enum Api {
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
     /// File with the cluster's address and credentials; `KUBECONFIG` or the pod's own if not given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context within it
     #[arg(long, value_name = "NAME")]
@@ -148,9 +167,8 @@ pub(crate) struct ClusterArgs {
 /// Arguments of `render`.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// Manifests: files, folders, or `-` for standard input
-    #[arg(value_name = "MANIFEST")]
-    manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// Print the merged spec instead of the children
@@ -170,11 +188,14 @@ pub(crate) struct RenderArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A manifest, or the name of a service in a cluster
-    #[arg(value_name = "SERVICE|FILE")]
+    #[arg(value_name = "SERVICE|FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) target: String,
     /// A field: `spec.template.containers[main].args`, or of a child: `deployment.spec.replicas`
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<String>,
+    /// More manifests: files, folders, or `-` for standard input; repeatable
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    pub(crate) filenames: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// Which service, where the manifests hold several
@@ -190,16 +211,15 @@ pub(crate) struct ExplainArgs {
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// Manifests: files, folders, or `-` for standard input
-    #[arg(value_name = "MANIFEST")]
-    manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// Compare with these manifests instead of a cluster; repeatable
-    #[arg(long, value_name = "MANIFEST")]
+    #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     pub(crate) from: Vec<PathBuf>,
     /// Compare with these presets: a file or folder of them, `none`, or `builtin`
-    #[arg(long, value_name = "DIR|none|builtin")]
+    #[arg(long, value_name = "DIR|none|builtin", value_hint = ValueHint::AnyPath)]
     pub(crate) from_presets: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
@@ -258,18 +278,10 @@ pub(crate) struct DoctorArgs {
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// Manifests: files, folders, or `-` for standard input
-    #[arg(value_name = "MANIFEST", required_unless_present = "filenames")]
-    pub(crate) manifests: Vec<PathBuf>,
-    /// The same as a flag, repeatable
-    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
-    pub(crate) filenames: Vec<PathBuf>,
-    /// Presets of the platform: a folder of LLMInferenceServiceConfigs, or `none`; those of this build if not given
-    #[arg(long, value_name = "DIR|none")]
-    pub(crate) presets: Option<PathBuf>,
-    /// Settings of the platform: a file with the ConfigMap `inferenceservice-config`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) platform: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) platform: PlatformArgs,
     /// Output format: lines for people, or one JSON array of findings
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
@@ -302,7 +314,7 @@ pub(crate) struct InstallArgs {
     #[arg(short, long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
     pub(crate) namespace: String,
     /// File with values, `-` for standard input; repeatable, later ones win
-    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    #[arg(short = 'f', long = "values", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) values: Vec<PathBuf>,
     /// One value, on top of the files: `replicas=1`, `metrics.secure=false`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
@@ -353,6 +365,14 @@ pub(crate) enum Services {
     Delete,
 }
 
+/// Arguments of `completion`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArgs {
+    /// Shell that is to run the script
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
 /// Formats of structured output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -370,9 +390,34 @@ pub(crate) struct EngineArgs {
     pub(crate) arguments: Vec<String>,
 }
 
+/// Programs for machines, which a person who types `kubectl longboat` has no use for.
+const ROLES: [&str; 8] = ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "vllm", "reaper"];
+
+/// The command line of an executable with this name.
+pub(crate) fn command(called: Called) -> clap::Command {
+    let command = Cli::command().mut_subcommands(|verb| match verb.get_name() {
+        "sim" => verb.after_help(longboat_sim::HELP),
+        "validate" | "render" | "diff" => must_name_manifests(verb),
+        _ => verb,
+    });
+    match called {
+        Called::Longboat => command,
+        Called::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {
+            let hidden = verb.is_hide_set() || ROLES.contains(&verb.get_name());
+            verb.hide(hidden)
+        }),
+    }
+}
+
+/// `up` can do without, in a world that it finds in a folder; most verbs cannot.
+fn must_name_manifests(verb: clap::Command) -> clap::Command {
+    verb.mut_arg("manifests", |manifests| manifests.required_unless_present("filenames"))
+}
+
 /// Reads the command line; the name of the executable may choose a role.
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error> {
-    if let Some(role) = arguments.first().and_then(|program| crate::role::of_program(program)) {
+    let program = arguments.first().cloned().unwrap_or_default();
+    if let Some(role) = crate::role::of_program(&program) {
         arguments.insert(1, role.into());
     }
     // The reference's picker is started with empty arguments where a template rendered to nothing, and takes long
@@ -386,14 +431,9 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{error}\n"))
         })?;
     }
-    let matches = Cli::command().try_get_matches_from(arguments)?;
-    let mut command = Cli::from_arg_matches(&matches)?.command;
-    match &mut command {
-        Command::Render(args) => args.world.positional = std::mem::take(&mut args.manifests),
-        Command::Diff(args) => args.world.positional = std::mem::take(&mut args.manifests),
-        _ => {}
-    }
-    Ok(command)
+    let mut command = command(Called::by(&program));
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?.command)
 }
 
 #[cfg(test)]
@@ -402,7 +442,51 @@ mod tests {
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        command(Called::Longboat).debug_assert();
+        command(Called::Plugin).debug_assert();
+    }
+
+    #[test]
+    fn roles_are_what_says_so() {
+        for verb in command(Called::Longboat).get_subcommands() {
+            let says_so = verb.get_about().is_some_and(|about| about.to_string().starts_with("Role: "));
+            assert_eq!(ROLES.contains(&verb.get_name()), says_so, "{}", verb.get_name());
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_helped_with_under_its_name_and_about_what_people_do() {
+        let help = |arguments: &[&str]| {
+            parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string()
+        };
+        let plugin = help(&["/bin/kubectl-longboat", "--help"]);
+        assert!(plugin.contains("Usage: kubectl longboat <COMMAND>"), "{plugin}");
+        assert!(plugin.contains("render") && !plugin.contains("Role:"), "{plugin}");
+        let verb = help(&["kubectl-longboat", "render", "--help"]);
+        assert!(verb.contains("Usage: kubectl longboat render [OPTIONS]"), "{verb}");
+        let mistake = help(&["kubectl-longboat", "diff"]);
+        assert!(mistake.contains("Usage: kubectl longboat diff <MANIFEST>..."), "{mistake}");
+        // The roles work all the same.
+        assert!(matches!(
+            parse(["kubectl-longboat", "sim", "m"].map(Into::into).to_vec()),
+            Ok(Command::Sim(_))
+        ));
+        assert!(help(&["longboat", "--help"]).contains("Role:"));
+    }
+
+    #[test]
+    fn manifests_are_named_with_and_without_the_flag() {
+        let Ok(Command::Validate(args)) =
+            parse(["longboat", "validate", "a", "-f", "b", "c"].map(Into::into).to_vec())
+        else {
+            panic!("it was not understood")
+        };
+        assert_eq!(args.manifests.files(), ["a", "c", "b"].map(PathBuf::from));
+        for verb in ["validate", "render", "diff"] {
+            assert!(parse(["longboat", verb].map(Into::into).to_vec()).is_err(), "{verb}");
+            assert!(parse(["longboat", verb, "-f", "x"].map(Into::into).to_vec()).is_ok(), "{verb}");
+        }
+        assert!(parse(["longboat", "up"].map(Into::into).to_vec()).is_ok());
     }
 
     #[test]

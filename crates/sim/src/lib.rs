@@ -7,9 +7,11 @@ mod api;
 mod args;
 mod duration;
 mod engine;
+mod help;
 mod metrics;
 mod server;
 mod text;
 
 pub use args::{Args, ArgsError, VERSION};
+pub use help::HELP;
 pub use server::{RunError, run, serve};

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &DiffArgs) -> ExitCode {
 }
 
 fn differs(args: &DiffArgs) -> anyhow::Result<bool> {
-    let documents = world::documents(&args.world.files())?;
+    let documents = world::documents(&args.manifests.files())?;
     let settings = world::settings(&args.world)?;
     let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
     if !documents.iter().any(|document| ours.contains(&document.kind())) {

@@ -22,13 +22,13 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let mut name = args.service.as_deref();
     if is_file(&args.target) {
         let files: Vec<PathBuf> =
-            [args.target.clone().into()].into_iter().chain(args.world.files()).collect();
+            [args.target.clone().into()].into_iter().chain(args.filenames.iter().cloned()).collect();
         documents = world::documents(&files)?;
         scene = Scene::new(&documents, &settings)?;
     } else {
         name = Some(&args.target);
-        let files = args.world.files();
-        documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
+        let files = &args.filenames;
+        documents = if files.is_empty() { Vec::new() } else { world::documents(files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
         let namespaces = vec![namespace.to_owned()];
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;

@@ -1,11 +1,13 @@
 //! Running what the command line asks for: one file per verb.
 
 mod cluster;
+pub(crate) mod completion;
 mod crds;
 mod diff;
 mod doctor;
 mod explain;
 mod install;
+mod reference;
 mod render;
 mod status;
 mod uninstall;
@@ -35,6 +37,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Crds(_)
             | Command::Install(_)
             | Command::Uninstall(_)
+            | Command::Completion(_)
+            | Command::CliReference
     );
     logging::init(&match &command {
         Command::Controller(args) => args.logs.options(),
@@ -55,6 +59,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Crds(args) => report(crds::run(&args)),
         Command::Install(args) => report(install::run(&args)),
         Command::Uninstall(args) => report(uninstall::run(&args)),
+        Command::Completion(args) => completion::run(&args),
+        Command::CliReference => reference::run(),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RenderArgs) -> ExitCode {
 
 /// Prints what can be printed; false where something is missing.
 fn render(args: &RenderArgs) -> anyhow::Result<bool> {
-    let documents = world::documents(&args.world.files())?;
+    let documents = world::documents(&args.manifests.files())?;
     let settings = world::settings(&args.world)?;
     let scene = if args.live {
         let namespaces = world::namespaces(&documents, &settings);

@@ -48,7 +48,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 }
 
 async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let inputs: Vec<_> = args.manifests.iter().chain(&args.filenames).cloned().collect();
+    let inputs = args.manifests.files();
     if inputs.is_empty() && args.state.is_none() {
         anyhow::bail!("no manifest given: name a file, a folder, or `-` for standard input");
     }

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn run(args: ValidateArgs) -> ExitCode {
     // Schemas nest deeply, and debug builds have large frames.
     let output = args.output;
-    let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(args));
+    let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(&args));
     let report = match worker.map(std::thread::JoinHandle::join) {
         Ok(Ok(Ok(report))) => report,
         Ok(Ok(Err(error))) => return super::report(Err(error)),
@@ -33,14 +33,13 @@ pub(crate) fn run(args: ValidateArgs) -> ExitCode {
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn examine(args: ValidateArgs) -> anyhow::Result<Report> {
+fn examine(args: &ValidateArgs) -> anyhow::Result<Report> {
     let settings = Settings {
-        presets: world::presets(args.presets.as_deref())?,
-        platform: world::platform(args.platform.as_deref())?,
+        presets: world::presets(args.platform.presets.as_deref())?,
+        platform: world::platform(args.platform.platform.as_deref())?,
         ..Settings::default()
     };
-    let inputs: Vec<_> = args.manifests.into_iter().chain(args.filenames).collect();
-    Ok(validate(manifest::read_all(&inputs), &settings))
+    Ok(validate(manifest::read_all(&args.manifests.files()), &settings))
 }
 
 fn print(report: &Report) {

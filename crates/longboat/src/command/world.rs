@@ -47,8 +47,8 @@ pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
         namespace: args.namespace.clone().unwrap_or_else(|| "default".to_owned()),
         system_namespace: args.system_namespace.clone(),
         preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
-        presets: presets(args.presets.as_deref())?,
-        platform: platform(args.platform.as_deref())?,
+        presets: presets(args.platform.presets.as_deref())?,
+        platform: platform(args.platform.platform.as_deref())?,
         ..Settings::default()
     };
     for api in &args.without {

@@ -1,0 +1,283 @@
+//! Bringing stored objects to the storage version of their CRD (contract 01 §14.7, 05): a version that no object is stored in can be
+//! dropped from the CRD one day. The leader does it, once; a CRD whose status names no other version costs one read.
+//!
+//! An object is rewritten by a patch that changes nothing: the API server stores it anew, in the storage version, and writes
+//! nothing where it is stored so already.
+
+use std::time::Duration;
+
+use http::Request;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, Patch, PatchParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta},
+};
+use longboat_admission::Subject;
+use longboat_api::v1alpha2::GROUP;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::{
+    context::Context,
+    error::{has_code, text_of},
+};
+
+/// Objects of one page: their metadata only is read.
+const PAGE: u32 = 500;
+/// Wait after the first failure; it grows by half with each.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// Failures after which the wait stops growing.
+const STEPS: u32 = 10;
+/// Part by which waits differ, so that they meet nobody else's.
+const JITTER: f64 = 0.1;
+/// Objects that a report names.
+const NAMED: usize = 5;
+
+/// Whether and how long stored objects are migrated (contract 01 §14.1).
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Migration of stored objects")]
+pub struct Migration {
+    /// Rewrite objects that are stored in an old version, as the leader, until none is.
+    #[arg(long = "storage-migration", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub enabled: bool,
+
+    /// How long it is tried; after that it is reported as failed, and tried anew only that often. 0 is the default.
+    #[arg(long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    pub timeout: Duration,
+
+    /// How long to wait after many failures. 0 is the default.
+    #[arg(long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    pub interval: Duration,
+}
+
+/// What is read of a CRD; its schemas weigh megabytes and are passed over.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Definition {
+    metadata: Identity,
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    resource_version: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Spec {
+    names: Names,
+    versions: Vec<Version>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Names {
+    kind: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    name: String,
+    storage: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    #[serde(default)]
+    stored_versions: Vec<String>,
+}
+
+/// Why objects of a kind are not all migrated.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("cannot {verb} {what}: {}", text_of(source))]
+    Request { verb: &'static str, what: String, source: Box<kube::Error> },
+    #[error("{count} objects cannot be written: {shown}")]
+    Objects { count: usize, shown: String },
+}
+
+// === impl Migration ===
+
+impl Default for Migration {
+    fn default() -> Self {
+        Self { enabled: true, timeout: Self::TIMEOUT, interval: Self::INTERVAL }
+    }
+}
+
+impl Migration {
+    const TIMEOUT: Duration = Duration::from_hours(1);
+    const INTERVAL: Duration = Duration::from_secs(30);
+
+    /// How long to try, and how long to wait at most.
+    fn limits(&self) -> (Duration, Duration) {
+        let or = |given: Duration, default| if given.is_zero() { default } else { given };
+        (or(self.timeout, Self::TIMEOUT), or(self.interval, Self::INTERVAL))
+    }
+
+    /// How long to wait after so many failures in a row; `chance` is in 0..1.
+    fn wait(&self, failures: u32, chance: f64) -> Duration {
+        let (_, interval) = self.limits();
+        if failures > STEPS {
+            return interval;
+        }
+        let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or_default();
+        FIRST_WAIT.mul_f64(1.5f64.powi(steps) * (1.0 + JITTER * chance)).min(interval)
+    }
+}
+
+/// Migrates whatever is stored in an old version, and ends when nothing is.
+pub(crate) async fn run(context: &Context) {
+    let settings = &context.args.migration;
+    if !settings.enabled {
+        return;
+    }
+    if !context.args.namespaces.is_empty() {
+        tracing::debug!("Confined to namespaces: stored objects are migrated by whoever may see CRDs.");
+        return;
+    }
+    for subject in [Subject::Service, Subject::Config] {
+        until_done(&context.client, settings, subject.resource()).await;
+    }
+}
+
+async fn until_done(client: &Client, settings: &Migration, resource: &str) {
+    let (timeout, _) = settings.limits();
+    let began = Instant::now();
+    let mut failures = 0;
+    while let Err(failure) = migrate(client, resource).await {
+        failures += 1;
+        let late = began.elapsed() >= timeout;
+        let hint = failure.hint();
+        if late {
+            tracing::error!(
+                resource, %failure, hint,
+                "Stored objects are not migrated: old versions of the API cannot be dropped."
+            );
+        } else {
+            tracing::warn!(resource, %failure, hint, "Stored objects cannot be migrated yet; it is tried again.");
+        }
+        let wait = if late { timeout } else { settings.wait(failures, rand::random()) };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Migrates the objects of one kind, if its CRD says that there may be some to migrate.
+async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
+    let name = format!("{resource}.{GROUP}");
+    let definition = match read(client, &name).await {
+        Ok(definition) => definition,
+        // Nothing is stored; a CRD that comes starts with its storage version.
+        Err(error) if has_code(&error, 404) => return Ok(()),
+        Err(error) => return Err(Failure::request("read CRD", &name, error)),
+    };
+    let Some(storage) = definition.spec.versions.iter().find(|version| version.storage) else { return Ok(()) };
+    let storage = storage.name.as_str();
+    let stored = &definition.status.stored_versions;
+    if stored.iter().all(|version| version == storage) {
+        return Ok(());
+    }
+    tracing::info!(resource, from = ?stored, to = storage, "Migrates stored objects.");
+    let kind = GroupVersionKind::gvk(GROUP, storage, &definition.spec.names.kind);
+    let kind = ApiResource::from_gvk_with_plural(&kind, resource);
+    let count = rewrite_all(client, &kind).await?;
+
+    // Not if the CRD has changed meanwhile: its storage version may be another one now.
+    let trimmed = json!({
+        "metadata": {"resourceVersion": definition.metadata.resource_version},
+        "status": {"storedVersions": [storage]},
+    });
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(definitions.into_client());
+    api.patch_status(&name, &PatchParams::default(), &Patch::Merge(trimmed))
+        .await
+        .map_err(|error| Failure::request("write the status of CRD", &name, error))?;
+    tracing::info!(resource, objects = count, version = storage, "All objects are stored in one version.");
+    Ok(())
+}
+
+async fn read(client: &Client, name: &str) -> Result<Definition, kube::Error> {
+    let path = format!("{}/{name}", CustomResourceDefinition::url_path(&(), None));
+    let request = Request::get(path).body(Vec::new()).map_err(|error| kube::Error::HttpError(error))?;
+    client.request(request).await
+}
+
+/// How many objects there were.
+async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failure> {
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), kind);
+    let (mut count, mut broken, mut shown) = (0, 0, Vec::new());
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let list = all
+            .list_metadata(&page)
+            .await
+            .map_err(|error| Failure::request("list", &kind.plural, error))?;
+        for object in &list.items {
+            let (namespace, name) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
+            let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
+            let nothing = Patch::Merge(json!({}));
+            match api.patch_metadata(name, &PatchParams::default(), &nothing).await {
+                Ok(_) => count += 1,
+                Err(error) if has_code(&error, 404) => {}
+                // The others are not to wait for one that is not valid any longer.
+                Err(error) if has_code(&error, 400) || has_code(&error, 403) || has_code(&error, 422) => {
+                    broken += 1;
+                    if shown.len() < NAMED {
+                        shown.push(format!("{namespace}/{name}: {}", text_of(&error)));
+                    }
+                }
+                Err(error) => {
+                    return Err(Failure::request("rewrite", &format!("{namespace}/{name}"), error));
+                }
+            }
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page.continue_token = Some(token),
+            None if broken > 0 => return Err(Failure::Objects { count: broken, shown: shown.join("; ") }),
+            None => return Ok(count),
+        }
+    }
+}
+
+// === impl Failure ===
+
+impl Failure {
+    fn request(verb: &'static str, what: &str, source: kube::Error) -> Self {
+        Self::Request { verb, what: what.to_owned(), source: Box::new(source) }
+    }
+
+    /// What may help.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Request { source, .. } if has_code(source, 401) || has_code(source, 403) => {
+                "give the controller the rights of deploy/rbac, or start it with --storage-migration=false"
+            }
+            Self::Request { .. } => "nothing, if it is over soon",
+            Self::Objects { .. } => {
+                "correct these objects, as the messages say, or delete them: they can be changed in no other way either"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_the_interval() {
+        let settings = Migration::default();
+        let waits: Vec<u64> = (1..13).map(|failures| settings.wait(failures, 0.0).as_millis() as u64).collect();
+        assert_eq!(waits[..4], [2000, 3000, 4500, 6750]);
+        assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= 30_000), "{waits:?}");
+        assert_eq!(waits.last(), Some(&30_000));
+        assert_eq!(settings.wait(1, 1.0), Duration::from_millis(2200));
+        let zero = Migration { timeout: Duration::ZERO, interval: Duration::ZERO, ..Migration::default() };
+        assert_eq!(zero.limits(), settings.limits());
+    }
+}

@@ -1,0 +1,95 @@
+//! `longboat completion`: scripts for shells; and the answers to kubectl, which completes the lines of its plugins by asking
+//! an executable named `kubectl_complete-PLUGIN`.
+
+use std::{ffi::OsString, path::Path, process::ExitCode};
+
+use clap_complete::{CompletionCandidate, engine};
+
+use crate::{
+    called::Called,
+    cli::{self, CompletionArgs},
+    printer,
+};
+
+/// What kubectl asks.
+const FOR_KUBECTL: &str = "kubectl_complete-longboat";
+/// No space after the candidate; kubectl's shell scripts know these as bits.
+const NO_SPACE: u8 = 2;
+/// No names of files where there is no candidate.
+const NO_FILES: u8 = 4;
+
+/// Prints the script.
+pub(crate) fn run(args: &CompletionArgs) -> ExitCode {
+    let called = Called::now();
+    // The script for bash takes a dash in the name for the space before a verb.
+    let name = called.program().replace('-', "_");
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut cli::command(called), &name, &mut script);
+    printer::piece(&String::from_utf8_lossy(&script).replace(&name, called.program()));
+    ExitCode::SUCCESS
+}
+
+/// Whether it is kubectl that wants to know how a line may go on.
+pub(crate) fn is_asked_by_kubectl(arguments: &[OsString]) -> bool {
+    let program = arguments.first().and_then(|program| Path::new(program).file_name());
+    program.is_some_and(|program| program == FOR_KUBECTL)
+}
+
+/// Prints how the line may go on: what was typed after `kubectl longboat`, the last word of which may be empty or incomplete.
+pub(crate) fn for_kubectl(arguments: Vec<OsString>) -> ExitCode {
+    let folder = std::env::current_dir().ok();
+    printer::piece(&answer(arguments, folder.as_deref()));
+    ExitCode::SUCCESS
+}
+
+/// One line for each candidate, what it is about behind a tab, and at last what the shell is to do about them.
+fn answer(arguments: Vec<OsString>, folder: Option<&Path>) -> String {
+    let last = arguments.len().saturating_sub(1).max(1);
+    let found = engine::complete(&mut cli::command(Called::Plugin), arguments, last, folder);
+    let found: Vec<String> = found.unwrap_or_default().iter().filter_map(line).collect();
+    let in_folders = !found.is_empty() && found.iter().all(|line| line.ends_with('/'));
+    let directive = NO_FILES | if in_folders { NO_SPACE } else { 0 };
+    found.into_iter().chain([format!(":{directive}")]).map(|line| line + "\n").collect()
+}
+
+fn line(candidate: &CompletionCandidate) -> Option<String> {
+    let value = candidate.get_value().to_str()?;
+    let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+    Some(match help.lines().next() {
+        Some(help) if !candidate.is_hide_set() => format!("{value}\t{help}"),
+        _ => value.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(words: &[&str]) -> Vec<String> {
+        let arguments = [FOR_KUBECTL].iter().chain(words).map(Into::into).collect();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+        let lines = answer(arguments, Some(Path::new(folder)));
+        lines.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn kubectl_is_told_verbs_flags_values_and_files() {
+        assert_eq!(answered(&["re"]), ["render", ":4"]);
+        let verbs = answered(&[""]);
+        assert!(
+            verbs.contains(&"doctor".to_owned()) && !verbs.contains(&"controller".to_owned()),
+            "{verbs:?}"
+        );
+        assert_eq!(answered(&["status", "--all"]), ["--all-namespaces", ":4"]);
+        assert_eq!(answered(&["render", "-o", ""]), ["yaml", "json", ":4"]);
+        assert_eq!(answered(&["render", "single-"]), ["single-node/", ":6"]);
+        assert_eq!(answered(&["status", "-n", ""]), [":4"]);
+        assert_eq!(answered(&["nonsense", "x"]), [":4"]);
+    }
+
+    #[test]
+    fn what_a_candidate_is_about_stands_behind_a_tab() {
+        let arguments = [FOR_KUBECTL, "crd"].map(Into::into).to_vec();
+        assert_eq!(answer(arguments, None), "crds\tPrint the CustomResourceDefinitions\n:4\n");
+    }
+}

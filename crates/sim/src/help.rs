@@ -1,0 +1,47 @@
+//! What the simulator's command line knows, for people.
+
+/// The flags that change something; each other one is accepted and reported as ignored.
+pub const HELP: &str = "\
+--host ADDRESS                      address to listen on [127.0.0.1]
+--port PORT                         port to listen on; 0 for any free one [8000]
+--model MODEL                       the model, if it is not the first argument
+--served-model-name NAME...         names under which it is served [the model]
+--lora-modules NAME=PATH...         adapters, of which the names are served
+--mode random|echo                  filler sentences, or the prompt repeated [random]
+--seed N                            makes answers repeatable
+--max-model-len N                   tokens of a prompt and its answer [1024; vllm serve: 32768]
+--max-num-seqs N                    requests at once [5; vllm serve: 256]
+--max-waiting-queue-length N        requests that wait [1000]
+--block-size N                      tokens of a block of the prefix cache [16]
+--kv-cache-size N                   blocks of the prefix cache [1024; vllm serve: 8192]
+--num-gpu-blocks-override N         the same
+--time-to-first-token DURATION      fixed part of it [0; vllm serve: 15ms]
+--prefill-overhead DURATION         the same
+--prefill-time-per-token DURATION   for each token of a prompt that is not cached [0; vllm serve: 60us]
+--inter-token-latency DURATION      between two tokens of an answer [0; vllm serve: 6ms]
+--time-factor-under-load FACTOR     how many times longer it takes at --max-num-seqs, 1.0 to 1000 [1.0]
+--shutdown-timeout SECONDS          for requests that have begun [5]
+--ssl-certfile FILE                 certificate, to serve HTTPS
+--ssl-keyfile FILE                  its key
+";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::HELP;
+
+    #[test]
+    fn every_flag_that_is_known_is_explained_and_no_other() {
+        let explained: BTreeSet<&str> =
+            HELP.lines().filter_map(|line| line.strip_prefix("--")?.split(' ').next()).collect();
+        // The arms of the parser: lines such as `"host" => …`, or `"a" | "b" => …`.
+        let arms = include_str!("args.rs").lines().filter_map(|line| line.trim_start().split_once("\" => "));
+        let names = arms.flat_map(|(names, _)| names.split(" | "));
+        let known: BTreeSet<&str> = names
+            .map(|name| name.trim_matches('"'))
+            .filter(|name| !["random", "echo"].contains(name))
+            .collect();
+        assert_eq!(explained, known);
+    }
+}
