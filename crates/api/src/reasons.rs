@@ -8,8 +8,6 @@ pub mod condition {
     pub const COMBINE_BASE_ERROR: &str = "CombineBaseError";
     /// The merged spec was refused.
     pub const INVALID_RENDERED_CONFIG: &str = "InvalidRenderedConfig";
-    /// The merged spec could not be checked.
-    pub const VALIDATION_UNAVAILABLE: &str = "ValidationUnavailable";
     /// The service is stopped by its annotation.
     pub const STOPPED: &str = "Stopped";
     /// The certificate could not be made or written.

@@ -1,94 +1,7 @@
 //! Refusals, as the `Status` objects that Kubernetes clients understand.
 
+pub use longboat_schema::Cause;
 use serde_json::{Map, Value, json};
-
-/// One entry of `details.causes`: which field is wrong, in which way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// `FieldValueInvalid`, `FieldValueRequired`, …
-    pub reason: &'static str,
-    /// `Invalid value: "x": must be …`
-    pub message: String,
-    /// Path of the field, `spec.template.spec.containers[0].name`.
-    pub field: String,
-}
-
-// === impl Cause ===
-
-impl Cause {
-    /// A value that breaks a rule; `value` is shown as JSON.
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: impl AsRef<str>) -> Self {
-        let detail = detail.as_ref();
-        Self {
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {}: {detail}", shown(value)),
-            field: field.into(),
-        }
-    }
-
-    /// A value that must be given.
-    pub fn required(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
-        let detail = detail.as_ref();
-        let message =
-            if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Self { reason: "FieldValueRequired", message, field: field.into() }
-    }
-
-    /// A value that is none of the known ones.
-    pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
-        let known: Vec<String> = known.iter().map(|k| format!("\"{k}\"")).collect();
-        Self {
-            reason: "FieldValueNotSupported",
-            message: format!("Unsupported value: {}: supported values: {}", shown(value), known.join(", ")),
-            field: field.into(),
-        }
-    }
-
-    /// A field that must not be set (or changed) here.
-    pub fn forbidden(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
-        Self {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {}", detail.as_ref()),
-            field: field.into(),
-        }
-    }
-
-    /// A value that must be unique and is not.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self {
-            reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", shown(value)),
-            field: field.into(),
-        }
-    }
-
-    /// A value that exceeds `most` bytes.
-    pub fn too_long(field: impl Into<String>, most: usize) -> Self {
-        Self {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {most} bytes"),
-            field: field.into(),
-        }
-    }
-
-    /// A reference to something that does not exist.
-    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
-        Self {
-            reason: "FieldValueNotFound",
-            message: format!("Not found: {}", shown(value)),
-            field: field.into(),
-        }
-    }
-
-    fn json(&self) -> Value {
-        json!({"reason": self.reason, "message": self.message, "field": self.field})
-    }
-}
-
-/// How a wrong value is printed in a message: JSON without spaces.
-fn shown(value: &Value) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
 
 /// A request that was refused: HTTP code, reason, text and details.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -243,7 +156,7 @@ impl ApiError {
         let mut error =
             Self::new(422, "Invalid", format!("{} \"{}\" is invalid: {text}", about.qualified(), about.name));
         let mut details = about.details();
-        details.insert("causes".to_owned(), causes.iter().map(Cause::json).collect());
+        details.insert("causes".to_owned(), causes.iter().map(Cause::to_json).collect());
         error.details = Some(details);
         error
     }

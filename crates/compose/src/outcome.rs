@@ -8,18 +8,7 @@ use longboat_api::{
 
 use crate::error::{ComposeError, Retry};
 
-/// What the API server answered to a dry-run of the effective spec.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DryRun {
-    /// It would be accepted.
-    Accepted,
-    /// It is invalid: 422 with reason Invalid.
-    Invalid(Rejection),
-    /// Nobody could tell: a timeout, a webhook that is down, a quota.
-    Unavailable(Rejection),
-}
-
-/// The words of a refusal.
+/// Why an API server would refuse a service with the effective spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rejection {
     /// Field and message of each cause.
@@ -72,36 +61,28 @@ impl Outcome {
         }
     }
 
-    /// Composing succeeded, and a dry-run was made of the result.
-    pub fn of_dry_run(applied: &[AppliedConfig], dry_run: &DryRun, stopped: bool) -> Self {
-        let (status, reason, stop, rejection) = match dry_run {
-            DryRun::Accepted => {
-                return Self {
-                    status: "True",
-                    reason: "",
-                    message: String::new(),
-                    applied: Applied::Set(applied.to_vec()),
-                    stop: None,
-                    use_own_spec: false,
-                };
-            }
-            DryRun::Invalid(rejection) => {
-                ("False", condition::INVALID_RENDERED_CONFIG, Retry::OnChange, rejection)
-            }
-            DryRun::Unavailable(rejection) => {
-                ("Unknown", condition::VALIDATION_UNAVAILABLE, Retry::Backoff, rejection)
-            }
+    /// Composing succeeded, and an API server would refuse the result, or accept it.
+    pub fn of_merged(applied: &[AppliedConfig], rejection: Option<&Rejection>, stopped: bool) -> Self {
+        let Some(rejection) = rejection else {
+            return Self {
+                status: "True",
+                reason: "",
+                message: String::new(),
+                applied: Applied::Set(applied.to_vec()),
+                stop: None,
+                use_own_spec: false,
+            };
         };
-        let message = dry_run_message(applied, rejection);
+        let message = rejection_message(applied, rejection);
         if stopped {
             return Self::stopped(&message);
         }
         Self {
-            status,
-            reason,
+            status: "False",
+            reason: condition::INVALID_RENDERED_CONFIG,
             message,
             applied: Applied::Set(applied.to_vec()),
-            stop: Some(stop),
+            stop: Some(Retry::OnChange),
             use_own_spec: false,
         }
     }
@@ -118,7 +99,8 @@ impl Outcome {
     }
 }
 
-fn dry_run_message(applied: &[AppliedConfig], rejection: &Rejection) -> String {
+/// In the words of the reference, which asks the API server by a dry-run.
+fn rejection_message(applied: &[AppliedConfig], rejection: &Rejection) -> String {
     let configs: Vec<String> = applied
         .iter()
         .map(|config| {

@@ -25,10 +25,10 @@ use parking_lot::RwLock;
 use crate::{
     args::Args,
     cache::Cache,
-    dry_run::DryRuns,
     events::EventSink,
     index::Index,
     key::Key,
+    merged::Judge,
     metrics::{Metrics, Worker},
     queue::Queue,
     settled::Settled,
@@ -47,7 +47,7 @@ pub(crate) struct Context {
     pub(crate) events: EventSink,
     pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
-    pub(crate) dry_runs: DryRuns,
+    pub(crate) judge: Judge,
     /// Children that somebody else has a say in.
     pub(crate) settled: Settled,
     pub(crate) preset_names: PresetNames,
@@ -110,7 +110,7 @@ impl Context {
             events,
             metrics,
             composer: Composer::default(),
-            dry_runs: DryRuns::default(),
+            judge: Judge::default(),
             settled: Settled::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {

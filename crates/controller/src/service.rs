@@ -10,7 +10,7 @@ use longboat_api::{
 };
 use longboat_compose::{
     Inputs, Platform, Retry,
-    outcome::{Applied as AppliedConfigs, DryRun, Outcome as Composition},
+    outcome::{Applied as AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
 use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
@@ -75,7 +75,7 @@ fn subject_of(service: &LLMInferenceService) -> Subject {
 
 fn forget(context: &Context, key: &Key) {
     context.index.remove(key);
-    context.dry_runs.forget(key);
+    context.judge.forget(key);
     context.settled.forget(key);
     context.forget_layers(key);
     context.services.forget(key);
@@ -97,7 +97,7 @@ async fn reconcile(
     phases.end(Phase::Observe);
 
     let Composed { spec, composition, mut seen, pins } =
-        Box::pin(compose(context, subject, service, &snapshot, platform.as_ref().err())).await;
+        compose(context, subject, service, &snapshot, platform.as_ref().err());
     phases.end(Phase::Compose);
     let pins = pins.unwrap_or_else(|| {
         context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
@@ -166,8 +166,8 @@ struct Composed {
     pins: Option<std::collections::BTreeMap<String, String>>,
 }
 
-/// Merges and renders the layers, and asks the API server whether it would accept the result.
-async fn compose(
+/// Merges and renders the layers, and looks whether an API server would accept the result.
+fn compose(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
@@ -217,12 +217,9 @@ async fn compose(
     for warning in effective.warnings.iter().chain(&advice) {
         context.events.once(subject, "Warning", warning.reason, warning.message.clone());
     }
-    let verdict = context.dry_runs.check(&context.client, &subject.key, &effective.spec).await;
-    if let DryRun::Unavailable(rejection) = &verdict {
-        tracing::warn!(service = %subject.key, reason = rejection.message, "The merged spec cannot be checked.");
-    }
+    let rejection = context.judge.rejection(&subject.key, &effective.spec);
     Composed {
-        composition: Composition::of_dry_run(&effective.applied, &verdict, stopped),
+        composition: Composition::of_merged(&effective.applied, rejection.as_ref(), stopped),
         spec: Some(effective.spec),
         seen,
         pins: Some(effective.status_annotations),

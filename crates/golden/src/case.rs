@@ -197,15 +197,6 @@ fn needs(case: &Case) -> Option<String> {
     for stage in &case.stages {
         let conditions =
             stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
-        let validated = ["InvalidRenderedConfig", "ValidationUnavailable"];
-        let refused = conditions
-            .into_iter()
-            .any(|condition| condition["reason"].as_str().is_some_and(|reason| validated.contains(&reason)));
-        if refused {
-            return Some("the API server's validation of the composed spec".into());
-        }
-        let conditions =
-            stage.statuses.values().flat_map(|status| status["conditions"].as_array().into_iter().flatten());
         let invalid = conditions.into_iter().any(|condition| {
             let message = condition["message"].as_str().unwrap_or_default();
             message.contains("is invalid: ") && !message.contains("field is immutable")

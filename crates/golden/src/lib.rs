@@ -12,7 +12,9 @@
 mod case;
 mod judge;
 mod report;
+mod transcript;
 
 pub use case::{Case, Recorded, Stage, documents, folders, golden};
 pub use judge::{Difference, MeantDifferences, differences, normal_child, normal_status};
 pub use report::Report;
+pub use transcript::{answer_causes, transcript};

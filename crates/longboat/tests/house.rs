@@ -12,10 +12,11 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "longboat-admission",
     "longboat-api",
     "longboat-patch",
+    "longboat-schema",
     "longboat-template",
     "longboat-compose",
     "longboat-plan",

@@ -5,6 +5,7 @@
 
 mod cases;
 mod folder;
+mod merged;
 mod recordings;
 mod refusal;
 mod server;

@@ -23,7 +23,7 @@ pub fn minimal(crds: &mut [Value]) {
     }
 }
 
-fn without_descriptions(schema: &mut Value) {
+pub(super) fn without_descriptions(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     object.remove("description");
     if let Some(Value::Object(properties)) = object.get_mut("properties") {

@@ -64,6 +64,16 @@ pub fn own_with(conversion: &Conversion) -> Vec<Value> {
         .into()
 }
 
+/// The structural schema of a service that has nothing but a spec, in the storage version, without descriptions: enough to judge a
+/// spec by.
+pub fn service_spec() -> Value {
+    let mut spec = inline::schema_of::<v1alpha2::LLMInferenceServiceSpec>();
+    minimal::without_descriptions(&mut spec);
+    let mut schema = json!({"type": "object", "properties": {"metadata": {"type": "object"}}});
+    schema["properties"]["spec"] = spec;
+    schema
+}
+
 /// CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
 pub fn foreign() -> Vec<Value> {
     vec![

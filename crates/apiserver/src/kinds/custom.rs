@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Origin, Resource};
-use crate::schema::StructuralSchema;
+use longboat_schema::StructuralSchema;
 
 /// What one version of a CustomResourceDefinition says.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{drop_empty, fill};
-use crate::{clock, kinds::Resource, schema, status::Cause, webhook};
+use crate::{clock, kinds::Resource, status::Cause, webhook};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -128,7 +128,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         }
         ("networking.k8s.io" | "policy" | "coordination.k8s.io", _) => fill(value, "spec", json!({})),
         ("admissionregistration.k8s.io", _) => webhook::config::default(value),
-        ("apiextensions.k8s.io", _) => schema::default_crd(value),
+        ("apiextensions.k8s.io", _) => longboat_schema::default_crd(value),
         ("", "replicationcontrollers") => {
             fill(value, "spec", json!({}));
             fill(&mut value["spec"], "replicas", 1);
@@ -238,7 +238,7 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
         }
         ("apiextensions.k8s.io", _) => {
             value["status"] = json!({});
-            schema::default_crd(value);
+            longboat_schema::default_crd(value);
         }
         _ => {}
     }
@@ -353,7 +353,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
                 ));
             }
         }
-        ("apiextensions.k8s.io", _) => causes.extend(schema::validate_crd(value, live)),
+        ("apiextensions.k8s.io", _) => causes.extend(longboat_schema::validate_crd(value, live)),
         ("admissionregistration.k8s.io", _) => causes.extend(webhook::config::validate(value)),
         ("" | "events.k8s.io", "events") => causes.extend(validate_event(resource, value)),
         _ => {}

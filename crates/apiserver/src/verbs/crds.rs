@@ -8,7 +8,6 @@ use super::update::edit_stored;
 use crate::{
     clock,
     kinds::custom,
-    schema,
     server::State,
     store::{Key, Stored},
 };
@@ -85,7 +84,7 @@ fn reconsider(state: &State, name: &str) {
 
 fn update_status(crd: &mut Value, others: &[&Value]) {
     let now = clock::now();
-    if let Some(status) = schema::names_status(crd, others, &now) {
+    if let Some(status) = longboat_schema::names_status(crd, others, &now) {
         crd["status"] = status;
     }
 }
@@ -98,7 +97,7 @@ pub(crate) fn mark_deleted(crd: &mut Value) {
     }
     crd["metadata"]["finalizers"] = Value::Array(finalizers);
     crd["metadata"]["deletionTimestamp"] = Value::from(clock::now());
-    schema::terminating(crd, false, &clock::now());
+    longboat_schema::terminating(crd, false, &clock::now());
 }
 
 fn serve(state: &State, name: &str, crd: &Value) {
@@ -129,7 +128,7 @@ fn empty(state: &State, name: &str) {
     {
         // an error means that the definition is gone
         let _ = edit_stored(state, &crds, &stored, |crd| {
-            schema::terminating(crd, true, &clock::now());
+            longboat_schema::terminating(crd, true, &clock::now());
         });
     }
     let mut left = HashSet::new();

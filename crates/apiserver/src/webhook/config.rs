@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    schema::{Program, check_expression, subdomain},
-    status::Cause,
-};
+use longboat_schema::{Cause, Program, check_client_config, check_expression, subdomain};
 
 /// Variables of a match condition.
 pub(crate) const VARIABLES: [&str; 5] = ["object", "oldObject", "request", "authorizer", "variables"];
@@ -79,7 +76,7 @@ fn webhook(hook: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
         let detail = "must include at least one of v1, v1beta1";
         causes.push(Cause::invalid(field, &hook["admissionReviewVersions"], detail));
     }
-    client(&hook["clientConfig"], &format!("{at}.clientConfig"), causes);
+    check_client_config(&hook["clientConfig"], &format!("{at}.clientConfig"), causes);
     for (key, known) in [
         ("failurePolicy", &["Fail", "Ignore"][..]),
         ("matchPolicy", &["Equivalent", "Exact"]),
@@ -163,48 +160,6 @@ fn conditions(conditions: &Value, at: &str, causes: &mut Vec<Cause>) {
             let detail = format!("compilation failed: {why}");
             causes.push(Cause::invalid(field, &condition["expression"], detail));
         }
-    }
-}
-
-/// Checks a `clientConfig` at `at`.
-pub(crate) fn client(config: &Value, at: &str, causes: &mut Vec<Cause>) {
-    match (config.get("url"), config.get("service")) {
-        (Some(url), None) => url_of(url, &format!("{at}.url"), causes),
-        (None, Some(service)) => {
-            for key in ["name", "namespace"] {
-                if text(&service[key]).is_empty() {
-                    let what = format!("service {key} is required");
-                    causes.push(Cause::required(format!("{at}.service.{key}"), what));
-                }
-            }
-        }
-        _ => causes.push(Cause::required(at, "exactly one of url or service is required")),
-    }
-}
-
-fn url_of(value: &Value, at: &str, causes: &mut Vec<Cause>) {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let Ok(url) = url::Url::parse(text(value)) else {
-        causes.push(Cause::required(at, format!("url must be a valid URL{FORM}")));
-        return;
-    };
-    let mut wrong = |shown: &str, detail: &str| {
-        causes.push(Cause::invalid(at, &Value::from(shown), format!("{detail}{FORM}")));
-    };
-    if url.scheme() != "https" {
-        wrong(url.scheme(), "'https' is the only allowed URL scheme");
-    }
-    if url.host_str().is_none_or(str::is_empty) {
-        wrong("", "host must be specified");
-    }
-    if !url.username().is_empty() {
-        wrong(url.username(), "user information is not permitted in the URL");
-    }
-    if let Some(fragment) = url.fragment() {
-        wrong(fragment, "fragments are not permitted in the URL");
-    }
-    if let Some(query) = url.query() {
-        wrong(query, "query parameters are not permitted in the URL");
     }
 }
 

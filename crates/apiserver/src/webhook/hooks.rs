@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use longboat_schema::Program;
 use serde_json::{Map, Value};
 
 use super::{Review, config::selects};
-use crate::{kinds::Resource, schema::Program, server::State, status::ApiError, store::Key};
+use crate::{kinds::Resource, server::State, status::ApiError, store::Key};
 
 /// Name of the store's table of one kind of configuration.
 const TABLES: [&str; 2] = [

@@ -32,10 +32,6 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
                 format!("longboat explain {name} -n {namespace} PATH, which says which layer set a field");
             Cause::new("ComposedSpecInvalid", message, fix)
         }
-        reason::VALIDATION_UNAVAILABLE => {
-            let fix = "look at the webhooks: the API server could not say whether it would accept the composed spec";
-            Cause::new("ValidationUnavailable", message, fix)
-        }
         _ => {
             let fix = format!(
                 "longboat render --effective, or longboat explain {name} -n {namespace}: the layers and what each sets"

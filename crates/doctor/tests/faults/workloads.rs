@@ -22,8 +22,6 @@ fn layers_that_do_not_combine_lead_to_the_config() {
     only(&found, "LayersDoNotCombine", LLM, "can't evaluate field X", "longboat explain llm -n ns");
     let found = with(|facts| unready(facts, "PresetsCombined", "InvalidRenderedConfig", "spec.x: Invalid"));
     only(&found, "ComposedSpecInvalid", LLM, "spec.x: Invalid", "longboat explain");
-    let found = with(|facts| unready(facts, "PresetsCombined", "ValidationUnavailable", "timeout"));
-    only(&found, "ValidationUnavailable", LLM, "timeout", "webhooks");
 }
 
 /// The pod of the service in this state, and what is said of it.

@@ -208,7 +208,7 @@ impl Admitted {
 
     fn status(&self, plan: &Plan, world: &Snapshot) -> LLMInferenceServiceStatus {
         let effective = composed(self.planned.as_ref().unwrap());
-        let presets = outcome::Outcome::of_dry_run(&effective.applied, &outcome::DryRun::Accepted, false);
+        let presets = outcome::Outcome::of_merged(&effective.applied, None, false);
         let pass = Pass {
             presets: &presets,
             pins: &effective.status_annotations,

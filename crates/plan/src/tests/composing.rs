@@ -1,16 +1,17 @@
 //! Composing for the world of a test.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
+use longboat_admission::MergedSpecs;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::{
-    ConfigSet, Inputs, Layer, PresetNames, compose as compose_layers,
-    outcome::{DryRun, Outcome},
-    platform::Platform,
+    ConfigSet, Inputs, Layer, PresetNames, compose as compose_layers, outcome::Outcome, platform::Platform,
 };
 use serde_json::Value;
 
 use super::{SYSTEM_NAMESPACE, world::World};
+
+static MERGED: LazyLock<MergedSpecs> = LazyLock::new(MergedSpecs::default);
 
 /// What composing came to, and what to plan, if anything.
 pub(super) struct Composed {
@@ -55,10 +56,16 @@ pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed 
     };
     let stopped = longboat_api::annotations::is_stopped(service.metadata.annotations.as_ref());
     match compose_layers(&inputs) {
-        Ok(effective) => Composed {
-            outcome: Outcome::of_dry_run(&effective.applied, &DryRun::Accepted, stopped),
-            spec: Some(*effective.spec),
-        },
+        Ok(effective) => {
+            let rejection = MERGED.rejection(&effective.spec);
+            let outcome = Outcome::of_merged(&effective.applied, rejection.as_ref(), stopped);
+            let spec = match (outcome.stop, outcome.use_own_spec) {
+                (Some(_), _) => None,
+                (None, true) => Some(service.spec.clone()),
+                (None, false) => Some(*effective.spec),
+            };
+            Composed { outcome, spec }
+        }
         Err(error) => {
             let outcome = Outcome::of_error(&error, stopped);
             let spec = outcome.use_own_spec.then(|| service.spec.clone());

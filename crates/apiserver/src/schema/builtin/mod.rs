@@ -9,10 +9,10 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use longboat_schema::go_type;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::embedded::go_type;
 use crate::kinds::Resource;
 use types::{Shape, Type, named, root};
 
@@ -195,4 +195,47 @@ fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
 fn six_digits(text: &str) -> bool {
     let Some((_, fraction)) = text.split_once('.') else { return false };
     fraction.bytes().take_while(u8::is_ascii_digit).count() == 6
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::{mistyped_builtin_field, prune_builtin, unknown_builtin_fields};
+
+    /// Values like those of objects, and any others.
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a-z]{0,5}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(
+                    prop_oneof!["[a-c]", Just("labels".to_owned()), Just("containers".to_owned())],
+                    inner,
+                    0..4
+                )
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+        #[test]
+        fn built_in_kinds_are_read_without_a_panic(value in value()) {
+            let row = crate::kinds::builtin::TABLE.iter().find(|row| row.kind == "Pod").unwrap();
+            let resource = row.resource();
+            let mut pod = json!({"metadata": value, "spec": value, "a": value});
+            mistyped_builtin_field(&resource, &pod);
+            prune_builtin(&resource, &mut pod);
+            prop_assert!(unknown_builtin_fields(&resource, &pod).is_empty());
+        }
+    }
 }

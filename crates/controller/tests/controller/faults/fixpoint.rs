@@ -106,6 +106,7 @@ async fn a_service_takes_its_children_a_finalizer_and_two_statuses_to_become_rea
             running.faults.dry_runs() - dry_runs
         );
         say(&line);
+        assert_eq!(running.faults.dry_runs(), dry_runs, "{line}");
         assert_eq!(created, children, "{line}: {log:#?}");
         assert_eq!(deleted, 0, "{line}: {log:#?}");
         assert_eq!(patched, services, "{line}: {log:#?}");

@@ -8,7 +8,7 @@ use super::{
     path::Path,
     structural::{Additional, Bounds, Logic, Node},
 };
-use crate::status::Cause;
+use crate::Cause;
 
 /// What a validation found, and how many checks it made: of failing alternatives the reference reports the one that
 /// got furthest.

@@ -49,7 +49,11 @@ pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<()
 }
 
 /// Checks an expression over untyped variables.
-pub(crate) fn check_names(program: &Program, source: &str, variables: &[&str]) -> Result<(), String> {
+///
+/// # Errors
+///
+/// Which name is not known, in the words of the reference.
+pub fn check_names(program: &Program, source: &str, variables: &[&str]) -> Result<(), String> {
     let mut scope: Vec<(String, Option<&Node>)> =
         variables.iter().map(|name| ((*name).to_owned(), None)).collect();
     walk(&program.expression, &mut scope, source).map(|_| ())

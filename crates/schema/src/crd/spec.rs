@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::names, schema};
-use crate::status::Cause;
+use crate::Cause;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
@@ -250,7 +250,7 @@ fn conversion(conversion: &Value, causes: &mut Vec<Cause>) {
             let config = &conversion["webhook"]["clientConfig"];
             let config_field = format!("{field}.webhookClientConfig");
             if config.is_object() {
-                crate::webhook::config::client(config, &config_field, causes);
+                crate::check_client_config(config, &config_field, causes);
             } else {
                 causes.push(Cause::required(config_field, "required when strategy is set to Webhook"));
             }

@@ -11,7 +11,7 @@ use super::super::{
     structural::{Additional, Node},
     validate,
 };
-use crate::status::Cause;
+use crate::Cause;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 

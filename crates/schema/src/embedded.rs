@@ -6,7 +6,7 @@ use super::{
     structural::{Additional, Node},
     validate::{join, type_of},
 };
-use crate::status::Cause;
+use crate::Cause;
 
 /// Fields of ObjectMeta with the JSON type each must have.
 const FIELDS: [(&str, &str); 15] = [
@@ -110,7 +110,7 @@ pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
 }
 
 /// A JSON type as Go's decoder names it.
-pub(crate) fn go_type(value: &Value) -> &'static str {
+pub fn go_type(value: &Value) -> &'static str {
     match type_of(value) {
         "boolean" => "bool",
         "integer" | "number" => "number",

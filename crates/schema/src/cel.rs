@@ -28,7 +28,7 @@ use super::{
     structural::Node,
     validate::join,
 };
-use crate::status::Cause;
+use crate::Cause;
 
 type Cel = kube_cel::cel::Value;
 
@@ -57,9 +57,9 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// An expression that parsed.
+/// A CEL expression that parsed.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     pub(crate) expression: IdedExpr,
 }
 
@@ -140,8 +140,12 @@ pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgem
 // === impl Program ===
 
 impl Program {
-    /// Parses `source`; the error is worded like the reference's.
-    pub(crate) fn compile(source: &str) -> Result<Self, String> {
+    /// Parses `source`.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not parse, in the words of the reference's parser.
+    pub fn compile(source: &str) -> Result<Self, String> {
         match Parser::new().enable_optional_syntax(true).parse(source) {
             Ok(expression) => Ok(Self { expression }),
             Err(errors) => Err(errors
@@ -155,7 +159,7 @@ impl Program {
 
     /// The program as it is run.
     #[must_use]
-    pub(crate) fn runnable(mut self) -> Self {
+    pub fn runnable(mut self) -> Self {
         cel_optional::rewrite(&mut self.expression, None);
         self
     }
@@ -166,7 +170,11 @@ impl Program {
     }
 
     /// Evaluates to a truth value over JSON variables.
-    pub(crate) fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
+    ///
+    /// # Errors
+    ///
+    /// Why it has no value, or that the value is no truth value.
+    pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         LIBRARY.with(|library| {
             let mut scope = library.new_inner_scope();
             for (name, value) in variables {

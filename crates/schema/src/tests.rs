@@ -1,34 +1,13 @@
 //! Recorded refusals of the reference, asked of the schema alone; and laws that hold for any schema and value.
 
-use std::{env, fs, path::PathBuf};
-
+use longboat_golden::{answer_causes, transcript};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use super::{
-    StructuralSchema, default_crd, mistyped_builtin_field, prune_builtin, unknown_builtin_fields,
-    validate_crd,
-};
+use super::{Cause, StructuralSchema, default_crd, validate_crd};
 
-/// A file of the recordings; none, loudly, where they are not available.
-pub(crate) fn golden(name: &str) -> Option<Value> {
-    let root = env::var_os("LONGBOAT_GOLDEN").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
-        PathBuf::from,
-    );
-    let Ok(text) = fs::read_to_string(root.join("apiserver").join(name)) else {
-        assert!(env::var_os("CI").is_none(), "recordings are missing: {}", root.display());
-        #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
-        {
-            eprintln!("SKIPPED: no recordings at {}", root.display());
-        }
-        return None;
-    };
-    Some(serde_saphyr::from_str(&text).unwrap())
-}
-
-pub(crate) fn causes(found: &[crate::status::Cause]) -> Vec<(String, String, String)> {
+/// Field, reason and message of each cause, sorted.
+fn causes(found: &[Cause]) -> Vec<(String, String, String)> {
     let mut all: Vec<_> = found
         .iter()
         .map(|cause| (cause.field.clone(), cause.reason.to_owned(), cause.message.clone()))
@@ -37,20 +16,8 @@ pub(crate) fn causes(found: &[crate::status::Cause]) -> Vec<(String, String, Str
     all
 }
 
-pub(crate) fn recorded(response: &Value) -> Vec<(String, String, String)> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut all: Vec<_> = response["body"]["details"]["causes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|cause| (text(&cause["field"]), text(&cause["reason"]), text(&cause["message"])))
-        .collect();
-    all.sort();
-    all
-}
-
 fn widgets() -> Option<StructuralSchema> {
-    let crd = golden("setup/widgets-crd.yaml")?;
+    let crd = transcript("setup/widgets-crd.yaml")?;
     Some(StructuralSchema::compile(&crd, &crd["spec"]["versions"][0]))
 }
 
@@ -58,7 +25,7 @@ fn widgets() -> Option<StructuralSchema> {
 fn widgets_are_refused_with_the_recorded_causes() {
     let Some(schema) = widgets() else { return };
     for scenario in ["cr-messages.yaml", "cr-pruning.yaml", "cr-cel.yaml", "cr-defaults.yaml"] {
-        let Some(scenario_steps) = golden(scenario) else { return };
+        let Some(scenario_steps) = transcript(scenario) else { return };
         for (index, step) in scenario_steps["steps"].as_array().unwrap().iter().enumerate() {
             let request = &step["request"];
             let body = &request["body"];
@@ -67,7 +34,7 @@ fn widgets_are_refused_with_the_recorded_causes() {
             }
             let mut object = body.clone();
             schema.prune_and_default(&mut object);
-            let mut expected = recorded(&step["response"]);
+            let mut expected = answer_causes(&step["response"]);
             // Found by the rules of the scale subresource, not by the schema.
             expected.retain(|(field, ..)| field != ".spec.replicas");
             assert_eq!(causes(&schema.validate(&object, None)), expected, "{scenario}:{index}");
@@ -78,7 +45,7 @@ fn widgets_are_refused_with_the_recorded_causes() {
 #[test]
 fn unknown_fields_are_named_in_the_recorded_order() {
     let Some(schema) = widgets() else { return };
-    let Some(scenario) = golden("cr-pruning.yaml") else { return };
+    let Some(scenario) = transcript("cr-pruning.yaml") else { return };
     let step = &scenario["steps"][0];
     let expected: Vec<String> = step["response"]["headers"]["Warning"]
         .as_array()
@@ -94,12 +61,12 @@ fn unknown_fields_are_named_in_the_recorded_order() {
 
 #[test]
 fn definitions_are_refused_with_the_recorded_causes() {
-    let Some(scenario) = golden("crd-invalid.yaml") else { return };
+    let Some(scenario) = transcript("crd-invalid.yaml") else { return };
     let mut different = Vec::new();
     for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
         let mut crd = step["request"]["body"].clone();
         default_crd(&mut crd);
-        let mut expected = recorded(&step["response"]);
+        let mut expected = answer_causes(&step["response"]);
         // Found by the rules for all names, not by those for definitions.
         expected.retain(|(field, _, message)| field != "metadata.name" || !message.contains("RFC 1123"));
         let found = causes(&validate_crd(&crd, None));
@@ -343,76 +310,4 @@ proptest! {
         compiled.prune(&mut once);
         prop_assert!(compiled.unknown_fields(&once).is_empty());
     }
-
-    #[test]
-    fn built_in_kinds_are_read_without_a_panic(value in json()) {
-        let row = crate::kinds::builtin::TABLE.iter().find(|row| row.kind == "Pod").unwrap();
-        let resource = row.resource();
-        let mut pod = json!({"metadata": value, "spec": value, "a": value});
-        mistyped_builtin_field(&resource, &pod);
-        prune_builtin(&resource, &mut pod);
-        prop_assert!(unknown_builtin_fields(&resource, &pod).is_empty());
-    }
-}
-
-#[test]
-fn a_large_definition_compiles_and_validates_quickly() {
-    // As large as the inference services of KServe: some 12 000 nodes, a tenth of them with patterns or defaults.
-    let field = |i: usize| match i % 4 {
-        0 => json!({"type": "string", "pattern": "^[a-z]+$", "maxLength": 63, "description": "x".repeat(60)}),
-        1 => json!({"type": "integer", "format": "int32", "default": 1, "minimum": 0}),
-        2 => json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-                    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}),
-        _ => json!({"type": "object", "additionalProperties": {"type": "string"}}),
-    };
-    let group = |n: usize, child: &dyn Fn(usize) -> Value| -> Value {
-        let properties: serde_json::Map<_, _> = (0..n).map(|i| (format!("f{i}"), child(i))).collect();
-        json!({"type": "object", "properties": properties,
-               "x-kubernetes-validations": [{"rule": "!has(self.f0) || self.f0 != 'x'", "message": "no"}]})
-    };
-    let schema = group(15, &|_| group(10, &|_| group(40, &field)));
-    let size = schema.to_string().len();
-    let version = json!({"schema": {"openAPIV3Schema": schema}});
-    let started = Instant::now();
-    let compiled = StructuralSchema::compile(&json!({}), &version);
-    compiled.prune_and_default(&mut json!({}));
-    let compiling = started.elapsed();
-    let started = Instant::now();
-    let mut crd = json!({
-        "metadata": {"name": "as.b.c"},
-        "spec": {"group": "b.c", "scope": "Namespaced", "names": {"plural": "as", "kind": "A"},
-                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": version["schema"]}]},
-    });
-    default_crd(&mut crd);
-    assert_eq!(validate_crd(&crd, None), []);
-    let judging = started.elapsed();
-    let leaf: serde_json::Map<_, _> = (0..40)
-        .map(|i| {
-            let value = match i % 4 {
-                0 => json!("abc"),
-                1 => json!(1),
-                2 => json!([{"name": "a"}, {"name": "b"}]),
-                _ => json!({"k": "v"}),
-            };
-            (format!("f{i}"), value)
-        })
-        .collect();
-    let mut object = json!({"f1": {"f1": leaf, "f2": leaf}, "f2": {"f3": leaf}});
-    compiled.prune_and_default(&mut object);
-    let first = Instant::now();
-    assert_eq!(compiled.validate(&object, None), []);
-    let first = first.elapsed();
-    let rest = Instant::now();
-    for _ in 0..10 {
-        assert_eq!(compiled.validate(&object, None), []);
-    }
-    let each = rest.elapsed() / 10;
-    #[expect(clippy::print_stderr, reason = "the numbers are the point of the test")]
-    {
-        eprintln!(
-            "schema of {size} bytes: compiled in {compiling:?}, judged in {judging:?}, an object validated first in {first:?}, then in {each:?}"
-        );
-    }
-    // Generous, for unoptimised builds on busy machines: it is there to catch work that grows with the square.
-    assert!(compiling.as_millis() < 3000 && each.as_millis() < 500, "{compiling:?} {each:?}");
 }

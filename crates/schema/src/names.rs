@@ -30,8 +30,12 @@ pub(crate) fn label_1035(name: &str) -> Result<(), String> {
     Err("a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')".to_owned())
 }
 
-/// A DNS-1123 subdomain.
-pub(crate) fn subdomain(name: &str) -> Result<(), String> {
+/// Whether a name is a DNS-1123 subdomain.
+///
+/// # Errors
+///
+/// What such a name looks like, in the reference's words.
+pub fn subdomain(name: &str) -> Result<(), String> {
     if name.len() > 253 {
         return Err("must be no more than 253 characters".to_owned());
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::structural::{ListType, Node};
-use crate::status::Cause;
+use crate::Cause;
 
 /// Appends a cause for each item that repeats an earlier one.
 pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {

@@ -102,7 +102,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{super::cel::Program, seen};
-    use crate::schema::cel_shape;
+    use crate::cel_shape;
 
     fn text(rule: &str, value: &Value) -> Option<Vec<u8>> {
         let [shape] = cel_shape::of(&Program::compile(rule).unwrap().runnable().expression, ["self"]);

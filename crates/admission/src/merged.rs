@@ -1,0 +1,64 @@
+//! Whether an API server would accept a service with a merged spec (contract 01 §10.6, 02 §6.1).
+//!
+//! The reference asks it, by a dry-run of a creation on every pass. Everything that an answer depends on is known here: the
+//! schema with its rules is ours, and so are the webhooks.
+
+use longboat_api::{crd, defaulting, v1alpha2::LLMInferenceServiceSpec};
+use longboat_compose::outcome::Rejection;
+use longboat_schema::StructuralSchema;
+use serde_json::{Value, json};
+
+use crate::{Denial, Facts, Request, Subject, Version, validate};
+
+/// Judges merged specs.
+#[derive(Clone, Debug)]
+pub struct MergedSpecs {
+    schema: StructuralSchema,
+}
+
+// === impl MergedSpecs ===
+
+impl Default for MergedSpecs {
+    /// By the schema of the storage version. It is compiled at the first judgement.
+    fn default() -> Self {
+        let version = json!({"schema": {"openAPIV3Schema": crd::service_spec()}});
+        Self { schema: StructuralSchema::compile(&Value::Null, &version) }
+    }
+}
+
+impl MergedSpecs {
+    /// Why an API server would refuse to create a service with `spec`, in its words; none: it would not. The steps are those
+    /// of a request: what the schema drops and fills in, our defaults, the schema and its rules, our validation.
+    pub fn rejection(&self, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
+        let spec = match serde_json::to_value(spec) {
+            Ok(spec) => spec,
+            Err(error) => return Some(of_message(format!("the merged spec cannot be printed: {error}"))),
+        };
+        let mut object = json!({"metadata": {}, "spec": spec});
+        self.schema.prune_and_default(&mut object);
+        if let Err(error) = defaulting::apply(&mut object) {
+            let causes = vec![(error.field().to_owned(), error.problem().to_string())];
+            return Some(Rejection { message: error.to_string(), causes });
+        }
+        self.schema.default(&mut object);
+        let causes = self.schema.validate(&object, None);
+        if !causes.is_empty() {
+            let causes: Vec<_> = causes.into_iter().map(|cause| (cause.field, cause.message)).collect();
+            return Some(Rejection { message: String::new(), causes });
+        }
+        let request =
+            Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(&object), old: None };
+        validate(Subject::Service, &request, &Facts::default()).denial.map(of_denial)
+    }
+}
+
+fn of_message(message: String) -> Rejection {
+    Rejection { message, causes: Vec::new() }
+}
+
+fn of_denial(denial: Denial) -> Rejection {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let causes = denial.details["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let causes = causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect();
+    Rejection { message: denial.message, causes }
+}

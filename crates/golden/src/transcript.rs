@@ -1,0 +1,31 @@
+//! Recordings of a real API server: requests and what it answered.
+
+use serde_json::Value;
+
+use crate::{documents, golden};
+
+/// A transcript, or an object that one was made with, by its path below `apiserver/`; none, loudly, where the recordings are not available.
+pub fn transcript(name: &str) -> Option<Value> {
+    let Some(folder) = golden() else {
+        assert!(std::env::var_os("CI").is_none(), "the recordings are missing: set LONGBOAT_GOLDEN");
+        #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
+        {
+            eprintln!("SKIPPED: no recordings of the reference found; set LONGBOAT_GOLDEN");
+        }
+        return None;
+    };
+    Some(documents(&folder.join("apiserver").join(name)).remove(0))
+}
+
+/// Field, reason and message of each cause in a recorded answer, sorted.
+pub fn answer_causes(response: &Value) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let causes = response["body"]["details"]["causes"].as_array();
+    let mut all: Vec<_> = causes
+        .into_iter()
+        .flatten()
+        .map(|cause| (text(&cause["field"]), text(&cause["reason"]), text(&cause["message"])))
+        .collect();
+    all.sort();
+    all
+}
