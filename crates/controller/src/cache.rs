@@ -1,8 +1,9 @@
 //! Objects as the watches last saw them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_plan::Objects;
 use parking_lot::RwLock;
 
 use crate::key::Key;
@@ -10,7 +11,7 @@ use crate::key::Key;
 /// The objects of one kind by namespace and name.
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
-    objects: RwLock<BTreeMap<String, BTreeMap<String, Arc<K>>>>,
+    objects: RwLock<Objects<K>>,
 }
 
 /// What became of an object: before and after.
@@ -26,15 +27,25 @@ impl<K> Default for Cache<K> {
 
 impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.objects.read().get(&key.namespace)?.get(&key.name).cloned()
+        self.objects.read().shared(&key.namespace, &key.name).cloned()
     }
 
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        self.objects.read().get(namespace).into_iter().flat_map(BTreeMap::values).cloned().collect()
+        self.objects.read().shared_in_namespace(namespace).cloned().collect()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
-        self.objects.read().values().flat_map(BTreeMap::values).cloned().collect()
+        self.objects.read().shared_iter().cloned().collect()
+    }
+
+    /// Adds what there is in a namespace to a snapshot.
+    pub(crate) fn share(&self, namespace: &str, snapshot: &mut Objects<K>) {
+        snapshot.adopt(namespace, &self.objects.read());
+    }
+
+    /// All objects, for a snapshot.
+    pub(crate) fn share_all(&self) -> Objects<K> {
+        self.objects.read().clone()
     }
 
     /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or
@@ -42,13 +53,12 @@ impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
     pub(crate) fn set(&self, object: K) -> Option<Change<K>> {
         let key = Key::of(&object);
         let mut objects = self.objects.write();
-        let namespace = objects.entry(key.namespace).or_default();
-        let old = namespace.get(&key.name).cloned();
+        let old = objects.shared(&key.namespace, &key.name).cloned();
         if old.as_ref().is_some_and(|old| !is_newer(object.metadata(), old.metadata())) {
             return None;
         }
         let new = Arc::new(object);
-        namespace.insert(key.name, new.clone());
+        objects.insert(Arc::clone(&new));
         Some((old, Some(new)))
     }
 
@@ -56,19 +66,17 @@ impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
     pub(crate) fn remove(&self, object: &K) -> Option<Change<K>> {
         let key = Key::of(object);
         let mut objects = self.objects.write();
-        let namespace = objects.get_mut(&key.namespace)?;
-        let known = namespace.get(&key.name)?;
+        let known = objects.get(&key.namespace, &key.name)?;
         if known.metadata().uid != object.metadata().uid {
             return None;
         }
-        let old = namespace.remove(&key.name);
-        Some((old, None))
+        Some((objects.remove(&key.namespace, &key.name), None))
     }
 
     /// Replaces all objects (of one namespace, if given) by what a new list says.
     pub(crate) fn replace(&self, namespace: Option<&str>, listed: Vec<K>) -> Vec<Change<K>> {
         let mut changes = Vec::new();
-        let present: std::collections::BTreeSet<Key> = listed.iter().map(Key::of).collect();
+        let present: BTreeSet<Key> = listed.iter().map(Key::of).collect();
         let known = match namespace {
             Some(namespace) => self.in_namespace(namespace),
             None => self.all(),

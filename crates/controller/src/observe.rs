@@ -47,20 +47,20 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
     let system = context.args.system_namespace.as_str();
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
-            $(snapshot.$field.extend(caches.$field.in_namespace(namespace));)*
+            $(caches.$field.share(namespace, &mut snapshot.$field);)*
         };
     }
     longboat_plan::child_kinds!(each);
-    snapshot.inference_services.extend(caches.inference_services.in_namespace(namespace));
-    snapshot.cluster_role_bindings.extend(caches.cluster_role_bindings.all());
-    snapshot.pods.extend(caches.pods.in_namespace(namespace));
-    snapshot.gateways.extend(caches.gateways.all());
-    snapshot.gateway_classes.extend(caches.gateway_classes.all());
-    snapshot.config_maps.extend(caches.config_maps.in_namespace(system));
-    let gateways = caches.gateways.all();
-    let gateway_namespaces = gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref());
+    caches.inference_services.share(namespace, &mut snapshot.inference_services);
+    snapshot.cluster_role_bindings = caches.cluster_role_bindings.share_all();
+    caches.pods.share(namespace, &mut snapshot.pods);
+    snapshot.gateways = caches.gateways.share_all();
+    snapshot.gateway_classes = caches.gateway_classes.share_all();
+    caches.config_maps.share(system, &mut snapshot.config_maps);
+    let gateway_namespaces =
+        snapshot.gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref());
     for one in gateway_namespaces.collect::<BTreeSet<_>>() {
-        snapshot.services.extend(caches.services.in_namespace(one));
+        caches.services.share(one, &mut snapshot.services);
     }
 }
 

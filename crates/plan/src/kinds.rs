@@ -6,9 +6,10 @@ use crate::{
     children::{ChildKind, Children, ObjectRef},
     compare::Compare,
     context::Context,
+    objects::Objects,
     problem::Phase,
     prune,
-    snapshot::{Objects, Snapshot},
+    snapshot::Snapshot,
     yaml,
 };
 

@@ -1,9 +1,8 @@
 //! What was observed: the plain data that planning reads instead of a cluster.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use k8s_openapi::{
-    Metadata,
     api::{
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
@@ -11,7 +10,6 @@ use k8s_openapi::{
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
         resource::v1::ResourceClaimTemplate,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
     jiff::Timestamp,
 };
 use longboat_api::{
@@ -22,6 +20,8 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_compose::platform::Platform;
+
+use crate::objects::Objects;
 
 /// Everything that planning one service looks at beside the service itself and its composed spec.
 ///
@@ -101,10 +101,6 @@ pub struct Capabilities {
     pub kubernetes: Option<(u32, u32)>,
 }
 
-/// Objects of one kind by namespace and name; cluster-scoped ones under the empty namespace.
-#[derive(Clone, Debug)]
-pub struct Objects<K>(BTreeMap<String, BTreeMap<String, Arc<K>>>);
-
 impl Capabilities {
     /// A cluster, of whatever version, that serves every optional API.
     pub const ALL: Self = Self {
@@ -147,60 +143,6 @@ impl Snapshot {
             inference_pools_x: Objects::default(),
             gateways: Objects::default(),
             gateway_classes: Objects::default(),
-        }
-    }
-}
-
-// === impl Objects ===
-
-impl<K> Default for Objects<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
-    /// The object of that name, if it was observed.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
-        self.0.get(namespace)?.get(name).map(AsRef::as_ref)
-    }
-
-    /// Adds an object, replacing one of the same name.
-    pub fn insert(&mut self, object: Arc<K>) {
-        let metadata = object.metadata();
-        let namespace = metadata.namespace.clone().unwrap_or_default();
-        let name = metadata.name.clone().unwrap_or_default();
-        self.0.entry(namespace).or_default().insert(name, object);
-    }
-
-    /// Takes an object out.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.0.get_mut(namespace)?.remove(name)
-    }
-
-    /// The objects of a namespace, by name.
-    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
-        self.0.get(namespace).into_iter().flat_map(BTreeMap::values).map(AsRef::as_ref)
-    }
-
-    /// All objects, by namespace and name.
-    pub fn iter(&self) -> impl Iterator<Item = &K> {
-        self.0.values().flat_map(BTreeMap::values).map(AsRef::as_ref)
-    }
-}
-
-impl<K: Metadata<Ty = ObjectMeta>> FromIterator<Arc<K>> for Objects<K> {
-    fn from_iter<T: IntoIterator<Item = Arc<K>>>(objects: T) -> Self {
-        let mut all = Self::default();
-        all.extend(objects);
-        all
-    }
-}
-
-impl<K: Metadata<Ty = ObjectMeta>> Extend<Arc<K>> for Objects<K> {
-    fn extend<T: IntoIterator<Item = Arc<K>>>(&mut self, objects: T) {
-        for object in objects {
-            self.insert(object);
         }
     }
 }

@@ -76,6 +76,11 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
 }
 
 impl CertificateRequest {
+    /// Whether it is this planned secret that gets the certificate.
+    pub fn is_for(&self, secret: &Secret) -> bool {
+        secret.metadata.name.as_deref() == Some(self.secret.as_str())
+    }
+
     /// Puts issued PEM texts into the planned secret.
     pub fn fill(&self, secret: &mut Secret, certificate_pem: &str, key_pem: &str) {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());

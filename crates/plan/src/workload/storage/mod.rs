@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::lora;
-use crate::{context::Context, event::PlannedEvent, snapshot::Objects};
+use crate::{context::Context, event::PlannedEvent, objects::Objects};
 
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
 
