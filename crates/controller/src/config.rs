@@ -10,8 +10,7 @@ use longboat_api::{
     names::preset,
     reasons::{condition, event},
     v1alpha2::{
-        AppliedConfig, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus,
-        ServiceReference,
+        LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference,
     },
 };
 use serde_json::json;
@@ -55,36 +54,34 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     publish(context, key, &config, &users, deleting).await
 }
 
-/// Wakes the configs for which it matters that a service went from using `before` to using `after`.
+/// Wakes the configs that either of the two uses and the other does not: a service before and after something happened to it,
+/// which may be that it came or went.
 pub(crate) fn wake_users(
     context: &Context,
-    service: &LLMInferenceService,
-    before: &[AppliedConfig],
-    after: &[AppliedConfig],
+    old: Option<&LLMInferenceService>,
+    new: Option<&LLMInferenceService>,
 ) {
-    let place = |config: &AppliedConfig| Key::new(&config.namespace, &config.name);
-    let (before, after): (BTreeSet<Key>, BTreeSet<Key>) =
-        (before.iter().map(place).collect(), after.iter().map(place).collect());
-    let mut concerned: BTreeSet<Key> = before.symmetric_difference(&after).cloned().collect();
-    if after.is_empty() {
-        // Until something was applied, mentioning a config counts as using it.
-        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-        for reference in &service.spec.base_refs {
-            concerned.insert(Key::new(namespace, &reference.name));
-            concerned.insert(Key::new(&context.args.system_namespace, &reference.name));
-        }
-    }
-    for key in concerned {
-        if context.caches.configs.get(&key).is_some() {
-            context.configs.add(key);
+    let used = |service: Option<&LLMInferenceService>| {
+        service.map(|service| used_by(context, service)).unwrap_or_default()
+    };
+    for key in used(old).symmetric_difference(&used(new)) {
+        if context.caches.configs.get(key).is_some() {
+            context.configs.add(key.clone());
         }
     }
 }
 
-/// Wakes the configs that a service which is gone used.
-pub(crate) fn wake_former(context: &Context, gone: &LLMInferenceService) {
-    let before = gone.status.as_ref().map(|status| status.applied_configs.as_slice()).unwrap_or_default();
-    wake_users(context, gone, before, &[]);
+/// The configs that a service uses. What was applied is authoritative; until something was, mentioning a config counts.
+fn used_by(context: &Context, service: &LLMInferenceService) -> BTreeSet<Key> {
+    let applied = service.status.iter().flat_map(|status| &status.applied_configs);
+    let applied: BTreeSet<Key> = applied.map(|config| Key::new(&config.namespace, &config.name)).collect();
+    if !applied.is_empty() {
+        return applied;
+    }
+    let own = service.metadata.namespace.as_deref().unwrap_or_default();
+    let places = [own, &context.args.system_namespace];
+    let names = service.spec.base_refs.iter().map(|reference| &reference.name);
+    names.flat_map(|name| places.map(|namespace| Key::new(namespace, name))).collect()
 }
 
 /// The services that use a config, by namespace and name. A service counts until it is gone.
@@ -97,7 +94,7 @@ fn users_of(context: &Context, config: &LLMInferenceServiceConfig) -> Vec<Servic
     };
     let mut users: Vec<ServiceReference> = services
         .iter()
-        .filter(|service| uses(service, &key))
+        .filter(|service| used_by(context, service).contains(&key))
         .map(|service| {
             let Key { namespace, name } = Key::of(service.as_ref());
             ServiceReference { name, namespace }
@@ -105,19 +102,6 @@ fn users_of(context: &Context, config: &LLMInferenceServiceConfig) -> Vec<Servic
         .collect();
     users.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     users
-}
-
-/// What was applied is authoritative; until something was, mentioning the config counts.
-fn uses(service: &LLMInferenceService, config: &Key) -> bool {
-    let applied = service.status.iter().flat_map(|status| &status.applied_configs);
-    let mut any = false;
-    for one in applied {
-        any = true;
-        if one.name == config.name && one.namespace == config.namespace {
-            return true;
-        }
-    }
-    !any && service.spec.base_refs.iter().any(|reference| reference.name == config.name)
 }
 
 fn referenced_by(users: usize) -> String {

@@ -102,7 +102,6 @@ async fn reconcile(
     let pins = pins.unwrap_or_else(|| {
         context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
     });
-    let before = service.status.as_ref().map(|status| status.applied_configs.clone()).unwrap_or_default();
 
     // Without a spec to plan, what there is stays as it is.
     let spec = match composition.stop {
@@ -136,9 +135,10 @@ async fn reconcile(
     let found = failure(&status);
     // A transient failure is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
-        let applied = status.applied_configs.clone();
         status::publish(context, subject, service, status).await?;
-        config::wake_users(context, service, &before, &applied);
+        // The watch has nothing new to say of it then.
+        let published = context.caches.inference_services.get(&subject.key);
+        config::wake_users(context, Some(service), published.as_deref());
     }
     phases.end(Phase::Report);
     let stopped = composition.stop.is_some().then_some(composition.message);

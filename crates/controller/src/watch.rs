@@ -178,10 +178,9 @@ watched! {
         }
 
         fn changed(context: &Context, _key: &Key, old: Option<&Self>, new: Option<&Self>) {
-            // Only now do its configs have a user less: while it was being finalized it still counted.
-            if let (Some(gone), None) = (old, new) {
-                config::wake_former(context, gone);
-            }
+            // Only when it is gone do its configs have a user less: while it was being finalized it still counted. And a status
+            // may have been written although nobody was told so.
+            config::wake_users(context, old, new);
         }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {

@@ -6,6 +6,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use longboat_api::conditions::Condition;
+use longboat_testkit::Fault;
 use serde_json::{Value, json};
 
 use crate::setup::{
@@ -67,6 +68,37 @@ async fn a_changed_config_reaches_its_services() {
             containers.iter().any(|c| c.image.as_deref() == Some("mine:2")).then_some(())
         })
         .await;
+}
+
+#[tokio::test]
+async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
+    let world = world().await;
+    let running = Running::start(&world);
+    world.apply(config("mine", &with_image("mine:1"))).await;
+    let api = configs(world.client(), "ns");
+    let users = async || {
+        let status = api.get("mine").await.unwrap().status.unwrap_or_default();
+        status.referenced_by.into_iter().map(|user| user.name).collect::<Vec<_>>()
+    };
+    // Whichever of its first writes the status is.
+    for nth in 1.. {
+        running.faults.plan(nth, Fault::Timeout);
+        world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
+        world.eventually("the user", async || (users().await == ["llm"]).then_some(())).await;
+        if !running.faults.happened() {
+            // The finalizer, a child, the service's status and the config's.
+            assert!(nth > 4, "only {nth} writes led there");
+            break;
+        }
+        services(world.client()).delete("llm", &DeleteParams::default()).await.unwrap();
+        world
+            .eventually("no service and no user", async || {
+                let gone = services(world.client()).get_opt("llm").await.unwrap().is_none();
+                (gone && users().await.is_empty()).then_some(())
+            })
+            .await;
+    }
+    running.stop().await;
 }
 
 #[tokio::test]
