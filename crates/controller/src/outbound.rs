@@ -1,16 +1,26 @@
 //! What every request to the API server goes through.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use http::Request;
+use http::{Request, Response};
 use kube::{Client, client::Body};
+use tokio::time::timeout;
 
 use crate::{
     fence::Fence,
     metrics::{Asked, Metrics},
 };
 
-/// A client whose requests are counted, and that sends writes only while the fence lets them through.
+/// How long an answer may take, to its end: longer than an API server gives itself, which is a minute unless it is told otherwise.
+/// Beyond that nobody is there any more, as when a machine was lost in the middle and the connection never ended.
+const PATIENCE: Duration = Duration::from_secs(70);
+
+/// Nobody answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server has not answered for {PATIENCE:?}")]
+struct Silence;
+
+/// A client whose requests are counted and end some time, and that sends writes only while the fence lets them through.
 pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: Option<Fence>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -20,10 +30,21 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
             if let Some(fence) = fence.filter(|_| asked.is_write()) {
                 fence.pass().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
-            let answer = client.send(request).await;
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            // Whoever watches looks at the time itself: silence means something else there.
+            let answer = if is_watch { client.send(request).await } else { in_time(&client, request).await };
             metrics.asked(&asked, &host, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
             answer
         }
     });
     Client::new(service, namespace)
+}
+
+/// The whole answer, if it comes in time.
+async fn in_time(client: &Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    let whole = async {
+        let (head, body) = client.send(request).await?.into_parts();
+        Ok(Response::from_parts(head, Body::from(body.collect_bytes().await?)))
+    };
+    timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(kube::Error::Service(Silence.into())))
 }

@@ -21,6 +21,7 @@ use crate::{
     key::Key,
     lease::Candidate,
     metrics::{Metrics, Worker},
+    outbound,
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
     service,
@@ -54,8 +55,10 @@ impl Startup {
 /// When a task of the controller ends although it should not.
 pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
     let (sink, notes) = events::channel();
+    let metrics = Metrics::new();
+    let client = outbound::watched(client, metrics.clone(), "".into(), None);
     let writer = tokio::spawn(events::write_all(client.clone(), notes));
-    let context = Arc::new(Context::new(client, args, sink, Metrics::new()));
+    let context = Arc::new(Context::new(client, args, sink, metrics));
     let result = supervise(&context, &Readiness::default(), None, &shutdown).await;
     // The last sink goes with the context: what is still to be said is said, then the writer ends.
     drop(context);

@@ -32,6 +32,8 @@ pub enum Fault {
     Error,
     /// It is done, but the answer says that it took too long.
     Timeout,
+    /// It is done, and no answer ever comes, as when a machine in between is lost.
+    Silence,
 }
 
 /// A write that went through.
@@ -176,6 +178,7 @@ async fn answer(server: &ApiServer, faults: &Faults, request: Request<Body>) -> 
             inner.dead.store(true, Ordering::SeqCst);
             std::future::pending().await
         }
+        Some(Fault::Silence) => std::future::pending().await,
         Some(Fault::Timeout) => Ok(refusal(504, "Timeout", "the request did not end in time")),
         _ => Ok(watching::through(answer, Watching::Calm)),
     }

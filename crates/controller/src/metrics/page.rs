@@ -132,6 +132,11 @@ fn process(registry: &mut Registry) {
     gauge("process_virtual_memory_bytes", "Address space in use", number(usage.virtual_bytes));
     gauge("process_open_fds", "Open files", number(usage.open_fds));
     gauge("process_max_fds", "Files that may be open", number(usage.max_fds));
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let tasks: Gauge = Gauge::default();
+        tasks.set(i64::try_from(runtime.metrics().num_alive_tasks()).unwrap_or(i64::MAX));
+        registry.register("longboat_runtime_tasks", "Tasks that have not ended", tasks);
+    }
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::topology::Topology;
 use crate::setup::{Running, world};
 
-/// Longer than any wait of the controller before it tries again what failed a few times, and any of its watches.
-const QUIET: Duration = Duration::from_secs(45);
+/// Longer than any wait of the controller for an answer, before it tries again what failed a few times, and any of its watches.
+const QUIET: Duration = Duration::from_secs(90);
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 /// A world that still changes after that never comes to rest.

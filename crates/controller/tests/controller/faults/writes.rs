@@ -8,7 +8,7 @@ use super::{
     topology::Topology,
 };
 
-/// By default each fault meets one write in so many; the four faults together one in a quarter of that, and other ones in
+/// By default each fault meets one write in so many; four faults together one in a quarter of that, and other ones in
 /// each shape.
 const STRIDE: u64 = 12;
 
@@ -22,7 +22,12 @@ async fn errors_and_answers_that_get_lost_lead_to_the_same_end() {
     survives([Fault::Error, Fault::Timeout], 2).await;
 }
 
-async fn survives(faults: [Fault; 2], offset: u64) {
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_not_waited_for_forever() {
+    survives([Fault::Silence], 4).await;
+}
+
+async fn survives<const N: usize>(faults: [Fault; N], offset: u64) {
     let world = stage().await;
     let mut running = started(&world, Faults::default()).await;
     for (at, topology) in Topology::all().iter().enumerate() {
