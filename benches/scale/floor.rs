@@ -1,6 +1,7 @@
 //! The least that it takes: the same objects, written by a client that does nothing else.
 
 use std::{
+    ops::Range,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -10,7 +11,6 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Api,
-    cluster::Turn,
     services::{CHILDREN, NAMESPACES},
 };
 
@@ -20,18 +20,22 @@ const AT_ONCE: usize = 32;
 /// Where to write an object, and the object.
 type Write = (String, Value);
 
-/// The children that there are, to be written anew elsewhere.
-pub(crate) fn children(api: &Api, services: usize) -> Vec<Write> {
+/// The children of these services, to be written anew elsewhere.
+pub(crate) fn children(api: &Api, services: &Range<usize>) -> Vec<Write> {
+    let of = |name: &str| name.strip_prefix("llm-")?.split('-').next()?.parse::<usize>().ok();
     let mut all = Vec::new();
     for (root, plural, each) in CHILDREN {
+        let before = all.len();
         let list = api.get(&format!("/{root}/{plural}")).ok();
         let kind = list["kind"].as_str().unwrap().trim_end_matches("List").to_owned();
         let items = list["items"].as_array().unwrap().iter();
         let ours = items.filter(|item| {
             item["metadata"]["namespace"].as_str().is_some_and(|namespace| namespace.starts_with("scale-"))
-                && item["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("llm-"))
+                && item["metadata"]["name"]
+                    .as_str()
+                    .is_some_and(|name| of(name).is_some_and(|number| services.contains(&number)))
         });
-        for object in ours.take(services * each) {
+        for object in ours {
             let metadata = &object["metadata"];
             let namespace = metadata["namespace"].as_str().unwrap().replace("scale-", "floor-");
             let mut copy = object.clone();
@@ -50,18 +54,31 @@ pub(crate) fn children(api: &Api, services: usize) -> Vec<Write> {
             }
             all.push((format!("/{root}/namespaces/{namespace}/{plural}"), copy));
         }
+        assert_eq!(all.len() - before, services.len() * each, "{plural} of {services:?}");
     }
     all
 }
 
-/// Writes them all; how long that took.
-pub(crate) fn write(cluster: &Turn, children: &[Write]) -> Duration {
-    let api = &cluster.server.api;
+/// Makes the namespaces of the copies.
+pub(crate) fn prepare(api: &Api) {
     for number in 0..NAMESPACES {
         let object =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("floor-{number}")}});
         api.post("/api/v1/namespaces", &object).ok();
     }
+}
+
+/// Writes them one after another, as one service's children are written; how long that took.
+pub(crate) fn write_in_turn(api: &Api, children: &[Write]) -> Duration {
+    let start = Instant::now();
+    for (path, object) in children {
+        api.post(path, object).ok();
+    }
+    start.elapsed()
+}
+
+/// Writes them all; how long that took.
+pub(crate) fn write(api: &Api, children: &[Write]) -> Duration {
     let next = AtomicUsize::new(0);
     let start = Instant::now();
     thread::scope(|scope| {

@@ -12,15 +12,21 @@
 #[path = "../../tests/cluster/api.rs"]
 #[expect(dead_code, reason = "shared with the cluster tier")]
 mod api;
+#[path = "../../tests/cluster/binary.rs"]
+mod binary;
 #[path = "../../tests/cluster/cluster.rs"]
 #[expect(dead_code, reason = "shared with the cluster tier")]
 mod cluster;
-mod controller;
 #[path = "../../tests/cluster/definitions.rs"]
 #[expect(dead_code, reason = "shared with the cluster tier")]
 mod definitions;
 mod floor;
+#[path = "../../tests/cluster/log.rs"]
+#[expect(dead_code, reason = "shared with the cluster tier")]
 mod log;
+#[path = "../../tests/cluster/process.rs"]
+#[expect(dead_code, reason = "shared with the cluster tier")]
+mod process;
 #[path = "../../tests/local/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod program;
@@ -37,8 +43,8 @@ mod wait;
 use std::time::{Duration, Instant};
 
 use cluster::Turn;
-use controller::Controller;
 use log::Log;
+use process::Process;
 
 /// Services that are created one by one at the end.
 const ONE_MORE: usize = 10;
@@ -51,14 +57,14 @@ fn main() {
         sizes = vec![100];
     }
     let Some(cluster) = Turn::take() else { panic!("the cluster tier's tools are missing") };
-    let mut controller = Controller::take_over(&cluster);
+    let mut controller = Process::take_over(&cluster, |_, _| {});
     let log = Log::new(&cluster);
     services::prepare(&cluster.server.api);
 
     println!("| services | wall s | CPU ms/service | RSS MiB (peak) | writes/service | reads/service |");
     println!("|---|---|---|---|---|---|");
     let mut there = 0;
-    let mut wall = Duration::ZERO;
+    let (mut wall, mut last) = (Duration::ZERO, 0..0);
     for &size in &sizes {
         let (cpu, start, mark) = (controller.cpu(), Instant::now(), log.mark());
         services::create(&cluster.server.api, there..size);
@@ -72,12 +78,13 @@ fn main() {
             "| {size} | {:.1} | {:.1} | {} ({}) | {:.2} | {:.2} |",
             wall.as_secs_f64(),
             per(controller.cpu().saturating_sub(cpu), new),
-            controller.memory("VmRSS"),
-            controller.memory("VmHWM"),
+            controller.status("VmRSS") / 1024,
+            controller.status("VmHWM") / 1024,
             ratio(counted.writes(), new),
             ratio(counted.reads(), new),
         );
         println!("\n{size}: {counted}\n");
+        last = there..size;
         there = size;
     }
 
@@ -96,10 +103,10 @@ fn main() {
         .map(|number| services::create_and_wait(&cluster.server.api, number))
         .collect();
     log.rest();
-    latencies.sort();
+    latencies.sort_unstable();
     let counted = log.since(mark);
     println!(
-        "one more among {there}: {:.1} ms CPU, {:.1} writes, p50 {:.0} ms and at most {:.0} ms until all children are there",
+        "one more among {there}: {:.1} ms CPU, {:.1} writes, p50 {:.1} ms and at most {:.1} ms until all children are there",
         per(controller.cpu().saturating_sub(cpu), ONE_MORE),
         ratio(counted.writes(), ONE_MORE),
         latencies[ONE_MORE / 2].as_secs_f64() * 1000.0,
@@ -116,12 +123,25 @@ fn main() {
         "restart: ready after {:.1} s, {:.2} s CPU, {} MiB peak; {counted}",
         ready.as_secs_f64(),
         per(controller.cpu(), 1) / 1000.0,
-        controller.memory("VmHWM"),
+        controller.status("VmHWM") / 1024,
     );
 
     controller.pause();
-    let children = floor::children(&cluster.server.api, sizes.last().copied().unwrap_or(0));
-    let floor = floor::write(&cluster, &children);
+    floor::prepare(&cluster.server.api);
+    let api = &cluster.server.api;
+    let one_more = (there..there + ONE_MORE).map(|number| floor::children(api, &(number..number + 1)));
+    let mut in_turn: Vec<Duration> = one_more.map(|children| floor::write_in_turn(api, &children)).collect();
+    in_turn.sort_unstable();
+    let (ours, own) = (latencies[ONE_MORE / 2], in_turn[ONE_MORE / 2]);
+    println!(
+        "latency: p50 {:.1} ms from a service's creation to its last child, and {:.1} ms for the same children written one after \
+         another by that client: {:.1} ms above the server's own",
+        per(ours, 1),
+        per(own, 1),
+        per(ours, 1) - per(own, 1),
+    );
+    let children = floor::children(api, &last);
+    let floor = floor::write(api, &children);
     println!(
         "floor: {} objects in {:.1} s; the last batch took {:.2} times as long for as many services",
         children.len(),

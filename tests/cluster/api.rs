@@ -136,6 +136,11 @@ pub(crate) fn status_of(url: &str) -> Option<u16> {
     })
 }
 
+/// What a plain GET of what must be there brings, if there is an answer at all.
+pub(crate) fn text_of(url: &str) -> Option<String> {
+    block(async { Client::builder().no_proxy().build().ok()?.get(url).send().await.ok()?.text().await.ok() })
+}
+
 /// Runs what is asynchronous.
 pub(crate) fn block<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();

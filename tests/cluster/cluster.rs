@@ -75,7 +75,8 @@ impl Drop for Turn {
 // === impl Cluster ===
 
 impl Cluster {
-    fn start() -> Option<Self> {
+    /// A cluster of its own; `None`, said loudly, where something is missing.
+    pub(crate) fn start() -> Option<Self> {
         let server = Server::start()?;
         let deploy = tools::root().join("deploy");
         let kubectl = |arguments: &[&str]| kubectl(&server, arguments);

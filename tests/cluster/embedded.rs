@@ -1,11 +1,12 @@
 //! The embedded API server with a controller of its own, beside the real one.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::{
     api::Api,
+    binary::longboat,
     cluster::Turn,
     definitions::{CRDS, definition, install_api},
     server::{Guarded, free_ports},
@@ -25,7 +26,7 @@ impl Embedded {
     pub(crate) fn start(cluster: &Turn) -> Self {
         let folder = tempfile::Builder::new().prefix("longboat-embedded-").tempdir().unwrap().keep();
         let port = folder.join("port");
-        let program = Path::new(env!("CARGO_BIN_EXE_longboat"));
+        let program = &longboat();
         let server = Guarded::start(program, &folder.join("apiserver.log"), |command| {
             command.args(["apiserver", "--listen=127.0.0.1:0", "--no-auth", "--port-file"]).arg(&port);
         });

@@ -1,12 +1,12 @@
 //! Installing with the built binary, and standing in for what a cluster has besides an API server: nodes that run the
 //! controller, and whoever says that it is available.
 
-use std::{os::unix::fs::symlink, path::Path, process::Command};
+use std::{os::unix::fs::symlink, process::Command};
 
 use serde_json::{Value, json};
 
 use crate::{
-    api,
+    api, binary,
     program::{Ended, Running, run},
     server::{Guarded, Server, User, free_ports},
     wait::until,
@@ -33,7 +33,7 @@ impl Ports {
 /// `longboat VERB …` as the administrator. There is no network of Services here, so webhooks are reached at an address; nor
 /// is there anybody who reads metrics.
 pub(crate) fn longboat(server: &Server, verb: &str, ports: Ports, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    let mut command = Command::new(binary::longboat());
     command.arg(verb).env("KUBECONFIG", &server.kubeconfig).env("HOME", &server.folder);
     if verb == "install" {
         command.arg(format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks));
@@ -90,7 +90,7 @@ fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarde
     server.write_kubeconfig(&kubeconfig, &User::Token(token["status"]["token"].as_str().unwrap()));
     let name = container["command"][0].as_str().unwrap().trim_start_matches('/');
     let program = server.folder.join(name);
-    symlink(Path::new(env!("CARGO_BIN_EXE_longboat")), &program).unwrap();
+    symlink(binary::longboat(), &program).unwrap();
     let controller = Guarded::start(&program, &server.folder.join("controller.log"), |command| {
         command
             .args(container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()))

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod api;
+mod binary;
 mod cases;
 mod cluster;
 mod controller;
@@ -13,17 +14,23 @@ mod definitions;
 mod deletion;
 mod doctor;
 mod embedded;
+mod handover;
 mod install;
 mod installing;
 mod late;
+#[expect(dead_code, reason = "shared with the bench of scale")]
+mod log;
 mod operate;
 mod picture;
+#[expect(dead_code, reason = "shared with the bench of scale")]
+mod process;
 #[path = "../local/program.rs"]
 mod program;
 mod ready;
 mod schema;
 mod server;
 mod shapes;
+mod soak;
 mod takeover;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which need other tools too")]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{block, status_of},
+    binary::longboat,
     cluster::{files, kubectl},
     definitions::install_api,
     program::Running,
@@ -34,7 +35,7 @@ pub(crate) struct Replica {
 impl Replica {
     pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
         let [webhooks, probes, metrics] = free_ports();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+        let mut command = Command::new(longboat());
         command
             .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
             .arg(format!("--webhook-port={webhooks}"))
@@ -60,7 +61,7 @@ impl Replica {
         assert!(!self.running.has_ended(), "{}", self.log());
     }
 
-    fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.log().contains("Holds the lease and leads.")
     }
 
@@ -83,7 +84,12 @@ fn token(server: &Server, account: &str) -> String {
 
 /// A kubeconfig for the controller's service account.
 pub(crate) fn account(server: &Server) -> PathBuf {
-    let path = server.folder.join("controller.kubeconfig");
+    credentials(server, "controller")
+}
+
+/// The same under a name, with a token that nobody else has.
+pub(crate) fn credentials(server: &Server, name: &str) -> PathBuf {
+    let path = server.folder.join(format!("{name}.kubeconfig"));
     server.write_kubeconfig(&path, &User::Token(&token(server, "llmisvc-controller-manager")));
     path
 }

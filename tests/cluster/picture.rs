@@ -10,7 +10,7 @@ use crate::api::Api;
 pub(crate) type Picture = BTreeMap<String, Value>;
 
 /// Kinds of services and their children: kind, path before the namespace, and plural.
-const KINDS: [(&str, &str, &str); 16] = [
+pub(crate) const KINDS: [(&str, &str, &str); 16] = [
     ("LLMInferenceService", "apis/serving.kserve.io/v1alpha2", "llminferenceservices"),
     ("ConfigMap", "api/v1", "configmaps"),
     ("Secret", "api/v1", "secrets"),

@@ -64,8 +64,10 @@ fn parents(routes: &[Value], namespace: &str) -> Vec<Value> {
 fn patch(server: &Api, root: &str, plural: &str, object: &Value, status: &Value) -> bool {
     let (namespace, name) = (namespace_of(object), object["metadata"]["name"].as_str().unwrap());
     let path = format!("/{root}/namespaces/{namespace}/{plural}/{name}/status");
-    let answer = server.merge(&path, &json!({"status": status})).ok();
-    answer["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"]
+    let answer = server.merge(&path, &json!({"status": status}));
+    // What has gone meanwhile cannot become ready.
+    answer.status != 404
+        && answer.ok()["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"]
 }
 
 fn status(kind: &str, object: &Value, parents: &[Value]) -> Value {

@@ -46,6 +46,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one; `None`, said loudly, where the programs are missing.
     pub(crate) fn start() -> Option<Self> {
+        Self::audited(AUDIT_POLICY)
+    }
+
+    /// The same with another audit policy, which has to note what the controller is refused.
+    pub(crate) fn audited(policy: &str) -> Option<Self> {
         let (etcd, apiserver) = (tools::tool("bin/etcd")?, tools::tool("bin/kube-apiserver")?);
         // Whoever guards the programs removes it.
         let folder = tempfile::Builder::new().prefix("longboat-cluster-").tempdir().unwrap().keep();
@@ -87,7 +92,7 @@ impl Server {
                 ..LeafRequest::default()
             },
         );
-        fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).unwrap();
+        fs::write(folder.join("audit-policy.yaml"), policy).unwrap();
 
         let file = |name: &str| folder.join(name).display().to_string();
         let apiserver = Guarded::start(&apiserver, &folder.join("kube-apiserver.log"), |command| {

@@ -40,7 +40,7 @@ const OPTIONAL: [&str; 5] = [
 ];
 
 /// A shape: its name, which is its namespace, too, and its objects.
-type Shape = (String, Vec<Value>);
+pub(crate) type Shape = (String, Vec<Value>);
 
 #[test]
 fn every_shape_of_service_becomes_the_same_on_both_servers() {
@@ -107,7 +107,7 @@ fn every_shape_of_service_becomes_the_same_on_both_servers() {
 }
 
 /// All shapes.
-fn shapes() -> Vec<Shape> {
+pub(crate) fn shapes() -> Vec<Shape> {
     let all: Vec<Shape> = files(&tools::root().join("tests/cases/topology"))
         .iter()
         .map(|file| {
@@ -156,7 +156,7 @@ fn create_referenced_objects(server: &Api, shapes: &[Shape]) {
     }
 }
 
-fn put(server: &Api, namespace: &str, object: &Value) {
+pub(crate) fn put(server: &Api, namespace: &str, object: &Value) {
     let version = object["apiVersion"].as_str().unwrap();
     let root = if version.contains('/') { format!("apis/{version}") } else { format!("api/{version}") };
     let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());

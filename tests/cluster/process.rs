@@ -1,4 +1,4 @@
-//! The controller as a process that is measured.
+//! The controller as a process that is measured, and started anew.
 
 use std::{
     fs,
@@ -9,13 +9,13 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{api, cluster::Turn, wait::until};
+use crate::{api, cluster::Cluster, wait::until};
 
 /// Clock ticks a second, on every Linux that this runs on.
 const TICKS: u64 = 100;
 
 /// A controller of our own in place of the cluster's, started as that one was.
-pub(crate) struct Controller {
+pub(crate) struct Process {
     child: Child,
     /// The program's name chooses its role.
     program: PathBuf,
@@ -24,9 +24,10 @@ pub(crate) struct Controller {
     probes: String,
 }
 
-impl Controller {
-    /// Ends the cluster's controller and starts another one, so that its use of the machine is known from the start.
-    pub(crate) fn take_over(cluster: &Turn) -> Self {
+impl Process {
+    /// Ends the cluster's controller and starts another one, so that its use of the machine is known from the start; with other
+    /// arguments and another kubeconfig, if `change` makes them so.
+    pub(crate) fn take_over(cluster: &Cluster, change: impl FnOnce(&mut Vec<String>, &mut PathBuf)) -> Self {
         let folder = &cluster.server.folder;
         let pid = fs::read_to_string(folder.join("controller.pid")).unwrap();
         let pid = pid.trim().parse::<i32>().unwrap();
@@ -34,7 +35,7 @@ impl Controller {
         let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         let mut words = words.map(|word| String::from_utf8_lossy(word).into_owned());
         let program = PathBuf::from(words.next().unwrap());
-        let arguments: Vec<String> = words.collect();
+        let mut arguments: Vec<String> = words.collect();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
         until("the cluster's controller has ended", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -43,11 +44,12 @@ impl Controller {
         });
         let probes = arguments.iter().find_map(|argument| argument.strip_prefix("--health-probe-addr="));
         let probes = format!("http://{}/readyz", probes.unwrap());
-        let kubeconfig = folder.join("controller.kubeconfig");
+        let mut kubeconfig = folder.join("controller.kubeconfig");
+        change(&mut arguments, &mut kubeconfig);
         let child = start(&program, &arguments, &kubeconfig);
-        let controller = Self { child, program, arguments, kubeconfig, probes };
-        controller.wait();
-        controller
+        let this = Self { child, program, arguments, kubeconfig, probes };
+        this.wait();
+        this
     }
 
     /// Ends it as Kubernetes would, and starts the next one.
@@ -71,11 +73,27 @@ impl Controller {
         Duration::from_millis(ticks * 1000 / TICKS)
     }
 
-    /// A line of its status, in MiB.
-    pub(crate) fn memory(&self, line: &str) -> u64 {
+    /// A line of its status, as a number: memory is in KiB.
+    pub(crate) fn status(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
-        found.trim_start_matches(':').trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+        let found = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).unwrap();
+        found.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// How many files it has open, connections among them.
+    pub(crate) fn files(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// What it has said since it was started.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.kubeconfig.with_extension("log")).unwrap_or_default()
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
     }
 
     fn wait(&self) {
@@ -87,7 +105,7 @@ impl Controller {
     }
 }
 
-impl Drop for Controller {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -11,10 +11,13 @@ use std::{
 
 use serde_json::Value;
 
-use crate::cluster::Turn;
+use crate::cluster::Cluster;
 
 /// For so long nothing is asked before a world counts as settled.
 pub(crate) const REST: Duration = Duration::from_secs(3);
+
+/// Verbs of what may change something.
+const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
 
 /// The audit log, which has a line for each request of the controller.
 pub(crate) struct Log {
@@ -26,7 +29,7 @@ pub(crate) struct Log {
 pub(crate) struct Counted(BTreeMap<(String, String), usize>);
 
 impl Log {
-    pub(crate) fn new(cluster: &Turn) -> Self {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
         Self { path: cluster.server.folder.join("audit.log") }
     }
 
@@ -48,24 +51,40 @@ impl Log {
 
     /// What was asked since then.
     pub(crate) fn since(&self, mark: u64) -> Counted {
-        let mut file = fs::File::open(&self.path).unwrap();
-        file.seek(SeekFrom::Start(mark)).unwrap();
-        let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
         let mut counted = Counted::default();
-        for event in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            let part = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for event in self.events(mark) {
             let dry = if part(&event["requestURI"]).contains("dryRun=All") { " (dry run)" } else { "" };
             let below = event["objectRef"]["subresource"].as_str().map(|below| format!("/{below}"));
             let resource = part(&event["objectRef"]["resource"]) + &below.unwrap_or_default() + dry;
-            // A watch is told of when it begins and when it ends. The lease is renewed whatever happens.
-            if event["stage"] == "ResponseStarted" || event["objectRef"]["resource"] == "leases" {
-                continue;
-            }
             *counted.0.entry((part(&event["verb"]), resource)).or_default() += 1;
         }
         counted
     }
+
+    /// What was written since then, each with its verb. Dry runs write nothing.
+    pub(crate) fn written(&self, mark: u64) -> Vec<String> {
+        let all = self.events(mark).into_iter().filter(|event| {
+            WRITES.iter().any(|verb| event["verb"] == *verb)
+                && !part(&event["requestURI"]).contains("dryRun=All")
+        });
+        all.map(|event| format!("{} {}", part(&event["verb"]), part(&event["requestURI"]))).collect()
+    }
+
+    fn events(&self, mark: u64) -> Vec<Value> {
+        let mut file = fs::File::open(&self.path).unwrap();
+        file.seek(SeekFrom::Start(mark)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        // A watch is told of when it begins and when it ends. The lease is renewed whatever happens.
+        let news =
+            |event: &Value| event["stage"] != "ResponseStarted" && event["objectRef"]["resource"] != "leases";
+        all.filter(news).collect()
+    }
+}
+
+fn part(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 impl Counted {
@@ -75,7 +94,7 @@ impl Counted {
 
     /// Creations, changes and deletions, events among them.
     pub(crate) fn writes(&self) -> usize {
-        self.all(|verb| ["create", "update", "patch", "delete"].contains(&verb))
+        self.all(|verb| WRITES.contains(&verb))
     }
 
     /// Gets and lists.

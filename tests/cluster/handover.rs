@@ -1,0 +1,267 @@
+//! Replicas succeed each other while services are created and edited all the time. What each of them wrote, and when, is read off
+//! the audit log, in which a replica is known by its token.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::kubectl,
+    operate::{Replica, credentials, install, make, namespace},
+    server::Server,
+    tools,
+    wait::until,
+};
+
+const NAMESPACE: &str = "handover";
+/// Everything that anybody writes there and to the lease, with the answers; and what the controller is refused.
+const POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+  - level: RequestResponse
+    namespaces: [handover]
+    verbs: [create, update, patch, delete]
+  - level: RequestResponse
+    verbs: [create, update]
+    resources: [{group: coordination.k8s.io, resources: [leases]}]
+  - level: Metadata
+    users: ['system:serviceaccount:kserve:llmisvc-controller-manager']
+  - level: None
+";
+/// How long each replica works under load before it is ended, or before the load is.
+const WHILE: Duration = Duration::from_secs(4);
+/// Between two changes.
+const PERIOD: Duration = Duration::from_millis(120);
+/// That of the lease, unless told otherwise.
+const LEASE: SignedDuration = SignedDuration::from_secs(15);
+
+/// One request that was answered.
+struct Asked {
+    event: Value,
+    at: Timestamp,
+}
+
+/// A replica and the name of its token.
+struct Known {
+    replica: Replica,
+    token: String,
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn is_by(&self, token: &str) -> bool {
+        self.event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0] == format!("JTI={token}")
+    }
+
+    fn object(&self) -> String {
+        let object = &self.event["objectRef"];
+        let part = |name: &str| object[name].as_str().unwrap_or_default();
+        format!("{} {} {}", part("apiGroup"), part("resource"), part("name"))
+    }
+
+    fn is_lease(&self) -> bool {
+        self.event["objectRef"]["resource"] == "leases"
+    }
+
+    /// Whether a service, its status or a child is written. Notes of what happened are no part of the world.
+    fn is_work(&self) -> bool {
+        !self.is_lease() && self.event["objectRef"]["resource"] != "events"
+    }
+
+    fn went_well(&self) -> bool {
+        self.event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300)
+    }
+
+    fn holder(&self) -> &str {
+        self.event["responseObject"]["spec"]["holderIdentity"].as_str().unwrap_or_default()
+    }
+}
+
+#[test]
+fn no_two_replicas_write_at_the_same_time_nothing_is_written_twice_and_nothing_is_missed() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let Some(server) = Server::audited(POLICY) else { return };
+    namespace(&server, "kserve");
+    let rights = tools::root().join("deploy/rbac");
+    kubectl(&server, &["apply", "--server-side", "-k", rights.to_str().unwrap()]).ok();
+    install(&server);
+    namespace(&server, NAMESPACE);
+    let mut first = start(&server, "first");
+    until("the first replica leads", || first.replica.leads().then_some(()));
+    let mut second = start(&server, "second");
+
+    let stop = AtomicBool::new(false);
+    let (tokens, asked_to_stop, killed, third) = thread::scope(|scope| {
+        let load = scope.spawn(|| load(&server, &stop));
+        thread::sleep(WHILE);
+        first.replica.assert_running();
+        let asked_to_stop = Timestamp::now();
+        assert!(first.replica.end("-TERM").success());
+        until("the second replica leads", || second.replica.leads().then_some(()));
+        let third = start(&server, "third");
+        thread::sleep(WHILE);
+        second.replica.assert_running();
+        let killed = Timestamp::now();
+        assert!(!second.replica.end("-KILL").success());
+        until("the third replica leads", || third.replica.leads().then_some(()));
+        thread::sleep(WHILE);
+        stop.store(true, Ordering::SeqCst);
+        load.join().unwrap();
+        ([first.token, second.token, third.token.clone()], asked_to_stop, killed, third)
+    });
+    let services = "/apis/serving.kserve.io/v1alpha2/namespaces/handover/llminferenceservices";
+    let all = server.api.get(services).ok();
+    for service in all["items"].as_array().unwrap() {
+        until("the service's last edit is seen", || {
+            let path = format!("{services}/{}", service["metadata"]["name"].as_str().unwrap());
+            let service = server.api.get(&path).ok();
+            (service["status"]["observedGeneration"] == service["metadata"]["generation"]).then_some(())
+        });
+    }
+    let made = |path: &str| server.api.get(path).ok()["items"].as_array().unwrap().len();
+    until("each service has its workload, its picker and its route", || {
+        let deployments = made(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments"));
+        let routes = made(&format!("/apis/gateway.networking.k8s.io/v1/namespaces/{NAMESPACE}/httproutes"));
+        (deployments == 2 * made(services) && routes == made(services)).then_some(())
+    });
+    assert!(third.replica.end("-TERM").success());
+
+    let log = read(&server);
+    once(&log);
+    something(&log);
+    let spans = spans(&log, &tokens);
+    for [one, next] in spans.array_windows() {
+        assert!(one.1 < next.0, "two write at the same time: {spans:?}");
+    }
+    let taken = tokens.each_ref().map(|token| {
+        let mut leases =
+            log.iter().filter(|asked| asked.is_lease() && asked.went_well() && asked.is_by(token));
+        leases.next().unwrap().at
+    });
+    let of_first = || log.iter().filter(|asked| asked.is_lease() && asked.is_by(&tokens[0]));
+    let given_back =
+        of_first().find(|asked| asked.holder().is_empty()).expect("the first gives the lease back");
+    assert!(
+        spans[0].1 <= given_back.at,
+        "it writes after it gave the lease back: {spans:?}, {}",
+        given_back.at
+    );
+    assert!(taken[1] < given_back.at + LEASE, "the second waits for what is free");
+    let renewed = log.iter().rfind(|asked| asked.is_lease() && asked.went_well() && asked.is_by(&tokens[1]));
+    let renewed = renewed.unwrap().at;
+    assert!(taken[2] >= renewed + LEASE, "the third takes what is not free: {renewed}, {}", taken[2]);
+    say(&format!(
+        "{} services; asked to stop: the next leads after {:.3} s and writes after {:.3} s; killed: {:.3} s and {:.3} s",
+        all["items"].as_array().unwrap().len(),
+        taken[1].duration_since(asked_to_stop).as_secs_f64(),
+        spans[1].0.duration_since(asked_to_stop).as_secs_f64(),
+        taken[2].duration_since(killed).as_secs_f64(),
+        spans[2].0.duration_since(killed).as_secs_f64(),
+    ));
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+}
+
+/// A replica that is ready, with a token of its own.
+fn start(server: &Server, name: &str) -> Known {
+    let kubeconfig = credentials(server, name);
+    let config: Value = serde_json::from_str(&std::fs::read_to_string(&kubeconfig).unwrap()).unwrap();
+    let token = config["users"][0]["user"]["token"].as_str().unwrap();
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    let claims: Value = serde_json::from_slice(&claims).unwrap();
+    let mut replica = Replica::start(&kubeconfig, &["--leader-elect"]);
+    replica.ready();
+    Known { replica, token: claims["jti"].as_str().unwrap().to_owned() }
+}
+
+/// Creates a service, then edits those that there are, then creates another one, until told to stop.
+fn load(server: &Server, stop: &AtomicBool) {
+    for number in 0.. {
+        let name = format!("llm-{number}");
+        make(server, NAMESPACE, &name);
+        for edit in 0..3 {
+            if stop.load(Ordering::SeqCst) {
+                return;
+            }
+            thread::sleep(PERIOD);
+            let path = format!(
+                "/apis/serving.kserve.io/v1alpha2/namespaces/{NAMESPACE}/llminferenceservices/llm-{}",
+                (number * 7 + edit) % (number + 1)
+            );
+            let replicas = 1 + (number + edit) % 5;
+            server.api.merge(&path, &json!({"spec": {"replicas": replicas}})).ok();
+        }
+    }
+}
+
+/// Everything that was answered, in the order in which it was asked.
+fn read(server: &Server) -> Vec<Asked> {
+    let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap();
+    let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let writes = ["create", "update", "patch", "delete"];
+    let mut asked: Vec<Asked> = events
+        .filter(|event| event["stage"] == "ResponseComplete")
+        .filter(|event| event["verb"].as_str().is_some_and(|verb| writes.contains(&verb)))
+        .map(|event| Asked {
+            at: event["requestReceivedTimestamp"].as_str().unwrap().parse().unwrap(),
+            event,
+        })
+        .collect();
+    asked.sort_by_key(|asked| asked.at);
+    asked
+}
+
+/// Nobody tries to create what somebody has created.
+fn once(log: &[Asked]) {
+    let mut created = BTreeMap::<String, usize>::new();
+    for asked in log.iter().filter(|asked| asked.is_work() && asked.event["verb"] == "create") {
+        *created.entry(asked.object()).or_default() += 1;
+    }
+    created.retain(|_, count| *count > 1);
+    assert!(created.is_empty(), "created more than once: {created:#?}");
+}
+
+/// Each write has an outcome that no write had before.
+fn something(log: &[Asked]) {
+    let mut seen = BTreeSet::new();
+    let writes = log.iter().filter(|asked| asked.is_work() && asked.went_well());
+    let mut nothing: Vec<String> = Vec::new();
+    for asked in writes.filter(|asked| asked.event["verb"] != "delete") {
+        let revision = asked.event["responseObject"]["metadata"]["resourceVersion"].as_str();
+        let Some(revision) = revision else { continue };
+        // Whoever edits may ask for what is there already.
+        let edited = asked.event["user"]["username"] == "admin";
+        if !seen.insert((asked.object(), revision.to_owned())) && !edited {
+            nothing.push(format!("{} {}", asked.event["verb"], asked.event["requestURI"]));
+        }
+    }
+    assert!(seen.len() > 100, "only {} writes were looked at", seen.len());
+    assert!(nothing.is_empty(), "these change nothing: {nothing:#?}");
+}
+
+/// When each of the replicas wrote first and last.
+fn spans(log: &[Asked], tokens: &[String; 3]) -> [(Timestamp, Timestamp); 3] {
+    tokens.each_ref().map(|token| {
+        let mut times =
+            log.iter().filter(|asked| asked.is_work() && asked.is_by(token)).map(|asked| asked.at);
+        let first = times.next().expect("each replica writes");
+        (first, times.last().unwrap_or(first))
+    })
+}
+
+#[expect(clippy::print_stdout, reason = "how long it takes is what this test is read for, too")]
+fn say(line: &str) {
+    println!("{line}");
+}
