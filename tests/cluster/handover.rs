@@ -67,7 +67,10 @@ impl Asked {
     fn object(&self) -> String {
         let object = &self.event["objectRef"];
         let part = |name: &str| object[name].as_str().unwrap_or_default();
-        format!("{} {} {}", part("apiGroup"), part("resource"), part("name"))
+        // Whoever creates names it in the object alone.
+        let created = self.event["requestObject"]["metadata"]["name"].as_str().unwrap_or_default();
+        let name = Some(part("name")).filter(|name| !name.is_empty()).unwrap_or(created);
+        format!("{} {} {name}", part("apiGroup"), part("resource"))
     }
 
     fn is_lease(&self) -> bool {
@@ -76,7 +79,8 @@ impl Asked {
 
     /// Whether a service, its status or a child is written. Notes of what happened are no part of the world.
     fn is_work(&self) -> bool {
-        !self.is_lease() && self.event["objectRef"]["resource"] != "events"
+        let dry = self.event["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun"));
+        !self.is_lease() && !dry && self.event["objectRef"]["resource"] != "events"
     }
 
     fn went_well(&self) -> bool {
@@ -223,13 +227,21 @@ fn read(server: &Server) -> Vec<Asked> {
     asked
 }
 
-/// Nobody tries to create what somebody has created.
+/// Nobody creates what somebody has created. A replica may try to that has just begun to lead, and has not heard of the last
+/// writes of its predecessor yet; it is refused, and that is said.
 fn once(log: &[Asked]) {
-    let mut created = BTreeMap::<String, usize>::new();
-    for asked in log.iter().filter(|asked| asked.is_work() && asked.event["verb"] == "create") {
-        *created.entry(asked.object()).or_default() += 1;
+    let mut created = BTreeMap::<String, Vec<String>>::new();
+    let creations = log.iter().filter(|asked| asked.is_work() && asked.event["verb"] == "create");
+    let (done, refused): (Vec<_>, Vec<_>) = creations.partition(|asked| asked.went_well());
+    for asked in refused {
+        assert_eq!(asked.event["responseStatus"]["code"], 409, "{:#}", asked.event);
+        say(&format!("{} was there already", asked.object()));
     }
-    created.retain(|_, count| *count > 1);
+    for asked in done {
+        let what = format!("{} {} {}", asked.at, asked.event["user"]["extra"], asked.event["responseStatus"]);
+        created.entry(asked.object()).or_default().push(what);
+    }
+    created.retain(|_, times| times.len() > 1);
     assert!(created.is_empty(), "created more than once: {created:#?}");
 }
 
@@ -257,7 +269,7 @@ fn spans(log: &[Asked], tokens: &[String; 3]) -> [(Timestamp, Timestamp); 3] {
         let mut times =
             log.iter().filter(|asked| asked.is_work() && asked.is_by(token)).map(|asked| asked.at);
         let first = times.next().expect("each replica writes");
-        (first, times.last().unwrap_or(first))
+        (first, times.next_back().unwrap_or(first))
     })
 }
 

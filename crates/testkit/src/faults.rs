@@ -53,6 +53,8 @@ struct Inner {
     tried: AtomicU64,
     planned: Mutex<Option<(u64, Fault)>>,
     happened: AtomicBool,
+    /// Requests whose answer never comes, as long as somebody waits for it.
+    unanswered: Arc<()>,
     dead: AtomicBool,
     /// Updates to answer with a conflict.
     conflicts: AtomicU64,
@@ -89,6 +91,11 @@ impl Faults {
     /// Whether what was planned has happened.
     pub fn happened(&self) -> bool {
         self.inner.happened.load(Ordering::SeqCst)
+    }
+
+    /// How many answers are waited for that never come.
+    pub fn unanswered(&self) -> usize {
+        Arc::strong_count(&self.inner.unanswered) - 1
     }
 
     /// Whether no request gets an answer any more.
@@ -178,7 +185,10 @@ async fn answer(server: &ApiServer, faults: &Faults, request: Request<Body>) -> 
             inner.dead.store(true, Ordering::SeqCst);
             std::future::pending().await
         }
-        Some(Fault::Silence) => std::future::pending().await,
+        Some(Fault::Silence) => {
+            let _waiting = inner.unanswered.clone();
+            std::future::pending().await
+        }
         Some(Fault::Timeout) => Ok(refusal(504, "Timeout", "the request did not end in time")),
         _ => Ok(watching::through(answer, Watching::Calm)),
     }

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::topology::Topology;
 use crate::setup::{Running, world};
 
-/// Longer than any wait of the controller for an answer, before it tries again what failed a few times, and any of its watches.
-const QUIET: Duration = Duration::from_secs(90);
+/// Longer than any wait of the controller before it tries again what failed a few times, and any of its watches.
+const QUIET: Duration = Duration::from_secs(45);
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 /// A world that still changes after that never comes to rest.
@@ -317,6 +317,12 @@ impl<'a> Trial<'a> {
     /// Waits until nothing happens; where the controller died, another one takes over.
     pub(super) async fn rest(&self, running: &mut Running) {
         settle(self.world, &self.what).await;
+        let began = Instant::now();
+        while running.faults.unanswered() > 0 {
+            assert!(began.elapsed() < NEVER, "{}: an answer is waited for that never comes", self.what);
+            tokio::time::sleep(PERIOD).await;
+            settle(self.world, &self.what).await;
+        }
         if running.faults.is_dead() {
             let dead = std::mem::replace(running, Running::with(self.world, Faults::default()));
             dead.kill().await;
