@@ -20,6 +20,7 @@ mod installing;
 mod late;
 #[expect(dead_code, reason = "shared with the bench of scale")]
 mod log;
+mod migration;
 mod operate;
 mod picture;
 #[expect(dead_code, reason = "shared with the bench of scale")]

@@ -45,6 +45,22 @@ pub struct Configurations {
     pub validating: Vec<ValidatingWebhookConfiguration>,
 }
 
+/// The two kinds of webhooks differ in their type only.
+macro_rules! webhook {
+    ($kind:ident, $hook:expr, $target:expr) => {
+        $kind {
+            name: $hook.name(),
+            client_config: client(&$hook.path(), $target),
+            rules: Some(vec![rule($hook)]),
+            failure_policy: Some("Fail".to_owned()),
+            match_policy: Some("Exact".to_owned()),
+            side_effects: "None".to_owned(),
+            admission_review_versions: vec!["v1".to_owned(), "v1beta1".to_owned()],
+            ..$kind::default()
+        }
+    };
+}
+
 /// The configurations for webhooks at `target`, without a CA: the controller writes its own into them.
 pub fn configurations(target: &Target) -> Configurations {
     let hooks = |action: Action, subject: Subject| -> Vec<Hook> {
@@ -53,7 +69,10 @@ pub fn configurations(target: &Target) -> Configurations {
     let validating = [Subject::Service, Subject::Config].map(|subject| ValidatingWebhookConfiguration {
         metadata: named(subject),
         webhooks: Some(
-            hooks(Action::Validate, subject).into_iter().map(|hook| validating(hook, target)).collect(),
+            hooks(Action::Validate, subject)
+                .into_iter()
+                .map(|hook| webhook!(ValidatingWebhook, hook, target))
+                .collect(),
         ),
     });
     Configurations {
@@ -62,7 +81,7 @@ pub fn configurations(target: &Target) -> Configurations {
             webhooks: Some(
                 hooks(Action::Mutate, Subject::Service)
                     .into_iter()
-                    .map(|hook| mutating(hook, target))
+                    .map(|hook| webhook!(MutatingWebhook, hook, target))
                     .collect(),
             ),
         },
@@ -101,36 +120,6 @@ pub fn name(subject: Subject) -> String {
 
 fn named(subject: Subject) -> ObjectMeta {
     ObjectMeta { name: Some(name(subject)), ..ObjectMeta::default() }
-}
-
-fn mutating(hook: Hook, target: &Target) -> MutatingWebhook {
-    MutatingWebhook {
-        name: hook.name(),
-        client_config: client(&hook.path(), target),
-        rules: Some(vec![rule(hook)]),
-        failure_policy: Some("Fail".to_owned()),
-        match_policy: Some("Exact".to_owned()),
-        side_effects: "None".to_owned(),
-        admission_review_versions: review_versions(),
-        ..MutatingWebhook::default()
-    }
-}
-
-fn validating(hook: Hook, target: &Target) -> ValidatingWebhook {
-    ValidatingWebhook {
-        name: hook.name(),
-        client_config: client(&hook.path(), target),
-        rules: Some(vec![rule(hook)]),
-        failure_policy: Some("Fail".to_owned()),
-        match_policy: Some("Exact".to_owned()),
-        side_effects: "None".to_owned(),
-        admission_review_versions: review_versions(),
-        ..ValidatingWebhook::default()
-    }
-}
-
-fn review_versions() -> Vec<String> {
-    vec!["v1".to_owned(), "v1beta1".to_owned()]
 }
 
 fn client(path: &str, target: &Target) -> WebhookClientConfig {

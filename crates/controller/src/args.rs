@@ -3,6 +3,8 @@
 use clap::ArgAction;
 use longboat_api::names;
 
+use crate::migration::Migration;
+
 /// Settings of the controller (contract 01 §14.2, 05).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -52,6 +54,10 @@ pub struct Args {
     /// Services worked on at the same time.
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
+
+    /// What becomes of objects that are stored in an old version.
+    #[command(flatten)]
+    pub migration: Migration,
 }
 
 impl Default for Args {
@@ -64,6 +70,7 @@ impl Default for Args {
             prevent_preset_deletion: true,
             cluster_domain: "cluster.local".to_owned(),
             workers: 4,
+            migration: Migration::default(),
         }
     }
 }

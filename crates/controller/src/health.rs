@@ -1,21 +1,23 @@
 //! `/healthz` and `/readyz` (contract 01 §14.1).
 
-use std::{convert::Infallible, fmt, str::FromStr, time::Duration};
+use std::{convert::Infallible, fmt, hash::Hash, str::FromStr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{error::Error, readiness::Readiness};
+use crate::{context::Context, error::Error, queue::Queue, readiness::Readiness};
 
 /// Probes at once; kubelet sends one at a time.
 const CONNECTIONS: usize = 64;
 /// How long a probe may take to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A pass that takes longer has come to a halt: its requests fail within five minutes, and the first failure ends it.
+const LONGEST_PASS: Duration = Duration::from_mins(30);
 
 /// Where to listen, as Go's flags say it: `:8081`, `127.0.0.1:8081`, or `0` for nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,27 +77,15 @@ impl Listen {
 pub(crate) async fn serve(
     listener: TcpListener,
     readiness: Readiness,
+    context: Arc<Context>,
     shutdown: CancellationToken,
     end: CancellationToken,
 ) {
-    let mut connections = JoinSet::new();
-    loop {
-        let stream = tokio::select! {
-            () = end.cancelled() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::debug!(%error, "Cannot accept a connection of a probe.");
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                    continue;
-                }
-            },
-        };
-        let (readiness, shutdown) = (readiness.clone(), shutdown.clone());
-        connections.spawn(async move {
+    let connection = |stream, _| {
+        let (readiness, context, shutdown) = (readiness.clone(), context.clone(), shutdown.clone());
+        async move {
             let service = service_fn(|request| {
-                let answer = answer(&request, &readiness, shutdown.is_cancelled());
+                let answer = answer(&request, &readiness, &context, shutdown.is_cancelled());
                 async move { Ok::<_, Infallible>(answer) }
             });
             let mut builder = http1::Builder::new();
@@ -103,17 +93,38 @@ pub(crate) async fn serve(
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%error, "A connection of a probe ended.");
             }
-        });
-    }
-    connections.shutdown().await;
+        }
+    };
+    longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
 }
 
-fn answer(request: &Request<Incoming>, readiness: &Readiness, ending: bool) -> Response<Full<Bytes>> {
+/// Says which pass has been under way for so long that it will not end, if one has.
+///
+/// A pass ends when a request fails, and a request fails when the API server is away: while it is, passes fail and are tried
+/// again, and nothing is stuck.
+fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String> {
+    let (key, running) = queue.longest()?;
+    if running < LONGEST_PASS {
+        return None;
+    }
+    tracing::error!(object = %key, minutes = running.as_secs() / 60, "A pass does not end.");
+    Some(format!("[-]reconciling: a pass has been under way for {} minutes\n", running.as_secs() / 60))
+}
+
+fn answer(
+    request: &Request<Incoming>,
+    readiness: &Readiness,
+    context: &Context,
+    ending: bool,
+) -> Response<Full<Bytes>> {
     let (status, text) = match request.uri().path() {
         "/healthz" | "/readyz" if !matches!(*request.method(), Method::GET | Method::HEAD) => {
             (StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".to_owned())
         }
-        "/healthz" => (StatusCode::OK, "ok".to_owned()),
+        "/healthz" => match stuck(&context.services).or_else(|| stuck(&context.configs)) {
+            None => (StatusCode::OK, "ok".to_owned()),
+            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+        },
         "/readyz" if ending => (StatusCode::SERVICE_UNAVAILABLE, "[-]shutting down\n".to_owned()),
         "/readyz" => match readiness.report() {
             (true, _) if request.uri().query().is_none() => (StatusCode::OK, "ok".to_owned()),
@@ -130,6 +141,25 @@ fn answer(request: &Request<Incoming>, readiness: &Readiness, ending: bool) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        metrics::{Metrics, Worker},
+        queue::Ended,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_that_does_not_end_is_told_and_one_that_waits_is_not() {
+        let queue = Queue::new(Metrics::new().queue(Worker::Services));
+        queue.add("ns/llm");
+        tokio::time::advance(LONGEST_PASS).await;
+        assert_eq!(stuck(&queue), None, "nobody works on it, a follower for instance");
+        let key = queue.next().await;
+        tokio::time::advance(LONGEST_PASS / 2).await;
+        assert_eq!(stuck(&queue), None);
+        tokio::time::advance(LONGEST_PASS / 2).await;
+        assert!(stuck(&queue).is_some_and(|why| why.contains("30 minutes")));
+        queue.done(key, Ended::Failed, 0.0);
+        assert_eq!(stuck(&queue), None);
+    }
 
     #[test]
     fn addresses_are_read_as_in_go() {

@@ -40,15 +40,15 @@ const NAMED: usize = 5;
 #[command(next_help_heading = "Migration of stored objects")]
 pub struct Migration {
     /// Rewrite objects that are stored in an old version, as the leader, until none is.
-    #[arg(long = "storage-migration", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(id = "storage-migration", long = "storage-migration", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub enabled: bool,
 
     /// How long it is tried; after that it is reported as failed, and tried anew only that often. 0 is the default.
-    #[arg(long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    #[arg(id = "storage-migration-timeout", long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
     pub timeout: Duration,
 
     /// How long to wait after many failures. 0 is the default.
-    #[arg(long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    #[arg(id = "storage-migration-poll-interval", long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
     pub interval: Duration,
 }
 
@@ -175,7 +175,9 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
         Err(error) if has_code(&error, 404) => return Ok(()),
         Err(error) => return Err(Failure::request("read CRD", &name, error)),
     };
-    let Some(storage) = definition.spec.versions.iter().find(|version| version.storage) else { return Ok(()) };
+    let Some(storage) = definition.spec.versions.iter().find(|version| version.storage) else {
+        return Ok(());
+    };
     let storage = storage.name.as_str();
     let stored = &definition.status.stored_versions;
     if stored.iter().all(|version| version == storage) {
@@ -202,7 +204,7 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
 
 async fn read(client: &Client, name: &str) -> Result<Definition, kube::Error> {
     let path = format!("{}/{name}", CustomResourceDefinition::url_path(&(), None));
-    let request = Request::get(path).body(Vec::new()).map_err(|error| kube::Error::HttpError(error))?;
+    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
     client.request(request).await
 }
 
@@ -212,10 +214,8 @@ async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failu
     let (mut count, mut broken, mut shown) = (0, 0, Vec::new());
     let mut page = ListParams::default().limit(PAGE);
     loop {
-        let list = all
-            .list_metadata(&page)
-            .await
-            .map_err(|error| Failure::request("list", &kind.plural, error))?;
+        let list =
+            all.list_metadata(&page).await.map_err(|error| Failure::request("list", &kind.plural, error))?;
         for object in &list.items {
             let (namespace, name) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
             let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
@@ -272,10 +272,10 @@ mod tests {
     #[test]
     fn waits_grow_to_the_interval() {
         let settings = Migration::default();
-        let waits: Vec<u64> = (1..13).map(|failures| settings.wait(failures, 0.0).as_millis() as u64).collect();
-        assert_eq!(waits[..4], [2000, 3000, 4500, 6750]);
-        assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= 30_000), "{waits:?}");
-        assert_eq!(waits.last(), Some(&30_000));
+        let waits: Vec<Duration> = (1..13).map(|failures| settings.wait(failures, 0.0)).collect();
+        assert_eq!(waits[..4], [2000, 3000, 4500, 6750].map(Duration::from_millis));
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert_eq!(waits.last(), Some(&Duration::from_secs(30)));
         assert_eq!(settings.wait(1, 1.0), Duration::from_millis(2200));
         let zero = Migration { timeout: Duration::ZERO, interval: Duration::ZERO, ..Migration::default() };
         assert_eq!(zero.limits(), settings.limits());

@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use http::{Request, Response};
 use kube::{Client, client::Body};
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use crate::{
     fence::Fence,
     metrics::{Asked, Metrics},
+    spans,
 };
 
 /// How long an answer may take, to its end: longer than an API server gives itself, which is a minute unless it is told otherwise.
@@ -31,9 +33,16 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
                 fence.pass().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            let span = spans::write(&asked);
             // Whoever watches looks at the time itself: silence means something else there.
-            let answer = if is_watch { client.send(request).await } else { in_time(&client, request).await };
-            metrics.asked(&asked, &host, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+            let answer = if is_watch {
+                client.send(request).await
+            } else {
+                in_time(&client, request).instrument(span.clone()).await
+            };
+            let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+            spans::answered(&span, code);
+            metrics.asked(&asked, &host, code);
             answer
         }
     });

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
-use longboat_telemetry::zap::Zap;
+use longboat_telemetry::{traces::Otlp, zap::Zap};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +62,10 @@ pub struct ProcessArgs {
     /// How logs are written; up to whoever starts the process.
     #[command(flatten)]
     pub logs: Zap,
+
+    /// Where traces go; up to whoever starts the process.
+    #[command(flatten)]
+    pub traces: Otlp,
 
     /// What the reference's manager is started with besides.
     #[command(flatten)]
@@ -160,7 +164,8 @@ impl Process {
         readiness.expect(Check::Webhooks);
         let (stop, end) = (shutdown.child_token(), CancellationToken::new());
         let probes = self.probes.map(|listener| {
-            tokio::spawn(health::serve(listener, readiness.clone(), stop.clone(), end.clone()))
+            let (context, readiness) = (context.clone(), readiness.clone());
+            tokio::spawn(health::serve(listener, readiness, context, stop.clone(), end.clone()))
         });
         let monitoring = self
             .monitoring

@@ -110,6 +110,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
+    /// The key that has been worked on for longest, and how long.
+    pub(crate) fn longest(&self) -> Option<(K, Duration)> {
+        let state = self.state.lock();
+        let (key, since) = state.running.iter().min_by_key(|(_, since)| **since)?;
+        Some((key.clone(), since.elapsed()))
+    }
+
     /// What there is to do.
     pub(crate) fn load(&self) -> Load {
         let (state, now) = (self.state.lock(), Instant::now());

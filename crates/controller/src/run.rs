@@ -11,6 +11,7 @@ use k8s_openapi::api::{
 use kube::Client;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     args::Args,
@@ -21,10 +22,10 @@ use crate::{
     key::Key,
     lease::Candidate,
     metrics::{Metrics, Worker},
-    outbound,
+    migration, outbound,
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
-    service,
+    service, spans,
     watch::{FirstList, Watched, scopes, watch},
 };
 
@@ -215,6 +216,13 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
         };
         work(&configs, Worker::Configs, &configs.configs, &ends, pass).await;
     });
+    let (migrating, ends) = (context.clone(), stop.clone());
+    workers.spawn(async move {
+        tokio::select! {
+            () = ends.cancelled() => {}
+            () = migration::run(&migrating) => {}
+        }
+    });
     let drained = async {
         stop.cancelled().await;
         tokio::time::sleep(DRAIN).await;
@@ -250,7 +258,9 @@ async fn work<F: Future<Output = Result<(), PassError>>>(
             key = queue.next() => key,
         };
         let measured = context.metrics.pass(worker);
-        let result = pass(key.clone()).await;
+        let span = spans::pass(worker, &key);
+        let result = pass(key.clone()).instrument(span.clone()).await;
+        spans::ended(&span, &result);
         measured(&result);
         let ended = match result {
             Ok(()) => Ended::Settled,

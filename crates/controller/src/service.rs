@@ -15,6 +15,7 @@ use longboat_compose::{
 };
 use longboat_plan::{self as plan, Child, Children, Plan, Planned, Problem, Snapshot};
 use longboat_tls::{LeafRequest, self_signed};
+use tracing::Instrument;
 
 use crate::{
     apply, config,
@@ -25,7 +26,7 @@ use crate::{
     key::{Key, Kind, ObjectKey},
     lookups::Lookups,
     metrics::Phase,
-    observe, remove, status,
+    observe, remove, spans, status,
 };
 
 /// Brings one service to where its spec wants it, as far as possible now.
@@ -93,11 +94,12 @@ async fn reconcile(
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
     let mut phases = context.metrics.phases();
-    let snapshot = observe::snapshot(context, &subject.key.namespace, known, now);
+    let snapshot = spans::phase(Phase::Observe)
+        .in_scope(|| observe::snapshot(context, &subject.key.namespace, known, now));
     phases.end(Phase::Observe);
 
-    let Composed { spec, composition, mut seen, pins } =
-        compose(context, subject, service, &snapshot, platform.as_ref().err());
+    let Composed { spec, composition, mut seen, pins } = spans::phase(Phase::Compose)
+        .in_scope(|| compose(context, subject, service, &snapshot, platform.as_ref().err()));
     phases.end(Phase::Compose);
     let pins = pins.unwrap_or_else(|| {
         context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
@@ -118,12 +120,16 @@ async fn reconcile(
             (Done { children: Children::default(), problem: None, verdict }, snapshot)
         }
         Some(spec) => {
-            let planned = plan::children(service, spec, &snapshot).map_err(|error| not_stored(&error))?;
+            let planned = spans::phase(Phase::Plan)
+                .in_scope(|| plan::children(service, spec, &snapshot))
+                .map_err(|error| not_stored(&error))?;
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             seen.extend(planned.taken.iter().map(observe::key_of));
             context.index.set(&subject.key, seen);
             phases.end(Phase::Plan);
-            let done = Box::pin(carry_out(context, subject, &snapshot, planned)).await;
+            let done = Box::pin(carry_out(context, subject, &snapshot, planned))
+                .instrument(spans::phase(Phase::Apply))
+                .await;
             phases.end(Phase::Apply);
             // What was written is part of the world that is reported on.
             (done, observe::snapshot(context, &subject.key.namespace, snapshot.platform.clone(), now))
@@ -131,11 +137,14 @@ async fn reconcile(
     };
     let Done { children, problem, verdict } = done;
     let report = plan::Pass { presets: &composition, pins: &pins, spec, problem: problem.as_ref() };
-    let status = plan::status(service, report, &children, &after, now).map_err(|error| not_stored(&error))?;
+    let reporting = spans::phase(Phase::Report);
+    let status = reporting
+        .in_scope(|| plan::status(service, report, &children, &after, now))
+        .map_err(|error| not_stored(&error))?;
     let found = failure(&status);
     // A transient failure is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
-        status::publish(context, subject, service, status).await?;
+        status::publish(context, subject, service, status).instrument(reporting).await?;
         // The watch has nothing new to say of it then.
         let published = context.caches.inference_services.get(&subject.key);
         config::wake_users(context, Some(service), published.as_deref());

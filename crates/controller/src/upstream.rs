@@ -13,14 +13,6 @@ pub struct Upstream {
     /// Requests at once, the same.
     #[arg(long, value_name = "N")]
     kube_api_burst: Option<i64>,
-
-    /// How long the migration of stored objects may take.
-    #[arg(long, value_name = "DURATION")]
-    storage_migration_timeout: Option<String>,
-
-    /// How often the migration of stored objects is looked at.
-    #[arg(long, value_name = "DURATION")]
-    storage_migration_poll_interval: Option<String>,
 }
 
 // === impl Upstream ===
@@ -32,11 +24,6 @@ impl Upstream {
         let given = [
             (self.kube_api_qps.is_some(), "--kube-api-qps", "requests are not limited here"),
             (self.kube_api_burst.is_some(), "--kube-api-burst", "requests are not limited here"),
-            (
-                self.storage_migration_timeout.is_some() || self.storage_migration_poll_interval.is_some(),
-                "--storage-migration-…",
-                "stored objects are not migrated",
-            ),
         ];
         let given = given.into_iter().filter(|(is_given, ..)| *is_given);
         given.map(|(_, flag, instead)| format!("{flag} has no effect: {instead}")).collect()
@@ -64,6 +51,5 @@ mod tests {
     fn what_manifests_pass_is_accepted_and_what_does_nothing_is_said() {
         assert_eq!(warnings(&[]), 0);
         assert_eq!(warnings(&["--kube-api-qps=20", "--kube-api-burst=30"]), 2);
-        assert_eq!(warnings(&["--storage-migration-timeout=1h", "--storage-migration-poll-interval=30s"]), 1);
     }
 }

@@ -1,21 +1,26 @@
 //! The metrics port: `/metrics` and `/healthz`.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
+
+/// Scrapers at once.
+const CONNECTIONS: usize = 64;
+/// How long a handshake or a request's head may take; between two scrapes a connection is closed.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the metrics port serves.
 pub(crate) struct Monitoring {
@@ -29,33 +34,22 @@ impl Monitoring {
     /// Serves until shutdown.
     pub(crate) async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
         let this = Arc::new(self);
-        let mut connections = JoinSet::new();
-        loop {
-            let stream = tokio::select! {
-                () = shutdown.cancelled() => break,
-                Some(_) = connections.join_next() => continue,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        tracing::warn!(%error, "Cannot accept a connection for metrics.");
-                        continue;
-                    }
-                },
-            };
+        let connection = |stream, _| {
             let this = Arc::clone(&this);
-            connections.spawn(async move {
+            async move {
                 match &this.tls {
                     None => this.connection(TokioIo::new(stream)).await,
                     Some(tls) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(tls));
-                        if let Ok(stream) = acceptor.accept(stream).await {
+                        if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
+                        {
                             this.connection(TokioIo::new(stream)).await;
                         }
                     }
                 }
-            });
-        }
-        connections.shutdown().await;
+            }
+        };
+        longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await.shutdown().await;
     }
 
     async fn connection<I>(&self, io: I)
@@ -63,7 +57,9 @@ impl Monitoring {
         I: hyper::rt::Read + hyper::rt::Write + Unpin,
     {
         let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(&request).await) });
-        if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        if let Err(error) = builder.serve_connection(io, service).await {
             tracing::debug!(%error, "Metrics connection ended.");
         }
     }

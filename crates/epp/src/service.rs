@@ -60,7 +60,7 @@ pub struct Server {
 /// Runs the picker until shutdown, with the cluster that KUBECONFIG names or that we are in.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
-    longboat_telemetry::logging::init(&args.log_options());
+    longboat_telemetry::logging::init(&args.log_options(), None);
     let server = Server::bind(args).await?;
     let client = match server.layer.discovery_file {
         Some(_) => None,

@@ -12,9 +12,10 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "longboat-admission",
     "longboat-api",
+    "longboat-install",
     "longboat-patch",
     "longboat-schema",
     "longboat-template",

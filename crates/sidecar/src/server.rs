@@ -41,6 +41,9 @@ const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// A client that has connected must send its request's head within this time, so that idle sockets do not pile up.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(2);
 
+/// Clients at once: far more than the engine behind works for.
+const CONNECTIONS: usize = 8192;
+
 /// How long running requests may go on after a stop was asked for: what upstream means to give them.
 const DRAIN: Duration = Duration::from_mins(1);
 
@@ -140,22 +143,9 @@ async fn serve(
     shutdown: CancellationToken,
 ) {
     let connections = GracefulShutdown::new();
-    let mut tasks = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = tasks.join_next() => continue,
-            () = shutdown.cancelled() => break,
-        };
-        let Ok((stream, peer)) = accepted else {
-            // Out of file descriptors, most likely: let some connections end first.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        // Single tokens are small; they must not wait for acknowledgements.
-        let _ = stream.set_nodelay(true);
+    let accepted = |stream, peer| {
         let (proxy, tls, watcher) = (proxy.clone(), tls.clone(), connections.watcher());
-        tasks.spawn(async move {
+        async move {
             match tls {
                 None => connection(stream, peer, proxy, part, watcher).await,
                 Some(tls) => match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
@@ -164,9 +154,9 @@ async fn serve(
                     Err(_) => tracing::debug!("A TLS handshake took too long."),
                 },
             }
-        });
-    }
-    drop(listener);
+        }
+    };
+    let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
     if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
         tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
     }

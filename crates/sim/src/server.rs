@@ -1,9 +1,9 @@
 //! The process: listening, TLS, and an end without cutting answers short.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
@@ -17,6 +17,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{api, args::Args, engine::Engine};
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
+/// Clients at once: far more than an engine works for.
+const CONNECTIONS: usize = 8192;
+/// How long a handshake may take, and a client that has connected may say nothing.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The simulator cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -79,32 +83,20 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
     let patience = args.shutdown_timeout;
     let service = TowerToHyperService::new(api::router(Arc::new(Engine::new(args))));
     let connections = GracefulShutdown::new();
-    let mut tasks = tokio::task::JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = tasks.join_next() => continue,
-            () = shutdown.cancelled() => break,
-        };
-        let Ok((stream, _)) = accepted else {
-            // Out of file descriptors, most likely: let some connections end first.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            continue;
-        };
-        // Small SSE frames must not wait for each other's acknowledgements.
-        let _ = stream.set_nodelay(true);
+    let accepted = |stream, _| {
         let (service, watcher, tls) = (service.clone(), connections.watcher(), tls.clone());
-        tasks.spawn(async move {
+        async move {
             match tls {
                 None => connection(stream, service, watcher).await,
-                Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => connection(stream, service, watcher).await,
-                    Err(error) => tracing::debug!(%error, "A TLS handshake failed."),
+                Some(tls) => match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => connection(stream, service, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
+                    Err(_) => tracing::debug!("A TLS handshake took too long."),
                 },
             }
-        });
-    }
-    drop(listener);
+        }
+    };
+    let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
     if tokio::time::timeout(patience, connections.shutdown()).await.is_err() {
         tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
     }
@@ -116,7 +108,8 @@ async fn connection(
     service: TowerToHyperService<axum::Router>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error, "A connection ended early.");

@@ -1,4 +1,5 @@
-//! Logging set-up, and the flags of the reference's logger.
+//! Logging set-up, the flags of the reference's logger, and traces.
 
 pub mod logging;
+pub mod traces;
 pub mod zap;

@@ -4,11 +4,14 @@ use std::io::{self, IsTerminal};
 
 use jiff::Timestamp;
 use tracing_subscriber::{
-    EnvFilter,
+    EnvFilter, Layer, Registry,
+    filter::filter_fn,
     fmt::{self, format::Writer, time::FormatTime},
     layer::SubscriberExt,
     util::SubscriberInitExt,
 };
+
+use crate::traces::{SPANS, Traces};
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,21 +56,37 @@ pub struct LogOptions {
     pub time: Time,
 }
 
-/// Starts logging to stderr. A second call in one process changes nothing, so that tests may call it freely.
-pub fn init(options: &LogOptions) {
+/// Starts logging to stderr, and recording traces if there are to be any. A second call in one process changes nothing, so
+/// that tests may call it freely.
+pub fn init(options: &LogOptions, traces: Option<&Traces>) {
     let filter = match &options.filter {
         Some(filter) => EnvFilter::new(filter),
         None => EnvFilter::try_from_env("LONGBOAT_LOG")
             .unwrap_or_else(|_| EnvFilter::new(&options.default_filter)),
     };
-    let registry = tracing_subscriber::registry().with(filter);
     // What a file or `kubectl logs` gets carries no colours.
     let layer =
         fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).with_timer(options.time);
-    let _ = match options.format {
-        Format::Text => registry.with(layer).try_init(),
-        Format::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+    let layer: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
+        Format::Text => layer.boxed(),
+        Format::Json => layer.json().flatten_event(true).boxed(),
     };
+    let Some(traces) = traces else {
+        // One filter for all: what nobody reads costs a look at a flag.
+        let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
+        return;
+    };
+    let spans = tracing_opentelemetry::layer()
+        .with_tracer(traces.tracer())
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false);
+    let is_ours = filter_fn(|metadata| metadata.is_span() && metadata.target() == SPANS);
+    let _ = tracing_subscriber::registry()
+        .with(layer.with_filter(filter))
+        .with(spans.with_filter(is_ours))
+        .try_init();
 }
 
 // === impl Time ===

@@ -14,7 +14,7 @@ use crate::{schema, wire};
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceStatus {
     /// Where to send requests: an address outside of the cluster if there is one, preferably one with the path of the
-    /// service. Kept while the service is stopped.
+    /// service. Absent while the service is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 

@@ -163,7 +163,7 @@ impl Worker {
     const ALL: [Self; 2] = [Self::Services, Self::Configs];
 
     /// The name of the reference's controller.
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Services => "llminferenceservice",
             Self::Configs => "llminferenceserviceconfig",
@@ -184,7 +184,7 @@ impl Worker {
 impl Phase {
     const ALL: [Self; 5] = [Self::Observe, Self::Compose, Self::Plan, Self::Apply, Self::Report];
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Observe => "observe",
             Self::Compose => "compose",

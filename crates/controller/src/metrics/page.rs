@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, sync::atomic::AtomicU64};
 use longboat_api::v1alpha2::LLMInferenceService;
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::ConstCounter, family::Family, gauge::Gauge},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::Gauge,
+    },
     registry::Registry,
 };
 
@@ -26,6 +30,11 @@ struct ConditionLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SpanLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReadyLabel {
     ready: &'static str,
 }
@@ -36,6 +45,7 @@ pub(super) fn page(context: &Context) -> String {
     context.metrics.register(&mut registry);
     queues(context, &mut registry);
     services(&context.caches.inference_services.all(), SERVICES, &mut registry);
+    traces(&mut registry);
     process(&mut registry);
     let build: Family<BuildLabels, Gauge> = Family::default();
     build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
@@ -111,6 +121,14 @@ fn services(all: &[std::sync::Arc<LLMInferenceService>], limit: usize, registry:
         "Services whose conditions are not told",
         left_out,
     );
+}
+
+fn traces(registry: &mut Registry) {
+    let spans: Family<SpanLabel, Counter> = Family::default();
+    let counts = longboat_telemetry::traces::counts();
+    spans.get_or_create(&SpanLabel { result: "sent" }).inc_by(counts.sent);
+    spans.get_or_create(&SpanLabel { result: "dropped" }).inc_by(counts.dropped);
+    registry.register("longboat_trace_spans", "Spans of traces by what became of them", spans);
 }
 
 fn process(registry: &mut Registry) {

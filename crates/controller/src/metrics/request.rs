@@ -15,6 +15,11 @@ impl Asked {
         Self { method: method.as_str().to_owned(), write: write(method, uri) }
     }
 
+    /// Resource and verb of a write.
+    pub(crate) fn write(&self) -> Option<(&str, &'static str)> {
+        self.write.as_ref().map(|(resource, verb)| (resource.as_str(), *verb))
+    }
+
     /// Whether it may change something.
     pub(crate) fn is_write(&self) -> bool {
         !matches!(self.method.as_str(), "GET" | "HEAD")

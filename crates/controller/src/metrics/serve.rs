@@ -9,7 +9,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_tls::{LeafRequest, Replaceable, ServerOptions, self_signed};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -79,29 +79,16 @@ impl Monitoring {
         let Self { listener, tls } = self;
         let served = Arc::new(Served { context, access: tls.is_some().then(|| Access::new(client)) });
         let acceptor = tls.map(TlsAcceptor::from);
-        let mut connections = JoinSet::new();
-        loop {
-            let stream = tokio::select! {
-                () = end.cancelled() => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-                accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        tracing::debug!(%error, "Cannot accept a connection for metrics.");
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                        continue;
-                    }
-                },
-            };
+        let connection = |stream, _| {
             let (served, acceptor) = (served.clone(), acceptor.clone());
-            connections.spawn(async move {
+            async move {
                 let Some(acceptor) = acceptor else { return served.connection(TokioIo::new(stream)).await };
                 if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
                     served.connection(TokioIo::new(stream)).await;
                 }
-            });
-        }
-        connections.shutdown().await;
+            }
+        };
+        longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
     }
 }
 

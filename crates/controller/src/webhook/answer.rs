@@ -8,9 +8,10 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use longboat_admission::{Hook, Malformed, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::{Instrument, Span};
 
 use super::{CONVERT, facts::Source, settings::Limits};
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, spans};
 
 /// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.
 const LARGE: usize = 64 << 10;
@@ -78,7 +79,10 @@ impl Answering {
         let endpoint = endpoint(request.uri().path());
         // Only known paths are counted: clients choose the others.
         let measured = endpoint.as_ref().ok().map(|endpoint| self.metrics.webhook(endpoint.path()));
-        let answer = self.reply(endpoint, request, version).await;
+        let span =
+            endpoint.as_ref().map_or_else(|_| Span::none(), |endpoint| spans::webhook(&endpoint.path()));
+        let answer = self.reply(endpoint, request, version).instrument(span.clone()).await;
+        spans::answered(&span, Some(answer.status().as_u16()));
         if let Some(measured) = measured {
             measured(answer.status().as_u16());
         }

@@ -56,6 +56,7 @@ impl Replica {
             health: Listen::At("127.0.0.1:0".to_owned()),
             metrics: longboat_controller::MetricsSettings::default(),
             logs: longboat_telemetry::zap::Zap::default(),
+            traces: longboat_telemetry::traces::Otlp::default(),
             upstream: Upstream::default(),
         };
         let process = Process::bind(args).await.unwrap();

@@ -18,7 +18,10 @@ mod world;
 use std::{future::Future, process::ExitCode};
 
 use anyhow::Context;
-use longboat_telemetry::logging::{self, LogOptions};
+use longboat_telemetry::{
+    logging::{self, LogOptions},
+    traces::Traces,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{cli::Command, printer, role, signals};
@@ -40,14 +43,14 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Completion(_)
             | Command::CliReference
     );
-    logging::init(&match &command {
-        Command::Controller(args) => args.logs.options(),
-        _ => LogOptions {
-            // A person reads the tree; what goes wrong still shows.
-            default_filter: if is_verb { "error" } else { "info" }.into(),
-            ..LogOptions::default()
-        },
-    });
+    let (options, traces) = if let Command::Controller(args) = &command {
+        (args.logs.options(), args.traces.traces("longboat-controller"))
+    } else {
+        // A person reads the tree; what goes wrong still shows.
+        let default_filter = if is_verb { "error" } else { "info" }.into();
+        (LogOptions { default_filter, ..LogOptions::default() }, None)
+    };
+    logging::init(&options, traces.as_ref());
     match command {
         Command::Up(args) => up::run(*args),
         Command::Validate(args) => validate::run(args),
@@ -62,7 +65,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Completion(args) => completion::run(&args),
         Command::CliReference => reference::run(),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
-        Command::Controller(args) => serve(|shutdown| controller(*args, shutdown)),
+        Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
         Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
         Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
@@ -80,6 +83,25 @@ where
     F: Future<Output = anyhow::Result<()>>,
 {
     report(runtime().and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
+}
+
+/// Sends traces while a role runs, if there are any.
+async fn traced(
+    traces: Option<Traces>,
+    role: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let Some(traces) = traces else { return role.await };
+    let sending = match traces.start() {
+        Ok(sending) => sending,
+        // Nobody's service is to wait for that.
+        Err(error) => {
+            tracing::error!(%error, "There are no traces.");
+            return role.await;
+        }
+    };
+    let result = role.await;
+    sending.end().await;
+    result
 }
 
 async fn controller(

@@ -56,6 +56,7 @@ impl Replica {
             health: Listen::At("127.0.0.1:0".to_owned()),
             metrics: MetricsSettings { address: Listen::At("127.0.0.1:0".to_owned()), secure: false },
             logs: longboat_telemetry::zap::Zap::default(),
+            traces: longboat_telemetry::traces::Otlp::default(),
             upstream: longboat_controller::Upstream::default(),
         };
         let mut process = Process::bind(args).await.unwrap();

@@ -1,0 +1,101 @@
+//! Accepting connections, for every server of this workspace that speaks HTTP itself.
+
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+/// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts connections until `end`, at most `limit` at once; the others wait in the system's queue. Returns those that are
+/// still open: whoever drops them cuts them. The port is closed by then.
+///
+/// What is sent on a connection is sent at once: tokens and pages are small, and must not wait for acknowledgements.
+pub async fn until<F>(
+    end: &CancellationToken,
+    listener: TcpListener,
+    limit: usize,
+    mut connection: impl FnMut(TcpStream, SocketAddr) -> F,
+) -> JoinSet<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = end.cancelled() => return open,
+            Some(_) = open.join_next() => continue,
+            accepted = listener.accept(), if open.len() < limit => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                open.spawn(connection(stream, peer));
+            }
+            Err(error) => {
+                let port = listener.local_addr().map(|address| address.port()).unwrap_or_default();
+                tracing::debug!(%error, port, "Cannot accept a connection.");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    /// Greets, and stays until the other side leaves.
+    async fn greet(mut stream: TcpStream) {
+        stream.write_all(b"!").await.unwrap();
+        let _ = stream.read(&mut [0]).await;
+    }
+
+    #[tokio::test]
+    async fn one_more_than_there_may_be_waits_until_another_one_leaves() {
+        let (listener, address) = listener().await;
+        let end = CancellationToken::new();
+        let stop = end.clone();
+        let server = tokio::spawn(async move { until(&end, listener, 1, |stream, _| greet(stream)).await });
+        let mut first = TcpStream::connect(address).await.unwrap();
+        first.read_exact(&mut [0]).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        let mut greeting = [0];
+        tokio::select! {
+            biased;
+            _ = second.read_exact(&mut greeting) => panic!("a second one was let in"),
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+        drop(first);
+        second.read_exact(&mut greeting).await.unwrap();
+        stop.cancel();
+        assert_eq!(server.await.unwrap().len(), 1, "the second one is still open");
+    }
+
+    #[tokio::test]
+    async fn when_it_has_ended_the_port_is_closed_and_dropping_cuts_what_is_open() {
+        let (listener, address) = listener().await;
+        let end = CancellationToken::new();
+        let stop = end.clone();
+        let server = tokio::spawn(async move { until(&end, listener, 8, |stream, _| greet(stream)).await });
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.read_exact(&mut [0]).await.unwrap();
+        stop.cancel();
+        let open = server.await.unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+        drop(open);
+        assert!(matches!(client.read(&mut [0]).await, Ok(0) | Err(_)));
+    }
+}

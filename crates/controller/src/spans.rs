@@ -1,0 +1,63 @@
+//! Spans of what the controller does, for traces. Where none are recorded, each costs a look at a flag.
+
+use longboat_telemetry::traces::SPANS;
+use tracing::{Span, field::Empty};
+
+use crate::{
+    error::PassError,
+    key::Key,
+    metrics::{Asked, Phase, Worker},
+};
+
+/// A pass over an object.
+pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
+    tracing::trace_span!(
+        target: SPANS, parent: None, "reconcile",
+        controller = worker.name(), namespace = %key.namespace, name = %key.name,
+        otel.status_code = Empty, otel.status_description = Empty,
+    )
+}
+
+/// How the pass of a span ended.
+pub(crate) fn ended(span: &Span, result: &Result<(), PassError>) {
+    if let Err(error) = result {
+        span.record("otel.status_code", "ERROR");
+        span.record("otel.status_description", tracing::field::display(error));
+    }
+}
+
+/// A part of a pass.
+pub(crate) fn phase(phase: Phase) -> Span {
+    tracing::trace_span!(target: SPANS, "phase", otel.name = phase.name())
+}
+
+/// A write within a pass. What is written besides, leases and events, belongs to no trace.
+pub(crate) fn write(asked: &Asked) -> Span {
+    match asked.write() {
+        Some((resource, verb)) if !Span::current().is_none() => tracing::trace_span!(
+            target: SPANS, "write",
+            otel.name = %format_args!("{verb} {resource}"), otel.kind = "client",
+            k8s.resource = resource, k8s.verb = verb,
+            http.response.status_code = Empty, otel.status_code = Empty,
+        ),
+        _ => Span::none(),
+    }
+}
+
+/// A request to a webhook.
+pub(crate) fn webhook(path: &str) -> Span {
+    tracing::trace_span!(
+        target: SPANS, parent: None, "webhook",
+        otel.name = path, otel.kind = "server", url.path = path, http.response.status_code = Empty,
+    )
+}
+
+/// The code of the answer to what a span is about.
+pub(crate) fn answered(span: &Span, code: Option<u16>) {
+    if let Some(code) = code {
+        span.record("http.response.status_code", code);
+    }
+    if code.is_none_or(|code| code >= 400) {
+        span.record("otel.status_code", "ERROR");
+    }
+}

@@ -1,0 +1,306 @@
+//! Traces over OTLP/gRPC, off unless the environment or a flag says where to.
+//!
+//! What is on: spans with the target [`SPANS`], whatever the log shows. Ended spans wait in a queue of bounded size; where the
+//! collector does not keep up they are dropped and counted, and nothing waits for it.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use opentelemetry::{Context, KeyValue, trace::TracerProvider};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter as _, SpanProcessor},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+/// Target of the spans that are exported; they are of level TRACE, so that logs do not carry them.
+pub const SPANS: &str = "longboat::span";
+
+/// Ended spans that wait: about 2 MB, some seconds of a busy controller.
+const QUEUE: usize = 4096;
+/// Spans of one request.
+const BATCH: usize = 512;
+/// How long spans wait for others to go with.
+const COLLECT: Duration = Duration::from_secs(2);
+/// How long the last spans may take.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Where traces go, by the variables of OpenTelemetry's specification or by flags.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Traces")]
+pub struct Otlp {
+    /// Send traces to this collector, over OTLP/gRPC: `http://HOST:4317`. OTEL_EXPORTER_OTLP_ENDPOINT does the same. By default
+    /// there are none.
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+
+    /// `otlp` sends traces to http://localhost:4317 where no address is given, `none` sends none wherever that would be.
+    #[arg(long, env = "OTEL_TRACES_EXPORTER", value_name = "otlp|none")]
+    pub traces_exporter: Option<Exporter>,
+}
+
+/// How traces leave the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Exporter {
+    /// Over OTLP.
+    Otlp,
+    /// They do not.
+    None,
+}
+
+/// Why traces cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum TracesError {
+    /// The address is one for TLS.
+    #[error(
+        "cannot send traces to `{endpoint}`: TLS is not supported; expected http://HOST:PORT of a collector in the cluster"
+    )]
+    Tls {
+        /// Where to.
+        endpoint: String,
+    },
+    /// The address, or a setting from the environment, cannot be used.
+    #[error(
+        "cannot send traces to `{endpoint}`: {source}; expected http://HOST:PORT of a collector's gRPC port"
+    )]
+    Exporter {
+        /// Where to.
+        endpoint: String,
+        /// What is wrong.
+        source: ExporterBuildError,
+    },
+}
+
+/// Records spans; nothing is sent before [`Traces::start`].
+pub struct Traces {
+    endpoint: Option<String>,
+    resource: Resource,
+    provider: SdkTracerProvider,
+    ended: mpsc::Receiver<SpanData>,
+}
+
+/// Sends spans until [`Sending::end`].
+#[derive(Debug)]
+pub struct Sending {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// What has become of the spans of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Spans that a collector has taken.
+    pub sent: u64,
+    /// Spans for which there was no room, or that the collector did not take.
+    pub dropped: u64,
+}
+
+static SENT: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// What has become of the spans of this process; as logging, tracing is set up once in it.
+pub fn counts() -> Counts {
+    Counts { sent: SENT.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
+}
+
+/// Puts what has ended into the queue.
+#[derive(Debug)]
+struct Enqueue {
+    queue: mpsc::Sender<SpanData>,
+}
+
+// === impl Otlp ===
+
+impl Otlp {
+    /// Starts to record, if spans are to go anywhere.
+    pub fn traces(&self, service: &'static str) -> Option<Traces> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return None;
+        }
+        let given = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty());
+        let endpoint = given.or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
+        match (self.traces_exporter, &endpoint) {
+            (Some(Exporter::None), _) | (None, None) => None,
+            (Some(Exporter::Otlp), _) | (None, Some(_)) => Some(Traces::new(service, endpoint)),
+        }
+    }
+}
+
+// === impl Traces ===
+
+impl Traces {
+    fn new(service: &'static str, endpoint: Option<String>) -> Self {
+        let (queue, ended) = mpsc::channel(QUEUE);
+        let resource = resource(service);
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource.clone())
+            .with_span_processor(Enqueue { queue })
+            .build();
+        Self { endpoint, resource, provider, ended }
+    }
+
+    /// What makes spans.
+    pub(crate) fn tracer(&self) -> SdkTracer {
+        self.provider.tracer("longboat")
+    }
+
+    /// Sends what ends from now on, and what has ended before. To be called in a runtime.
+    ///
+    /// # Errors
+    /// When the collector's address cannot be used.
+    pub fn start(self) -> Result<Sending, TracesError> {
+        let Self { endpoint, resource, provider, ended } = self;
+        if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| endpoint.starts_with("https:")) {
+            return Err(TracesError::Tls { endpoint: endpoint.clone() });
+        }
+        let builder = SpanExporter::builder().with_tonic();
+        let builder = match &endpoint {
+            Some(endpoint) => builder.with_endpoint(endpoint),
+            None => builder,
+        };
+        let endpoint = endpoint.unwrap_or_else(|| "http://localhost:4317".to_owned());
+        let mut exporter =
+            builder.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
+        exporter.set_resource(&resource);
+        tracing::info!(endpoint, "Traces are sent.");
+        let stop = CancellationToken::new();
+        let sender = Sender { exporter, ended, failing: false };
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            sender.run(stopped).await;
+            // Spans are recorded as long as somebody may read them.
+            drop(provider);
+        });
+        Ok(Sending { stop, task })
+    }
+}
+
+/// What the environment says about this process, and its name where that says none.
+fn resource(service: &'static str) -> Resource {
+    let found = Resource::builder().build();
+    let named =
+        found.get(&"service.name".into()).is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    if named {
+        return found;
+    }
+    Resource::builder().with_attribute(KeyValue::new("service.name", service)).build()
+}
+
+// === impl Sending ===
+
+impl Sending {
+    /// Sends what is left, for some seconds at most, and says what was dropped.
+    pub async fn end(self) {
+        let Self { stop, mut task } = self;
+        stop.cancel();
+        if tokio::time::timeout(FAREWELL, &mut task).await.is_err() {
+            task.abort();
+            tracing::warn!("The last spans were not sent within {FAREWELL:?}.");
+        }
+        let Counts { sent, dropped } = counts();
+        if dropped > 0 {
+            tracing::warn!(dropped, sent, "Spans were dropped.");
+        }
+    }
+}
+
+// === impl Enqueue ===
+
+impl SpanProcessor for Enqueue {
+    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+struct Sender {
+    exporter: SpanExporter,
+    ended: mpsc::Receiver<SpanData>,
+    /// Whether the last request failed: said once, not with each batch.
+    failing: bool,
+}
+
+// === impl Sender ===
+
+impl Sender {
+    async fn run(mut self, stop: CancellationToken) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let first = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                first = self.ended.recv() => first,
+            };
+            let Some(first) = first else { return };
+            batch.push(first);
+            let collected = tokio::time::sleep(COLLECT);
+            let mut collected = std::pin::pin!(collected);
+            while batch.len() < BATCH {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => break,
+                    () = &mut collected => break,
+                    next = self.ended.recv() => match next {
+                        Some(next) => batch.push(next),
+                        None => break,
+                    },
+                }
+            }
+            self.send(&mut batch).await;
+        }
+        loop {
+            while batch.len() < BATCH
+                && let Ok(next) = self.ended.try_recv()
+            {
+                batch.push(next);
+            }
+            if batch.is_empty() {
+                return;
+            }
+            self.send(&mut batch).await;
+        }
+    }
+
+    async fn send(&mut self, batch: &mut Vec<SpanData>) {
+        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let sent = self.exporter.export(std::mem::replace(batch, Vec::with_capacity(BATCH))).await;
+        match sent {
+            Ok(()) => {
+                SENT.fetch_add(count, Ordering::Relaxed);
+                if std::mem::take(&mut self.failing) {
+                    tracing::info!("The collector takes spans again.");
+                }
+            }
+            Err(error) => {
+                DROPPED.fetch_add(count, Ordering::Relaxed);
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "The collector takes no spans; they are dropped until it does.");
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traces").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}

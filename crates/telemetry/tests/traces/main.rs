@@ -1,0 +1,45 @@
+//! Traces, as a collector gets them.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod collector;
+
+use collector::Collector;
+use longboat_telemetry::{
+    logging::{self, LogOptions},
+    traces::{Counts, Exporter, Otlp, SPANS, counts},
+};
+
+/// One test, since there is one place in a process that spans go to.
+#[tokio::test]
+async fn spans_arrive_with_their_parents_and_what_there_is_no_room_for_is_counted() {
+    let collector = Collector::start().await;
+    let otlp = Otlp { otlp_endpoint: Some(collector.url.clone()), traces_exporter: None };
+    let off = Otlp { traces_exporter: Some(Exporter::None), ..otlp.clone() };
+    assert!(off.traces("test").is_none());
+    let traces = otlp.traces("test").unwrap();
+    logging::init(&LogOptions { default_filter: "off".to_owned(), ..LogOptions::default() }, Some(&traces));
+
+    let parent = tracing::trace_span!(target: SPANS, "parent", answer = 42);
+    parent.in_scope(|| drop(tracing::trace_span!(target: SPANS, "child")));
+    parent.in_scope(|| drop(tracing::error_span!("of others")));
+    drop(parent);
+    // More than the queue holds, before anybody sends.
+    for _ in 0..5000 {
+        drop(tracing::trace_span!(target: SPANS, "flood"));
+    }
+    let Counts { sent, dropped } = counts();
+    assert_eq!(sent, 0);
+    assert_eq!(dropped, 5002 - 4096);
+    traces.start().unwrap().end().await;
+
+    assert_eq!(counts(), Counts { sent: 4096, dropped });
+    let arrived = collector.arrived();
+    assert_eq!(arrived.len(), 4096);
+    assert!(arrived.iter().all(|found| found.service == "test"));
+    let named = |name: &str| arrived.iter().find(|found| found.span.name == name);
+    let (parent, child) = (named("parent").unwrap(), named("child").unwrap());
+    assert_eq!(child.span.parent_span_id, parent.span.span_id);
+    assert_eq!(child.span.trace_id, parent.span.trace_id);
+    assert_eq!(parent.attribute("answer").as_deref(), Some("42"));
+    assert!(named("of others").is_none());
+}
