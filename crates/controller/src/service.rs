@@ -13,7 +13,7 @@ use longboat_compose::{
     outcome::{Applied as AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
-use longboat_plan::{self as plan, Child, Children, Plan, Planned, Problem, Snapshot};
+use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
 use longboat_tls::{LeafRequest, self_signed};
 use tracing::Instrument;
 
@@ -264,11 +264,6 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
     for event in events {
         context.events.once(subject, event.type_.as_str(), event.reason, event.message);
     }
-    if is_first(&children, seen) {
-        // A certificate names the addresses of Services, which the API server chooses: the next pass, which follows the writes
-        // of this one, knows them.
-        children.secrets.retain(|secret| !certificates.iter().any(|request| request.is_for(secret)));
-    }
     for request in &certificates {
         let leaf = LeafRequest {
             common_name: request.organization.to_owned(),
@@ -320,21 +315,6 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
         }
     }
     Done { children: outcome.children, problem, verdict }
-}
-
-/// Whether there is nothing of a service yet: neither a Service nor what runs its model servers.
-fn is_first(planned: &Children<Planned>, seen: &Snapshot) -> bool {
-    fn absent<K: Child>(planned: &[K], seen: &Snapshot) -> bool {
-        let observed = K::observed(seen);
-        planned
-            .iter()
-            .map(Child::reference)
-            .all(|child| observed.get(&child.namespace, &child.name).is_none())
-    }
-    !planned.services.is_empty()
-        && absent(&planned.services, seen)
-        && absent(&planned.deployments, seen)
-        && absent(&planned.leader_worker_sets, seen)
 }
 
 /// Removes what no owner reference removes, then lets the service go.

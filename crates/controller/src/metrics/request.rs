@@ -28,7 +28,6 @@ impl Asked {
 
 fn write(method: &Method, uri: &Uri) -> Option<(String, &'static str)> {
     let verb = match *method {
-        Method::POST if uri.query().is_some_and(|query| query.contains("dryRun")) => "dry-run",
         Method::POST => "create",
         Method::PUT => "update",
         Method::PATCH => "patch",
@@ -70,10 +69,6 @@ mod tests {
         );
         assert_eq!(found(Method::DELETE, "/apis/g/v1/clusterthings/a"), write("clusterthings", "delete"));
         let services = "/apis/serving.kserve.io/v1alpha2/namespaces/ns/llminferenceservices";
-        assert_eq!(
-            found(Method::POST, &format!("{services}?dryRun=All")),
-            write("llminferenceservices", "dry-run")
-        );
         assert_eq!(
             found(Method::PATCH, &format!("{services}/a/status")),
             write("llminferenceservices/status", "patch")

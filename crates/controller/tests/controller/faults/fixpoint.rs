@@ -113,8 +113,8 @@ async fn a_service_takes_its_children_a_finalizer_and_two_statuses_to_become_rea
         // A member of a group says more: its share follows what the others report.
         let statuses_allowed = if services > 1 { 4 * services } else { 2 };
         assert!(statuses <= statuses_allowed, "{line}: {log:#?}");
-        // Members of a group also share what an earlier one made.
-        assert!(replaced == 0 || services > 1, "{line}: {log:#?}");
+        // The certificate names the addresses of Services, which the API server chooses.
+        assert!(replaced <= services || services > 1, "{line}: {log:#?}");
         trial.delete(&mut running).await;
         trial.forget().await;
     }

@@ -194,7 +194,6 @@ async fn passes_writes_and_reviews_are_counted_and_a_service_that_is_gone_is_not
         "longboat_reconcile_phase_seconds_count{phase=\"compose\"}",
         "longboat_writes_total{resource=\"deployments\",verb=\"create\"}",
         "longboat_writes_total{resource=\"llminferenceservices/status\",verb=\"patch\"}",
-        "longboat_writes_total{resource=\"llminferenceservices\",verb=\"dry-run\"}",
         "controller_runtime_webhook_requests_total{webhook=\"/mutate-serving-kserve-io-v1alpha2-llminferenceservice\",code=\"200\"}",
         "rest_client_requests_total{code=\"201\",host=\"\",method=\"POST\"}",
         "process_resident_memory_bytes",
