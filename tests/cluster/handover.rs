@@ -256,11 +256,11 @@ fn something(log: &[Asked]) {
         let Some(revision) = revision else { continue };
         // Whoever edits may ask for what is there already.
         let edited = asked.event["user"]["username"] == "admin";
-        let writer = asked.event["user"]["extra"].to_string();
-        let before = seen.insert((asked.object(), revision.to_owned()), writer.clone());
+        let replica = asked.event["user"]["extra"].to_string();
+        let before = seen.insert((asked.object(), revision.to_owned()), replica.clone());
         let what = || format!("{} {} {}", asked.at, asked.event["verb"], asked.event["requestURI"]);
         match before {
-            Some(before) if before == writer && !edited => nothing.push(what()),
+            Some(before) if before == replica && !edited => nothing.push(what()),
             Some(_) if !edited => say(&format!("{} was done already", what())),
             _ => {}
         }
