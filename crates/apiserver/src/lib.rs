@@ -7,10 +7,11 @@
 //! front (in process, or a socket) → router → verbs: decode → default → admit → prepare → own → validate → admit → store
 //! ```
 //!
-//! where `strategy` knows what is particular to a built-in kind, [`schema`] the content of objects, [`patching`] patches
-//! and field ownership, `webhook` and [`admission`] who else is asked. [`store`] keeps the objects, with a window of past
-//! changes that watches read from. Nothing here schedules or runs anything; [`Loops`] does the housekeeping that belongs
-//! to the objects themselves (garbage collection, emptying namespaces, dropping old events).
+//! where `strategy` knows what is particular to a built-in kind, [`schema`] the content of built-in kinds and
+//! `longboat_schema` that of custom resources, [`patching`] patches and field ownership, `webhook` and [`admission`] who else
+//! is asked. [`store`] keeps the objects, with a window of past changes that watches read from. Nothing here schedules or
+//! runs anything; [`Loops`] does the housekeeping that belongs to the objects themselves (garbage collection, emptying
+//! namespaces, dropping old events).
 
 mod addresses;
 pub mod admission;

@@ -16,7 +16,8 @@ use crate::{context::Context, error::Error, queue::Queue, readiness::Readiness};
 const CONNECTIONS: usize = 64;
 /// How long a probe may take to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A pass that takes longer has come to a halt: its requests fail within five minutes, and the first failure ends it.
+/// A pass that takes longer has come to a halt: a request that nobody answers fails after 70 seconds, and the first
+/// failure ends it.
 const LONGEST_PASS: Duration = Duration::from_mins(30);
 
 /// Where to listen, as Go's flags say it: `:8081`, `127.0.0.1:8081`, or `0` for nowhere.
