@@ -21,8 +21,7 @@ pub struct MergedSpecs {
 impl Default for MergedSpecs {
     /// By the schema of the storage version. It is compiled at the first judgement.
     fn default() -> Self {
-        let version = json!({"schema": {"openAPIV3Schema": crd::service_spec()}});
-        Self { schema: StructuralSchema::compile(&Value::Null, &version) }
+        Self { schema: StructuralSchema::parse(crd::SERVICE_SPEC) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Writes the generated CRDs: `cargo run -p longboat-api --example crds [FOLDER]`, by default `deploy/crds`.
+//! Writes the generated CRDs, by default into `deploy/crds`, and the schema that merged specs are judged by:
+//! `cargo run -p longboat-api --example crds [FOLDER]`.
 
 use std::path::PathBuf;
 
@@ -12,5 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for document in crd::own_with(&Conversion::default()).iter().chain(&crd::foreign()) {
         std::fs::write(folder.join(crd::file_name(document)), crd::to_yaml(document)?)?;
     }
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/generated/service-spec.json");
+    std::fs::write(schema, crd::service_spec().to_string())?;
     Ok(())
 }

@@ -165,8 +165,7 @@ impl Pass<'_> {
 
     /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
     /// that was not known: what others decide is only kept if the plan is made anew.
-    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, mut present: K, why: &str) -> Refused {
-        present.metadata_mut().managed_fields = None;
+    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, present: K, why: &str) -> Refused {
         K::cache(&self.context.caches).set(present);
         Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
@@ -263,8 +262,7 @@ impl Pass<'_> {
     }
 
     /// Notes what the server returned, so that the next pass knows it even before the watch does.
-    fn written<K: Child + Watched>(&self, reference: &ObjectRef, mut object: K, reason: &'static str) -> K {
-        object.metadata_mut().managed_fields = None;
+    fn written<K: Child + Watched>(&self, reference: &ObjectRef, object: K, reason: &'static str) -> K {
         K::cache(&self.context.caches).set(object.clone());
         // The watch will say nothing new of it, but the next pass may: a Service's address belongs into a certificate.
         self.context.services.add(self.subject.key.clone());

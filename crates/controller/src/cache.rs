@@ -50,13 +50,14 @@ impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
 
     /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or
     /// older than what is known: a watch may lag behind our own writes.
-    pub(crate) fn set(&self, object: K) -> Option<Change<K>> {
+    pub(crate) fn set(&self, mut object: K) -> Option<Change<K>> {
         let key = Key::of(&object);
         let mut objects = self.objects.write();
         let old = objects.shared(&key.namespace, &key.name).cloned();
         if old.as_ref().is_some_and(|old| !is_newer(object.metadata(), old.metadata())) {
             return None;
         }
+        object.metadata_mut().managed_fields = None;
         let new = Arc::new(object);
         objects.insert(Arc::clone(&new));
         Some((old, Some(new)))

@@ -159,8 +159,7 @@ async fn write(
     })?;
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
-        Ok(mut updated) => {
-            updated.metadata.managed_fields = None;
+        Ok(updated) => {
             context.caches.configs.set(updated);
             Ok(())
         }

@@ -44,8 +44,7 @@ async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String])
     }});
     let api = K::api(&context.client, Some(&key.namespace));
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-        Ok(mut updated) => {
-            updated.metadata_mut().managed_fields = None;
+        Ok(updated) => {
             // An object that was only waiting for this is gone now, and the watch says so.
             if updated.metadata().deletion_timestamp.is_none() {
                 K::cache(&context.caches).set(updated);

@@ -28,6 +28,7 @@ mod outbound;
 mod process;
 mod queue;
 mod readiness;
+mod received;
 mod remove;
 mod run;
 mod service;

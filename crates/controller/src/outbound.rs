@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, Response};
+use http::{Request, Response, header::CONTENT_LENGTH};
 use kube::{Client, client::Body};
 use tokio::time::timeout;
 use tracing::Instrument;
@@ -10,6 +10,7 @@ use tracing::Instrument;
 use crate::{
     fence::Fence,
     metrics::{Asked, Metrics},
+    received::without_managed_fields,
     spans,
 };
 
@@ -38,7 +39,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
             let answer = if is_watch {
                 client.send(request).await
             } else {
-                in_time(&client, request).instrument(span.clone()).await
+                in_time(&client, request, asked.is_write()).instrument(span.clone()).await
             };
             let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             spans::answered(&span, code);
@@ -49,11 +50,22 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
     Client::new(service, namespace)
 }
 
-/// The whole answer, if it comes in time.
-async fn in_time(client: &Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+/// The whole answer, if it comes in time. What a write made of an object comes without its managed fields: reading them takes
+/// longer than reading the rest.
+async fn in_time(
+    client: &Client,
+    request: Request<Body>,
+    is_write: bool,
+) -> Result<Response<Body>, kube::Error> {
     let whole = async {
-        let (head, body) = client.send(request).await?.into_parts();
-        Ok(Response::from_parts(head, Body::from(body.collect_bytes().await?)))
+        let (mut head, body) = client.send(request).await?.into_parts();
+        let body = body.collect_bytes().await?;
+        let Some(object) = std::str::from_utf8(&body).ok().filter(|_| is_write) else {
+            return Ok(Response::from_parts(head, Body::from(body)));
+        };
+        let object = without_managed_fields(object).into_owned();
+        head.headers.remove(CONTENT_LENGTH);
+        Ok(Response::from_parts(head, Body::from(object.into_bytes())))
     };
     timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(kube::Error::Service(Silence.into())))
 }

@@ -33,8 +33,7 @@ pub(crate) async fn publish(
     })?;
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
-        Ok(mut updated) => {
-            updated.metadata.managed_fields = None;
+        Ok(updated) => {
             let group = observe::group(&updated.spec, &subject.key.namespace);
             context.caches.inference_services.set(updated);
             // The watch has nothing new to say of it then: who shares the traffic has to hear it here.

@@ -17,7 +17,6 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Resource,
     api::ListParams,
-    core::DeserializeGuard,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
@@ -42,6 +41,7 @@ use crate::{
     error::has_code,
     key::{Key, Kind, ObjectKey},
     observe,
+    received::Received,
 };
 
 /// Annotates Services with the Gateway they belong to.
@@ -83,7 +83,7 @@ pub(crate) trait Watched:
     fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
 
     /// The same, where each object may turn out not to be readable.
-    fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<Self>>;
+    fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>>;
 
     /// Drops what nobody reads, to save memory.
     fn slim(&mut self) {}
@@ -147,7 +147,7 @@ macro_rules! watched {
             }
         }
 
-        fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<Self>> {
+        fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>> {
             match namespace {
                 Some(namespace) => Api::namespaced(client.clone(), namespace),
                 None => Api::all(client.clone()),
@@ -161,7 +161,7 @@ macro_rules! watched {
             Api::all(client.clone())
         }
 
-        fn guarded_api(client: &Client, _namespace: Option<&str>) -> Api<DeserializeGuard<Self>> {
+        fn guarded_api(client: &Client, _namespace: Option<&str>) -> Api<Received<Self>> {
             Api::all(client.clone())
         }
     };
@@ -400,18 +400,18 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
     }
 }
 
-fn readable<K: Watched>(object: DeserializeGuard<K>) -> Option<K> {
+fn readable<K: Watched>(object: Received<K>) -> Option<K> {
     match object.0 {
         Ok(mut object) => {
-            object.metadata_mut().managed_fields = None;
             object.slim();
             Some(object)
         }
-        Err(error) => {
+        Err(unreadable) => {
             let key = Key::new(
-                error.metadata.namespace.clone().unwrap_or_default(),
-                error.metadata.name.clone().unwrap_or_default(),
+                unreadable.metadata.namespace.unwrap_or_default(),
+                unreadable.metadata.name.unwrap_or_default(),
             );
+            let error = unreadable.problem;
             tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
             None
         }

@@ -457,7 +457,7 @@ fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &
             Cel::List(Arc::new(converted.collect()))
         }
         Value::Object(map) => object(map.iter().filter_map(|(name, value)| {
-            let known = schema.properties.contains_key(name.as_str());
+            let known = schema.properties.has(name.as_str());
             let key = if known { escaped(name) } else { Cow::Borrowed(name.as_str()) };
             let value = match shape.field([&key; 2]) {
                 Look::Into(shape) => convert(library, value, schema.field(name), shape),

@@ -20,9 +20,9 @@ fn fill(value: &mut Value, schema: &Node) {
     }
     match value {
         Value::Object(map) => {
-            for (name, child) in &schema.properties {
+            for (name, child) in schema.properties.iter() {
                 let Some(default) = &child.default else { continue };
-                if map.get(&**name).is_none_or(|now| wrong_null(now, child)) {
+                if map.get(name).is_none_or(|now| wrong_null(now, child)) {
                     map.insert(name.to_string(), default.clone());
                 }
             }

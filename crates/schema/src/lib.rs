@@ -21,6 +21,7 @@ mod names;
 mod numbers;
 mod path;
 mod patterns;
+mod properties;
 mod prune;
 mod structural;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod tests;
 mod validate;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     hash::{Hash, Hasher},
     sync::{Arc, LazyLock, OnceLock, Weak},
@@ -55,12 +57,12 @@ pub struct StructuralSchema {
 #[derive(Debug, Default)]
 struct Inner {
     /// The schema as written, as JSON: a tree of it takes many times the space, and most are never looked at.
-    text: Vec<u8>,
+    text: Cow<'static, str>,
     /// The schema as written, for OpenAPI documents and for field ownership.
     source: OnceLock<Value>,
     /// `spec.preserveUnknownFields` of the definition.
     preserve: bool,
-    node: OnceLock<Node>,
+    node: OnceLock<Arc<Node>>,
 }
 
 /// Schemas in use, by a hash of their text: a definition is registered anew with each change of its status or of another
@@ -87,9 +89,17 @@ impl StructuralSchema {
         Self::of(&version["schema"]["openAPIV3Schema"], crd["spec"]["preserveUnknownFields"] == true)
     }
 
+    /// The schema that this JSON says.
+    pub fn parse(schema: &'static str) -> Self {
+        Self::known(Cow::Borrowed(schema), false)
+    }
+
     fn of(schema: &Value, preserve: bool) -> Self {
         // values made of JSON can be written as JSON
-        let text = serde_json::to_vec(schema).unwrap_or_default();
+        Self::known(Cow::Owned(serde_json::to_string(schema).unwrap_or_default()), preserve)
+    }
+
+    fn known(text: Cow<'static, str>, preserve: bool) -> Self {
         let mut hasher = ahash::AHasher::default();
         (&text, preserve).hash(&mut hasher);
         let key = hasher.finish();
@@ -108,11 +118,10 @@ impl StructuralSchema {
 
     fn node(&self) -> &Node {
         self.inner.node.get_or_init(|| {
-            let mut node = match self.inner.source.get() {
-                Some(source) => Node::compile(source),
-                None => Node::compile(&self.inner.read()),
-            };
-            node.preserve |= self.inner.preserve;
+            let mut node = Node::compile(&self.inner.text);
+            if let Some(node) = Arc::get_mut(&mut node) {
+                node.preserve |= self.inner.preserve;
+            }
             node
         })
     }
@@ -198,7 +207,7 @@ impl StructuralSchema {
 impl Inner {
     fn read(&self) -> Value {
         // it was written from a tree; the default schema has no text
-        serde_json::from_slice(&self.text).unwrap_or_default()
+        serde_json::from_str(&self.text).unwrap_or_default()
     }
 }
 

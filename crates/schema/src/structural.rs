@@ -1,11 +1,14 @@
 //! The compiled form of an `openAPIV3Schema`: what pruning, defaulting and validation walk.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, OnceLock},
+};
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
-use super::{cel::Rule, formats, patterns};
+use super::{cel::Rule, formats, patterns, properties::Properties};
 
 /// Deepest nesting that is compiled; below it a schema accepts anything. The reference has no limit, but its request
 /// size limit keeps schemas far shallower, and the walkers here recurse.
@@ -24,9 +27,9 @@ pub(crate) struct Node {
     /// `x-kubernetes-embedded-resource`
     pub(crate) embedded: bool,
     pub(crate) list: ListType,
-    pub(crate) properties: BTreeMap<Box<str>, Self>,
+    pub(crate) properties: Properties,
     pub(crate) additional: Additional,
-    pub(crate) items: Option<Box<Self>>,
+    pub(crate) items: Option<Arc<Self>>,
     pub(crate) required: Vec<Box<str>>,
     pub(crate) default: Option<Value>,
     pub(crate) bounds: Option<Box<Bounds>>,
@@ -65,7 +68,7 @@ pub(crate) enum Additional {
     No,
     /// `true`: keys are kept, objects below them lose their fields (as in the reference).
     Any,
-    Schema(Box<Node>),
+    Schema(Arc<Node>),
 }
 
 /// Rules on single values.
@@ -98,11 +101,28 @@ pub(crate) struct Pattern {
 /// Combinations of schemas.
 #[derive(Debug, Default)]
 pub(crate) struct Logic {
-    pub(crate) all_of: Vec<Node>,
-    pub(crate) any_of: Vec<Node>,
-    pub(crate) one_of: Vec<Node>,
-    pub(crate) not: Option<Node>,
+    pub(crate) all_of: Vec<Arc<Node>>,
+    pub(crate) any_of: Vec<Arc<Node>>,
+    pub(crate) one_of: Vec<Arc<Node>>,
+    pub(crate) not: Option<Arc<Node>>,
 }
+
+/// Compiles a schema part by part. Parts of the same text become one node: a pod's schema is in that of a service five times, and
+/// a container's in each of those three times.
+#[derive(Default)]
+struct Compiler<'a> {
+    known: HashMap<&'a str, Compiled, ahash::RandomState>,
+}
+
+#[derive(Clone)]
+struct Compiled {
+    node: Arc<Node>,
+    /// How many levels there are below it; [`DEEPEST`] where there would be more than are compiled.
+    height: usize,
+}
+
+/// What a schema says, key by key, as text.
+type Keys<'a> = BTreeMap<String, &'a RawValue>;
 
 // === impl Pattern ===
 
@@ -121,96 +141,64 @@ impl Pattern {
     }
 }
 
+// === impl Bounds ===
+
+impl Bounds {
+    /// Takes over a key of a schema, if it is one of these.
+    fn set(&mut self, key: &str, value: &Value) -> bool {
+        match key {
+            // The others, int32 and int64 among them, are for whoever reads the schema.
+            "format" => self.format = value.as_str().filter(|f| formats::known(f)).map(Into::into),
+            "minimum" => self.minimum = value.as_f64(),
+            "maximum" => self.maximum = value.as_f64(),
+            "exclusiveMinimum" => self.exclusive_minimum = value == true,
+            "exclusiveMaximum" => self.exclusive_maximum = value == true,
+            "multipleOf" => self.multiple_of = value.as_f64(),
+            "minLength" => self.min_length = value.as_u64(),
+            "maxLength" => self.max_length = value.as_u64(),
+            "pattern" => self.pattern = value.as_str().map(Pattern::new),
+            "minItems" => self.min_items = value.as_u64(),
+            "maxItems" => self.max_items = value.as_u64(),
+            "uniqueItems" => self.unique_items = value == true,
+            "minProperties" => self.min_properties = value.as_u64(),
+            "maxProperties" => self.max_properties = value.as_u64(),
+            "enum" => self.values = value.as_array().cloned(),
+            _ => return false,
+        }
+        true
+    }
+}
+
 // === impl Node ===
 
 impl Node {
-    /// Compiles `schema`; anything that is not a schema accepts everything.
-    pub(crate) fn compile(schema: &Value) -> Self {
-        Self::at(schema, 0)
+    /// Compiles a schema from its JSON text; anything that is not a schema accepts everything.
+    pub(crate) fn compile(schema: &str) -> Arc<Self> {
+        Compiler::default().at(schema, 0).node
     }
 
-    fn at(schema: &Value, depth: usize) -> Self {
-        let Some(map) = schema.as_object().filter(|_| depth < DEEPEST) else {
-            return Self { preserve: depth >= DEEPEST, ..Self::default() };
-        };
-        let mut node = Self::default();
-        let mut bounds = Bounds::default();
-        let mut bounded = false;
-        let mut logic = Logic::default();
-        let mut combined = false;
-        for (key, value) in map {
-            let mut bound = true;
-            match key.as_str() {
-                // The others, int32 and int64 among them, are for whoever reads the schema.
-                "format" => bounds.format = value.as_str().filter(|f| formats::known(f)).map(Into::into),
-                "minimum" => bounds.minimum = value.as_f64(),
-                "maximum" => bounds.maximum = value.as_f64(),
-                "exclusiveMinimum" => bounds.exclusive_minimum = value == true,
-                "exclusiveMaximum" => bounds.exclusive_maximum = value == true,
-                "multipleOf" => bounds.multiple_of = value.as_f64(),
-                "minLength" => bounds.min_length = value.as_u64(),
-                "maxLength" => bounds.max_length = value.as_u64(),
-                "pattern" => bounds.pattern = value.as_str().map(Pattern::new),
-                "minItems" => bounds.min_items = value.as_u64(),
-                "maxItems" => bounds.max_items = value.as_u64(),
-                "uniqueItems" => bounds.unique_items = value == true,
-                "minProperties" => bounds.min_properties = value.as_u64(),
-                "maxProperties" => bounds.max_properties = value.as_u64(),
-                "enum" => bounds.values = value.as_array().cloned(),
-                _ => bound = false,
+    /// Takes over a key of its own.
+    fn set(&mut self, key: &str, value: Value, keys: &Keys<'_>) {
+        match key {
+            "type" => {
+                self.types = value.as_str().filter(|t| !t.is_empty()).map(Into::into).into_iter().collect();
             }
-            if bound {
-                bounded = true;
-                continue;
+            "nullable" => self.nullable = value == true,
+            "x-kubernetes-int-or-string" => self.int_or_string = value == true,
+            "x-kubernetes-preserve-unknown-fields" => self.preserve = value == true,
+            "x-kubernetes-embedded-resource" => self.embedded = value == true,
+            "x-kubernetes-list-type" => {
+                let keys = keys.get("x-kubernetes-list-map-keys");
+                self.list =
+                    list_type(&value, keys.and_then(|keys| serde_json::from_str(keys.get()).ok()).as_ref());
             }
-            combined |= matches!(key.as_str(), "allOf" | "anyOf" | "oneOf" | "not");
-            match key.as_str() {
-                "type" => {
-                    node.types =
-                        value.as_str().filter(|t| !t.is_empty()).map(Into::into).into_iter().collect();
-                }
-                "nullable" => node.nullable = value == true,
-                "x-kubernetes-int-or-string" => node.int_or_string = value == true,
-                "x-kubernetes-preserve-unknown-fields" => node.preserve = value == true,
-                "x-kubernetes-embedded-resource" => node.embedded = value == true,
-                "x-kubernetes-list-type" => {
-                    node.list = list_type(value, map.get("x-kubernetes-list-map-keys"));
-                }
-                "required" => node.required = names(value),
-                "default" => node.default = Some(value.clone()),
-                "x-kubernetes-validations" => {
-                    node.rules = value.as_array().into_iter().flatten().map(Rule::new).collect();
-                }
-                "properties" => {
-                    node.properties = value
-                        .as_object()
-                        .into_iter()
-                        .flatten()
-                        .map(|(name, schema)| (name.as_str().into(), Self::at(schema, depth + 1)))
-                        .collect();
-                }
-                "additionalProperties" => {
-                    node.additional = match value {
-                        Value::Bool(true) => Additional::Any,
-                        Value::Object(_) => Additional::Schema(Box::new(Self::at(value, depth + 1))),
-                        _ => Additional::No,
-                    }
-                }
-                "items" => node.items = value.is_object().then(|| Box::new(Self::at(value, depth + 1))),
-                "allOf" => logic.all_of = branches(value, depth),
-                "anyOf" => logic.any_of = branches(value, depth),
-                "oneOf" => logic.one_of = branches(value, depth),
-                "not" => logic.not = Some(Self::at(value, depth + 1)),
-                _ => {}
+            "required" => self.required = names(&value),
+            "default" => self.default = Some(value),
+            "x-kubernetes-validations" => {
+                self.rules = value.as_array().into_iter().flatten().map(Rule::new).collect();
             }
+            _ => {}
         }
-        if node.int_or_string && node.types.is_empty() {
-            node.types = vec!["integer".into(), "string".into()];
-        }
-        node.bounds = bounded.then(|| Box::new(bounds));
-        node.logic = combined.then(|| Box::new(logic));
-        node.below = node.summary();
-        node
     }
 
     fn summary(&self) -> Below {
@@ -234,7 +222,7 @@ impl Node {
             Additional::Schema(node) => Some(&**node),
             Additional::No | Additional::Any => None,
         };
-        self.properties.values().chain(additional).chain(self.items.as_deref())
+        self.properties.iter().map(|(_, node)| node).chain(additional).chain(self.items.as_deref())
     }
 
     /// The schema of field `name`: a property, or that of additional ones.
@@ -254,8 +242,96 @@ impl Node {
     }
 }
 
-fn branches(value: &Value, depth: usize) -> Vec<Node> {
-    value.as_array().into_iter().flatten().map(|schema| Node::at(schema, depth + 1)).collect()
+// === impl Compiler ===
+
+impl<'a> Compiler<'a> {
+    fn at(&mut self, schema: &'a str, depth: usize) -> Compiled {
+        if let Some(known) = self.known.get(schema).filter(|known| depth + known.height < DEEPEST) {
+            return known.clone();
+        }
+        let Some(keys) = serde_json::from_str::<Keys<'_>>(schema).ok().filter(|_| depth < DEEPEST) else {
+            let cut = depth >= DEEPEST;
+            let node = Arc::new(Node { preserve: cut, ..Node::default() });
+            return Compiled { node, height: if cut { DEEPEST } else { 0 } };
+        };
+        let mut parts = Parts { compiler: self, depth, height: 0 };
+        let node = Arc::new(parts.node(&keys));
+        let compiled = Compiled { node, height: parts.height };
+        self.known.insert(schema, compiled.clone());
+        compiled
+    }
+}
+
+/// The schemas within one.
+struct Parts<'c, 'a> {
+    compiler: &'c mut Compiler<'a>,
+    /// Of the one.
+    depth: usize,
+    /// As known so far.
+    height: usize,
+}
+
+// === impl Parts ===
+
+impl<'a> Parts<'_, 'a> {
+    fn schema(&mut self, schema: &'a RawValue) -> Arc<Node> {
+        let Compiled { node, height } = self.compiler.at(schema.get(), self.depth + 1);
+        self.height = self.height.max((height + 1).min(DEEPEST));
+        node
+    }
+
+    fn list(&mut self, schemas: &'a RawValue) -> Vec<Arc<Node>> {
+        let schemas: Vec<&RawValue> = serde_json::from_str(schemas.get()).unwrap_or_default();
+        schemas.into_iter().map(|schema| self.schema(schema)).collect()
+    }
+
+    fn by_name(&mut self, schemas: &'a RawValue) -> Properties {
+        let schemas: Keys<'_> = serde_json::from_str(schemas.get()).unwrap_or_default();
+        schemas.into_iter().map(|(name, schema)| (name.into(), self.schema(schema))).collect()
+    }
+
+    fn node(&mut self, keys: &Keys<'a>) -> Node {
+        let mut node = Node::default();
+        let mut bounds = Bounds::default();
+        let mut bounded = false;
+        let mut logic = Logic::default();
+        let mut combined = false;
+        for (key, &text) in keys {
+            match key.as_str() {
+                "properties" => node.properties = self.by_name(text),
+                "additionalProperties" => {
+                    node.additional = match text.get().as_bytes().first() {
+                        Some(b't') => Additional::Any,
+                        Some(b'{') => Additional::Schema(self.schema(text)),
+                        _ => Additional::No,
+                    }
+                }
+                "items" => node.items = text.get().starts_with('{').then(|| self.schema(text)),
+                "allOf" => logic.all_of = self.list(text),
+                "anyOf" => logic.any_of = self.list(text),
+                "oneOf" => logic.one_of = self.list(text),
+                "not" => logic.not = Some(self.schema(text)),
+                "description" => {}
+                key => {
+                    // Nested too deeply for a value, it says nothing.
+                    let value = serde_json::from_str(text.get()).unwrap_or_default();
+                    if bounds.set(key, &value) {
+                        bounded = true;
+                    } else {
+                        node.set(key, value, keys);
+                    }
+                }
+            }
+            combined |= matches!(key.as_str(), "allOf" | "anyOf" | "oneOf" | "not");
+        }
+        if node.int_or_string && node.types.is_empty() {
+            node.types = vec!["integer".into(), "string".into()];
+        }
+        node.bounds = bounded.then(|| Box::new(bounds));
+        node.logic = combined.then(|| Box::new(logic));
+        node.below = node.summary();
+        node
+    }
 }
 
 fn names(value: &Value) -> Vec<Box<str>> {

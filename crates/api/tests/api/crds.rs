@@ -19,6 +19,10 @@ fn the_files_are_what_the_types_say() {
             path.display()
         );
     }
+    assert!(
+        crd::SERVICE_SPEC == crd::service_spec().to_string(),
+        "the schema of specs is not current: run `cargo run -p longboat-api --example crds`"
+    );
     let files = std::fs::read_dir(folder).unwrap().count();
     // The kustomization comes from `longboat-install`.
     assert_eq!(files, documents.len() + 1, "deploy/crds holds a file that is not generated");

@@ -202,8 +202,7 @@ impl Scene {
         } else {
             api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
         };
-        let mut object = patched.unwrap();
-        object.metadata_mut().managed_fields = None;
+        let object = patched.unwrap();
         let change = K::cache(&self.context.caches).set(object).expect("a change");
         self.hear(&change).await
     }

@@ -1,6 +1,6 @@
 //! Rules for the schemas of definitions: they must be structural, and what they say must make sense.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
 use serde_json::{Map, Value};
 
@@ -363,8 +363,8 @@ impl Walk<'_> {
     }
 }
 
-fn wrapped(schema: &Value) -> Node {
-    Node::compile(&serde_json::json!({"type": "object", "properties": {"value": schema}}))
+fn wrapped(schema: &Value) -> Arc<Node> {
+    Node::compile(&serde_json::json!({"type": "object", "properties": {"value": schema}}).to_string())
 }
 
 /// Whether a schema of `metadata` restricts nothing but names.

@@ -1,0 +1,34 @@
+//! The properties of a schema.
+
+use std::sync::Arc;
+
+use super::structural::Node;
+
+/// Schemas of fields by name, in the order of the names. Most schemas have a few: a tree would have more room than content.
+#[derive(Debug, Default)]
+pub(crate) struct Properties(Box<[(Box<str>, Arc<Node>)]>);
+
+// === impl Properties ===
+
+impl Properties {
+    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
+        let found = self.0.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
+        Some(&self.0[found].1)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.0.iter().map(|(name, node)| (name.as_ref(), node.as_ref()))
+    }
+}
+
+impl FromIterator<(Box<str>, Arc<Node>)> for Properties {
+    /// Of several schemas of one name, the last one counts.
+    fn from_iter<I: IntoIterator<Item = (Box<str>, Arc<Node>)>>(properties: I) -> Self {
+        let sorted: std::collections::BTreeMap<_, _> = properties.into_iter().collect();
+        Self(sorted.into_iter().collect())
+    }
+}
