@@ -39,12 +39,15 @@ mod services;
 mod tools;
 #[path = "../../tests/local/wait.rs"]
 mod wait;
+mod written;
 
 use std::time::{Duration, Instant};
 
 use cluster::Turn;
+use jiff::Timestamp;
 use log::Log;
 use process::Process;
+use written::Written;
 
 /// Services that are created one by one at the end.
 const ONE_MORE: usize = 10;
@@ -61,26 +64,29 @@ fn main() {
     let log = Log::new(&cluster);
     services::prepare(&cluster.server.api);
 
-    println!("| services | wall s | CPU ms/service | RSS MiB (peak) | writes/service | reads/service |");
-    println!("|---|---|---|---|---|---|");
+    println!("| services | wall s (with events) | CPU ms/service | RSS MiB (peak) | writes/service | of them events | reads/service |");
+    println!("|---|---|---|---|---|---|---|");
     let mut there = 0;
     let (mut wall, mut last) = (Duration::ZERO, 0..0);
     for &size in &sizes {
-        let (cpu, start, mark) = (controller.cpu(), Instant::now(), log.mark());
+        let (cpu, start, mark) = (controller.cpu(), Timestamp::now(), log.mark());
         services::create(&cluster.server.api, there..size);
-        services::wait_for_children(&cluster.server.api, size);
         log.rest();
-        // What came last was written before the wait for nothing.
-        wall = start.elapsed().saturating_sub(log::REST);
+        services::check(&cluster.server.api, size);
+        // Server, controller and this process share a clock.
+        let written = Written::since(&log, mark);
+        wall = written.apart.duration_since(start).unsigned_abs();
         let new = size - there;
         let counted = log.since(mark);
         println!(
-            "| {size} | {:.1} | {:.1} | {} ({}) | {:.2} | {:.2} |",
+            "| {size} | {:.1} ({:.1}) | {:.1} | {} ({}) | {:.2} | {:.2} | {:.2} |",
             wall.as_secs_f64(),
+            written.all.duration_since(start).unsigned_abs().as_secs_f64(),
             per(controller.cpu().saturating_sub(cpu), new),
             controller.status("VmRSS") / 1024,
             controller.status("VmHWM") / 1024,
             ratio(counted.writes(), new),
+            ratio(written.events, new),
             ratio(counted.reads(), new),
         );
         println!("\n{size}: {counted}\n");

@@ -70,7 +70,8 @@ impl Log {
         all.map(|event| format!("{} {}", part(&event["verb"]), part(&event["requestURI"]))).collect()
     }
 
-    fn events(&self, mark: u64) -> Vec<Value> {
+    /// Requests since then, as the audit log tells of them.
+    pub(crate) fn events(&self, mark: u64) -> Vec<Value> {
         let mut file = fs::File::open(&self.path).unwrap();
         file.seek(SeekFrom::Start(mark)).unwrap();
         let mut text = String::new();

@@ -1,5 +1,6 @@
 //! Apply: writes the planned children that differ from the live ones.
 
+use futures::future::join_all;
 use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
@@ -24,7 +25,7 @@ const ATTEMPTS: usize = 4;
 pub(crate) struct Outcome {
     /// The children as the API server holds them.
     pub(crate) children: Children<Applied>,
-    /// The first write that failed. What comes after it was not written.
+    /// The first write that failed. The waves after it were not written.
     pub(crate) failure: Option<Failure>,
 }
 
@@ -36,9 +37,10 @@ pub(crate) struct Failure {
     pub(crate) transient: bool,
 }
 
-macro_rules! in_order {
-    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
-        /// Writes what differs from what was `seen` when it was planned, kind by kind; the first failure ends it.
+/// The kinds in the order in which they are written. Those of one wave do not need each other: they are written side by side.
+macro_rules! waves {
+    ($($($field:ident)+;)*) => {
+        /// Writes what differs from what was `seen` when it was planned, wave by wave; a failure is the last wave's.
         pub(crate) async fn all(
             context: &Context,
             subject: &Subject,
@@ -46,21 +48,37 @@ macro_rules! in_order {
             planned: Children<Planned>,
         ) -> Outcome {
             let mut pass = Pass { context, subject, seen, failure: None };
-            let children = Children {
-                $($field: Box::pin(pass.kind(planned.$field)).await,)*
-                state: std::marker::PhantomData,
-            };
+            $(
+                let ($($field,)+) = tokio::join!($(Box::pin(pass.kind(planned.$field)),)+);
+                // The first one by the order of kinds is the one to tell of.
+                $(let $field = pass.keep($field);)+
+            )*
+            let children = Children { $($($field,)+)* state: std::marker::PhantomData };
             Outcome { children, failure: pass.failure }
         }
     };
 }
 
-longboat_plan::child_kinds!(in_order);
+waves! {
+    config_maps secrets service_accounts roles resource_claim_templates;
+    role_bindings cluster_role_bindings;
+    leader_worker_sets deployments;
+    services horizontal_pod_autoscalers scaled_objects;
+    inference_pools inference_pools_x;
+    http_routes;
+}
 
 struct Pass<'a> {
     context: &'a Context,
     subject: &'a Subject,
     seen: &'a Snapshot,
+    /// Of an earlier wave.
+    failure: Option<Failure>,
+}
+
+/// The children of one kind, as the API server holds them, and the first that could not be written.
+struct Written<K> {
+    children: Vec<K>,
     failure: Option<Failure>,
 }
 
@@ -71,26 +89,36 @@ struct Refused {
 }
 
 impl Pass<'_> {
-    async fn kind<K: Child + Watched + Serialize>(&mut self, planned: Vec<K>) -> Vec<K> {
-        let mut applied = Vec::with_capacity(planned.len());
-        for child in planned {
-            let reference = child.reference();
-            if self.failure.is_some() {
-                // Not written; what there is of it still counts for the status.
-                let live = K::cache(&self.context.caches).get(&key_of(&reference));
-                applied.extend(live.map(|live| live.as_ref().clone()));
-                continue;
-            }
-            let component = child.metadata().labels.as_ref().and_then(|all| all.get(COMPONENT)).cloned();
-            match self.one(&reference, child).await {
-                Ok(child) => applied.push(child),
-                Err(refused) => {
-                    let problem = Problem::of_child(&reference, component.as_deref(), refused.message);
-                    self.failure = Some(Failure { problem, transient: refused.transient });
-                }
+    async fn kind<K: Child + Watched + Serialize>(&self, planned: Vec<K>) -> Written<K> {
+        if self.failure.is_some() {
+            // Not written; what there is of them still counts for the status.
+            let live = |child: K| K::cache(&self.context.caches).get(&key_of(&child.reference()));
+            let live = planned.into_iter().filter_map(live).map(|live| live.as_ref().clone());
+            return Written { children: live.collect(), failure: None };
+        }
+        let outcomes = join_all(planned.into_iter().map(|child| self.child(child))).await;
+        let mut written = Written { children: Vec::with_capacity(outcomes.len()), failure: None };
+        for outcome in outcomes {
+            match outcome {
+                Ok(child) => written.children.push(child),
+                Err(failure) => written.failure = written.failure.or(Some(failure)),
             }
         }
-        applied
+        written
+    }
+
+    fn keep<K>(&mut self, written: Written<K>) -> Vec<K> {
+        self.failure = self.failure.take().or(written.failure);
+        written.children
+    }
+
+    async fn child<K: Child + Watched + Serialize>(&self, child: K) -> Result<K, Failure> {
+        let reference = child.reference();
+        let component = child.metadata().labels.as_ref().and_then(|all| all.get(COMPONENT)).cloned();
+        self.one(&reference, child).await.map_err(|refused| Failure {
+            problem: Problem::of_child(&reference, component.as_deref(), refused.message),
+            transient: refused.transient,
+        })
     }
 
     /// Makes one child as planned; what the API server holds then.

@@ -32,6 +32,7 @@ use crate::{
     metrics::{Metrics, Worker},
     queue::Queue,
     settled::Settled,
+    sum,
 };
 
 /// What all passes share.
@@ -63,8 +64,9 @@ pub(crate) struct Context {
 
 /// What a service was composed from.
 struct Composed {
-    own: serde_json::Value,
-    layers: Vec<Arc<Layer>>,
+    /// A sum of its own spec.
+    own: u64,
+    layers: Box<[Arc<Layer>]>,
 }
 
 /// The parsed platform settings, or why there are none.
@@ -178,7 +180,8 @@ impl Context {
     /// Remembers from which layers a service was composed. Whether that is news: saying something about layers takes longer
     /// than merging them, so it is done once.
     pub(crate) fn is_news(&self, service: &Key, effective: &Effective) -> bool {
-        let now = Composed { own: effective.own().clone(), layers: effective.layers().to_vec() };
+        let Some(own) = sum::of(effective.own()) else { return true };
+        let now = Composed { own, layers: effective.layers().into() };
         let mut composed = self.composed.lock();
         let same = |known: &Composed| {
             known.own == now.own

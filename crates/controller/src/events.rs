@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -15,16 +16,23 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
 
 use crate::{
     error::{has_code, text_of},
     key::Key,
 };
 
-/// Events that may wait to be written: more than the passes of all workers make while one is being written. What does
-/// not fit is dropped: events help people, nothing depends on them.
-const WAITING: usize = 1024;
+/// Events that may wait to be written: those of a thousand services that come at once. What does not fit is dropped: events help
+/// people, nothing depends on them.
+const WAITING: usize = 16 * 1024;
+/// Longest that an event makes way for passes: where they never end, one a second is still written.
+const POLITENESS: Duration = Duration::from_secs(1);
+/// How long the last events may take, at the end of the process.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
 /// Events that are remembered to be counted on instead of written anew.
 const REMEMBERED: usize = 4096;
 /// Longest part of an object's name in an event's name, which also has a hash.
@@ -44,7 +52,19 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: mpsc::Sender<Note>,
+    /// How many passes are under way.
+    passes: watch::Sender<usize>,
 }
+
+/// Where events come out.
+pub(crate) struct Notes {
+    receiver: mpsc::Receiver<Note>,
+    passes: watch::Receiver<usize>,
+}
+
+/// Held while a pass is under way. Half of what a new service makes the API server do is events: they wait until its children are
+/// there.
+pub(crate) struct Pass<'a>(&'a EventSink);
 
 #[derive(Debug)]
 pub(crate) struct Note {
@@ -57,9 +77,10 @@ pub(crate) struct Note {
 }
 
 /// A sink, and where its events come out.
-pub(crate) fn channel() -> (EventSink, mpsc::Receiver<Note>) {
+pub(crate) fn channel() -> (EventSink, Notes) {
     let (sender, receiver) = mpsc::channel(WAITING);
-    (EventSink { sender }, receiver)
+    let (passes, under_way) = watch::channel(0);
+    (EventSink { sender, passes }, Notes { receiver, passes: under_way })
 }
 
 // === impl EventSink ===
@@ -80,6 +101,12 @@ impl EventSink {
         self.send(Note { subject: subject.clone(), type_, reason, message, once: true });
     }
 
+    /// A pass begins.
+    pub(crate) fn pass(&self) -> Pass<'_> {
+        self.passes.send_modify(|passes| *passes += 1);
+        Pass(self)
+    }
+
     fn send(&self, note: Note) {
         if let Err(mpsc::error::TrySendError::Full(note)) = self.sender.try_send(note) {
             tracing::debug!(object = %note.subject.key, reason = note.reason, "An event is dropped: too many wait.");
@@ -87,10 +114,20 @@ impl EventSink {
     }
 }
 
-/// Writes events until the last sink is gone.
-pub(crate) async fn write_all(client: Client, mut notes: mpsc::Receiver<Note>) {
+// === impl Pass ===
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.0.passes.send_modify(|passes| *passes -= 1);
+    }
+}
+
+/// Writes events until the last sink is gone, as far as passes leave time for it.
+pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     let mut counts: HashMap<String, i32> = HashMap::new();
-    while let Some(note) = notes.recv().await {
+    while let Some(note) = notes.receiver.recv().await {
+        // Without sinks there are no passes either.
+        let _ = timeout(POLITENESS, notes.passes.wait_for(|passes| *passes == 0)).await;
         if counts.len() >= REMEMBERED {
             counts.clear();
         }

@@ -35,6 +35,7 @@ mod service;
 mod settled;
 mod spans;
 mod status;
+mod sum;
 mod upstream;
 mod view;
 mod watch;

@@ -1,14 +1,13 @@
 //! Judges merged specs, each once for as long as it stays the same (contract 01 §10.6).
 
-use std::{collections::HashMap, hash::Hasher, io};
+use std::collections::HashMap;
 
-use ahash::AHasher;
 use longboat_admission::MergedSpecs;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::outcome::Rejection;
 use parking_lot::Mutex;
 
-use crate::key::Key;
+use crate::{key::Key, sum};
 
 /// What there is to say of each service's merged spec. Nobody is asked: the schema and the rules are part of the program.
 #[derive(Debug, Default)]
@@ -23,12 +22,9 @@ pub(crate) struct Judge {
 impl Judge {
     /// Why an API server would refuse a service with this spec; none if it would not.
     pub(crate) fn rejection(&self, service: &Key, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
-        let mut sum = Sum(AHasher::default());
-        // A spec that cannot be printed is refused for that, below.
-        let printed = serde_json::to_writer(&mut sum, spec).is_ok();
-        let sum = sum.0.finish();
-        if printed
-            && let Some((known, rejection)) = self.known.lock().get(service)
+        // A spec that cannot be printed is refused for that.
+        let Some(sum) = sum::of(spec) else { return self.specs.rejection(spec) };
+        if let Some((known, rejection)) = self.known.lock().get(service)
             && *known == sum
         {
             return rejection.clone();
@@ -41,21 +37,5 @@ impl Judge {
     /// Forgets a service.
     pub(crate) fn forget(&self, service: &Key) {
         self.known.lock().remove(service);
-    }
-}
-
-/// Sums up what is written to it.
-struct Sum(AHasher);
-
-// === impl Sum ===
-
-impl io::Write for Sum {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

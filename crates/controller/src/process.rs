@@ -1,6 +1,6 @@
 //! The controller as a process: reconciling, webhooks and probes side by side (contract 05).
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kube::Client;
 use longboat_telemetry::{traces::Otlp, zap::Zap};
@@ -23,9 +23,6 @@ use crate::{
     upstream::Upstream,
     webhook::{Clock, Settings, Webhooks},
 };
-
-/// How long the last events may take.
-const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Flags of `longboat controller`.
 #[derive(Clone, Debug, clap::Args)]
@@ -192,7 +189,7 @@ impl Process {
         }
         // The last sink goes with the context: what is still to be said is said, then the writer ends.
         drop(context);
-        let _ = tokio::time::timeout(FAREWELL, writer).await;
+        let _ = tokio::time::timeout(events::FAREWELL, writer).await;
         result
     }
 }

@@ -63,7 +63,7 @@ pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Res
     let result = supervise(&context, &Readiness::default(), None, &shutdown).await;
     // The last sink goes with the context: what is still to be said is said, then the writer ends.
     drop(context);
-    let _ = writer.await;
+    let _ = tokio::time::timeout(events::FAREWELL, writer).await;
     result
 }
 
@@ -202,7 +202,10 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
         workers.spawn(async move {
             let pass = |key: Key| {
                 let context = context.clone();
-                async move { Box::pin(service::pass(&context, &key)).await }
+                async move {
+                    let _under_way = context.events.pass();
+                    Box::pin(service::pass(&context, &key)).await
+                }
             };
             work(&context, Worker::Services, &context.services, &stop, pass).await;
         });

@@ -17,7 +17,7 @@ pub enum Applied {}
 
 macro_rules! children {
     ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
-        /// The children of one service, a field per kind, in the order in which they are written.
+        /// The children of one service, a field per kind, what others need before them.
         ///
         /// Whoever applies them does so by the [table of kinds](crate::child_kinds): none is planned and not applied.
         /// [`crate::status()`] takes only `Children<Applied>`, so that conditions come from what the server returned.

@@ -97,6 +97,22 @@ fn ratcheting_tolerates_what_did_not_change() {
     assert_eq!(fields(json!({"spec": {"s": "ok"}})), ["spec.must"]);
 }
 
+#[test]
+fn a_part_that_stands_at_several_depths_is_the_same_at_each_until_the_deepest_that_is_compiled() {
+    let wrap = |inner: Value, levels: usize, of: fn(Value) -> Value| (0..levels).fold(inner, |inner, _| of(inner));
+    let schema = |inner| json!({"type": "object", "properties": {"a": inner}});
+    let value = |inner| json!({"a": inner});
+    let part = wrap(json!({"type": "object"}), 30, schema);
+    let fields = json!({"near": part, "far": wrap(part.clone(), 30, schema), "beyond": wrap(part.clone(), 80, schema)});
+    let version = json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": fields}}});
+    let compiled = StructuralSchema::compile(&json!({}), &version);
+    let object = |levels| wrap(json!({"unknown": 1}), levels, value);
+    let unknown = |field: &str, levels| compiled.unknown_fields(&json!({field: object(levels)}));
+    assert_eq!(unknown("near", 30), [format!("near{}.unknown", ".a".repeat(30))]);
+    assert_eq!(unknown("far", 60), [format!("far{}.unknown", ".a".repeat(60))]);
+    assert!(unknown("beyond", 110).is_empty());
+}
+
 /// What a rule on `spec` says about a value, with the stored value if there is one.
 fn rule(rule: &Value, fields: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     let version = json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
