@@ -64,7 +64,9 @@ fn main() {
     let log = Log::new(&cluster);
     services::prepare(&cluster.server.api);
 
-    println!("| services | wall s (with events) | CPU ms/service | RSS MiB (peak) | writes/service | of them events | reads/service |");
+    println!(
+        "| services | wall s (with events) | CPU ms/service | RSS MiB (peak) | writes/service | of them events | reads/service |"
+    );
     println!("|---|---|---|---|---|---|---|");
     let mut there = 0;
     let (mut wall, mut last) = (Duration::ZERO, 0..0);

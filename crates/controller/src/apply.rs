@@ -194,7 +194,7 @@ impl Pass<'_> {
     /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
     /// that was not known: what others decide is only kept if the plan is made anew.
     fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, present: K, why: &str) -> Refused {
-        K::cache(&self.context.caches).set(present);
+        K::cache(&self.context.caches).set(&present);
         Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
 
@@ -291,7 +291,7 @@ impl Pass<'_> {
 
     /// Notes what the server returned, so that the next pass knows it even before the watch does.
     fn written<K: Child + Watched>(&self, reference: &ObjectRef, object: K, reason: &'static str) -> K {
-        K::cache(&self.context.caches).set(object.clone());
+        K::cache(&self.context.caches).set(&object);
         // The watch will say nothing new of it, but the next pass may: a Service's address belongs into a certificate.
         self.context.services.add(self.subject.key.clone());
         tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");

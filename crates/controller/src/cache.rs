@@ -25,7 +25,7 @@ impl<K> Default for Cache<K> {
     }
 }
 
-impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
+impl<K: Metadata<Ty = ObjectMeta> + Clone> Cache<K> {
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.objects.read().shared(&key.namespace, &key.name).cloned()
     }
@@ -48,15 +48,22 @@ impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
         self.objects.read().clone()
     }
 
-    /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or
-    /// older than what is known: a watch may lag behind our own writes.
-    pub(crate) fn set(&self, mut object: K) -> Option<Change<K>> {
-        let key = Key::of(&object);
+    /// Copies an object, from a watch or from the answer to a write of our own: what was read from text has twice the room that
+    /// it needs, and a copy has none to spare. None when it is already known, or older than what is known: a watch may lag
+    /// behind our own writes.
+    pub(crate) fn set(&self, object: &K) -> Option<Change<K>> {
+        self.take(object.metadata(), || object.clone())
+    }
+
+    fn take(&self, metadata: &ObjectMeta, object: impl FnOnce() -> K) -> Option<Change<K>> {
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
         let mut objects = self.objects.write();
-        let old = objects.shared(&key.namespace, &key.name).cloned();
-        if old.as_ref().is_some_and(|old| !is_newer(object.metadata(), old.metadata())) {
+        let old = objects.shared(namespace, name).cloned();
+        if old.as_ref().is_some_and(|old| !is_newer(metadata, old.metadata())) {
             return None;
         }
+        let mut object = object();
         object.metadata_mut().managed_fields = None;
         let new = Arc::new(object);
         objects.insert(Arc::clone(&new));
@@ -85,7 +92,10 @@ impl<K: Metadata<Ty = ObjectMeta>> Cache<K> {
         for gone in known.iter().filter(|object| !present.contains(&Key::of(object.as_ref()))) {
             changes.extend(self.remove(gone));
         }
-        changes.extend(listed.into_iter().filter_map(|object| self.set(object)));
+        changes.extend(listed.into_iter().filter_map(|object| {
+            let metadata = object.metadata().clone();
+            self.take(&metadata, || object)
+        }));
         changes
     }
 }
@@ -124,17 +134,17 @@ mod tests {
     #[test]
     fn an_older_version_does_not_replace_a_newer_one() {
         let cache = Cache::default();
-        assert!(cache.set(object("a", "1", "10")).is_some());
-        assert!(cache.set(object("a", "1", "9")).is_none());
-        assert!(cache.set(object("a", "1", "10")).is_none());
-        assert!(cache.set(object("a", "1", "11")).is_some());
-        assert!(cache.set(object("a", "2", "5")).is_some());
+        assert!(cache.set(&object("a", "1", "10")).is_some());
+        assert!(cache.set(&object("a", "1", "9")).is_none());
+        assert!(cache.set(&object("a", "1", "10")).is_none());
+        assert!(cache.set(&object("a", "1", "11")).is_some());
+        assert!(cache.set(&object("a", "2", "5")).is_some());
     }
 
     #[test]
     fn a_late_deletion_leaves_the_successor_alone() {
         let cache = Cache::default();
-        cache.set(object("a", "2", "5"));
+        cache.set(&object("a", "2", "5"));
         assert!(cache.remove(&object("a", "1", "4")).is_none());
         assert_eq!(cache.all().len(), 1);
     }
@@ -142,8 +152,8 @@ mod tests {
     #[test]
     fn a_new_list_drops_what_it_does_not_hold() {
         let cache = Cache::default();
-        cache.set(object("a", "1", "1"));
-        cache.set(object("b", "2", "2"));
+        cache.set(&object("a", "1", "1"));
+        cache.set(&object("b", "2", "2"));
         let changes = cache.replace(None, vec![object("b", "2", "2"), object("c", "3", "3")]);
         assert_eq!(changes.len(), 2);
         assert_eq!(cache.all().len(), 2);

@@ -37,7 +37,9 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
         }
         finalizer::add(context, config.as_ref(), names::CONFIG_FINALIZER).await?;
     }
-    let users = users_of(context, &config);
+    // Of a preset it only matters whether it is used, unless it is to go: nearly every service uses it.
+    let most = if is_preset(context, key) && !deleting { 1 } else { usize::MAX };
+    let users = users_of(context, key, most);
     if deleting && users.is_empty() {
         return finalizer::remove(context, config.as_ref(), names::CONFIG_FINALIZER).await;
     }
@@ -84,20 +86,28 @@ fn used_by(context: &Context, service: &LLMInferenceService) -> BTreeSet<Key> {
     names.flat_map(|name| places.map(|namespace| Key::new(namespace, name))).collect()
 }
 
-/// The services that use a config, by namespace and name. A service counts until it is gone.
-fn users_of(context: &Context, config: &LLMInferenceServiceConfig) -> Vec<ServiceReference> {
-    let key = Key::of(config);
-    let services = if key.namespace == context.args.system_namespace {
+/// Whether it is among [`used_by`].
+fn uses(context: &Context, service: &LLMInferenceService, config: &Key) -> bool {
+    match service.status.as_ref().map(|status| status.applied_configs.as_slice()) {
+        Some(applied @ [_, ..]) => {
+            applied.iter().any(|one| *one.name == *config.name && *one.namespace == *config.namespace)
+        }
+        _ => !service.spec.base_refs.is_empty() && used_by(context, service).contains(config),
+    }
+}
+
+/// Services that use a config, by namespace and name, at most so many. A service counts until it is gone.
+fn users_of(context: &Context, config: &Key, most: usize) -> Vec<ServiceReference> {
+    let services = if *config.namespace == context.args.system_namespace {
         context.caches.inference_services.all()
     } else {
-        context.caches.inference_services.in_namespace(&key.namespace)
+        context.caches.inference_services.in_namespace(&config.namespace)
     };
-    let mut users: Vec<ServiceReference> = services
-        .iter()
-        .filter(|service| used_by(context, service).contains(&key))
+    let found = services.iter().filter(|service| uses(context, service, config)).take(most);
+    let mut users: Vec<ServiceReference> = found
         .map(|service| {
             let Key { namespace, name } = Key::of(service.as_ref());
-            ServiceReference { name, namespace }
+            ServiceReference { name: name.to_string(), namespace: namespace.to_string() }
         })
         .collect();
     users.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -145,7 +155,7 @@ async fn publish(
 
 fn is_preset(context: &Context, key: &Key) -> bool {
     let suffix = key.name.strip_prefix(&context.preset_names.prefix);
-    key.namespace == context.args.system_namespace && suffix.is_some_and(|s| preset::WELL_KNOWN.contains(&s))
+    *key.namespace == context.args.system_namespace && suffix.is_some_and(|s| preset::WELL_KNOWN.contains(&s))
 }
 
 async fn write(
@@ -160,7 +170,7 @@ async fn write(
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            context.caches.configs.set(updated);
+            context.caches.configs.set(&updated);
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),

@@ -181,14 +181,14 @@ fn event_of(note: &Note, name: &str) -> Event {
     Event {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            namespace: Some(subject.key.namespace.clone()),
+            namespace: Some(subject.key.namespace.to_string()),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
             api_version: Some(longboat_api::v1alpha2::API_VERSION.to_owned()),
             kind: Some(subject.kind.to_owned()),
-            name: Some(subject.key.name.clone()),
-            namespace: Some(subject.key.namespace.clone()),
+            name: Some(subject.key.name.to_string()),
+            namespace: Some(subject.key.namespace.to_string()),
             uid: Some(subject.uid.clone()),
             ..ObjectReference::default()
         },

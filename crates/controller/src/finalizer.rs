@@ -47,7 +47,7 @@ async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String])
         Ok(updated) => {
             // An object that was only waiting for this is gone now, and the watch says so.
             if updated.metadata().deletion_timestamp.is_none() {
-                K::cache(&context.caches).set(updated);
+                K::cache(&context.caches).set(&updated);
             }
             Ok(())
         }

@@ -1,14 +1,15 @@
 //! What objects are called.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
+/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds. Copies share the texts: each key is in
+/// many places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
 }
 
 /// Kinds that services look at.
@@ -50,13 +51,16 @@ pub(crate) struct ObjectKey {
 // === impl Key ===
 
 impl Key {
-    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+    pub(crate) fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
+        Self { namespace: namespace.as_ref().into(), name: name.as_ref().into() }
     }
 
     pub(crate) fn of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Self {
         let metadata = object.metadata();
-        Self::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+        Self::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        )
     }
 
     pub(crate) fn of_kind(self, kind: Kind) -> ObjectKey {

@@ -35,7 +35,7 @@ pub(crate) async fn publish(
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
             let group = observe::group(&updated.spec, &subject.key.namespace);
-            context.caches.inference_services.set(updated);
+            context.caches.inference_services.set(&updated);
             // The watch has nothing new to say of it then: who shares the traffic has to hear it here.
             for member in group.iter().flat_map(|group| context.index.users(group)) {
                 if member != subject.key {

@@ -215,7 +215,7 @@ watched! {
         }
 
         fn changed(context: &Context, key: &Key, _old: Option<&Self>, _new: Option<&Self>) {
-            let platform = key.namespace == context.args.system_namespace && key.name == names::PLATFORM_CONFIG_MAP;
+            let platform = *key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
             if platform && context.load_platform() {
                 context.wake_all();
             }
@@ -235,8 +235,8 @@ watched! {
 
         fn aliases(&self) -> Vec<ObjectKey> {
             let own = Key::of(self);
-            let label = self.metadata.labels.as_ref().and_then(|all| all.get(GATEWAY_NAME)).cloned();
-            let gateways = std::iter::once(own.name.clone()).chain(label);
+            let label = self.metadata.labels.as_ref().and_then(|all| all.get(GATEWAY_NAME)).map(String::as_str);
+            let gateways = std::iter::once(&*own.name).chain(label);
             gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
         }
     };
@@ -339,7 +339,7 @@ pub(crate) async fn watch<K: Watched>(
         match event {
             None => return,
             Some(Ok(Event::Init)) => listed.clear(),
-            Some(Ok(Event::InitApply(object))) => listed.extend(readable(object)),
+            Some(Ok(Event::InitApply(object))) => listed.extend(to_be_kept(object)),
             Some(Ok(Event::InitDone)) => {
                 let changes =
                     K::cache(&context.caches).replace(namespace.as_deref(), std::mem::take(&mut listed));
@@ -353,7 +353,7 @@ pub(crate) async fn watch<K: Watched>(
             }
             Some(Ok(Event::Apply(object))) => {
                 if let Some(change) =
-                    readable(object).and_then(|object| K::cache(&context.caches).set(object))
+                    readable(object).and_then(|object| K::cache(&context.caches).set(&object))
                 {
                     announce(&context, &change);
                 }
@@ -418,6 +418,11 @@ fn readable<K: Watched>(object: Received<K>) -> Option<K> {
     }
 }
 
+/// A copy has no room to spare.
+fn to_be_kept<K: Watched>(object: Received<K>) -> Option<K> {
+    readable(object).map(|object| object.clone())
+}
+
 /// Fills the cache of a kind once, without watching it.
 pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
     let api = K::guarded_api(&context.client, namespace);
@@ -428,7 +433,7 @@ pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>)
     let mut listed = Vec::new();
     loop {
         let page = api.list(&params).await?;
-        listed.extend(page.items.into_iter().filter_map(readable));
+        listed.extend(page.items.into_iter().filter_map(to_be_kept));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => break,

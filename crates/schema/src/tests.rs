@@ -99,7 +99,8 @@ fn ratcheting_tolerates_what_did_not_change() {
 
 #[test]
 fn a_part_that_stands_at_several_depths_is_the_same_at_each_until_the_deepest_that_is_compiled() {
-    let wrap = |inner: Value, levels: usize, of: fn(Value) -> Value| (0..levels).fold(inner, |inner, _| of(inner));
+    let wrap =
+        |inner: Value, levels: usize, of: fn(Value) -> Value| (0..levels).fold(inner, |inner, _| of(inner));
     let schema = |inner| json!({"type": "object", "properties": {"a": inner}});
     let value = |inner| json!({"a": inner});
     let part = wrap(json!({"type": "object"}), 30, schema);

@@ -203,7 +203,7 @@ impl Scene {
             api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
         };
         let object = patched.unwrap();
-        let change = K::cache(&self.context.caches).set(object).expect("a change");
+        let change = K::cache(&self.context.caches).set(&object).expect("a change");
         self.hear(&change).await
     }
 

@@ -108,6 +108,9 @@ async fn controller(
     args: longboat_controller::ProcessArgs,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    // The allocator asks for huge pages, of which small things then fill a part: a sixth of this process was empty. It starts no
+    // others, which would inherit that. Where it is not possible, it just takes more.
+    let _ = nix::sys::prctl::set_thp_disable(true);
     let config = match &args.kubeconfig {
         Some(path) => {
             let read = || async {
