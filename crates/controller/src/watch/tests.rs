@@ -188,7 +188,7 @@ impl Scene {
     async fn woken(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         while let Ok(key) = tokio::time::timeout(Duration::from_mins(1), self.context.services.next()).await {
-            woken.insert(key.name.clone());
+            woken.insert(key.name.to_string());
             self.context.services.done(key, Ended::Settled, 0.0);
         }
         woken
