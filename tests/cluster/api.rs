@@ -4,7 +4,7 @@ use std::{future::Future, sync::OnceLock};
 
 use longboat_tls::KeyPair;
 use reqwest::{Certificate, Client, Identity, Method};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 /// A client of one server, as one user.
@@ -86,6 +86,12 @@ impl Api {
     /// A JSON patch.
     pub(crate) fn patch(&self, path: &str, change: &Value) -> Answer {
         self.send(Method::PATCH, path, "application/json-patch+json", change.to_string())
+    }
+
+    /// Makes a namespace.
+    pub(crate) fn make_namespace(&self, name: &str) {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.post("/api/v1/namespaces", &object).ok();
     }
 
     fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::installer::Ports;
 use crate::{
@@ -114,8 +114,7 @@ impl Cluster {
 
     /// Makes a namespace for one test.
     pub(crate) fn namespace(&self, name: &str) {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        self.server.api.post("/api/v1/namespaces", &object).ok();
+        self.server.api.make_namespace(name);
     }
 
     /// Writes a manifest into the cluster's own folder.

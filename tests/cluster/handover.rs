@@ -13,8 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::kubectl,
-    operate::{Replica, credentials, install, make, namespace},
+    installation::{credentials, grant, install, make_service},
+    replica::Replica,
     server::Server,
     tools,
     wait::until,
@@ -98,11 +98,9 @@ fn no_two_replicas_write_at_the_same_time_nothing_is_written_twice_and_nothing_i
         return;
     }
     let Some(server) = Server::audited(POLICY) else { return };
-    namespace(&server, "kserve");
-    let rights = tools::root().join("deploy/rbac");
-    kubectl(&server, &["apply", "--server-side", "-k", rights.to_str().unwrap()]).ok();
+    grant(&server);
     install(&server);
-    namespace(&server, NAMESPACE);
+    server.api.make_namespace(NAMESPACE);
     let mut first = start(&server, "first");
     until("the first replica leads", || first.replica.leads().then_some(()));
     let mut second = start(&server, "second");
@@ -194,7 +192,7 @@ fn start(server: &Server, name: &str) -> Known {
 fn load(server: &Server, stop: &AtomicBool) {
     for number in 0.. {
         let name = format!("llm-{number}");
-        make(server, NAMESPACE, &name);
+        make_service(server, NAMESPACE, &name);
         for edit in 0..3 {
             if stop.load(Ordering::SeqCst) {
                 return;

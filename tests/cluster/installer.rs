@@ -79,15 +79,8 @@ fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarde
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let account = pod["serviceAccountName"].as_str().unwrap();
-    let token = format!("/api/v1/namespaces/kserve/serviceaccounts/{account}/token");
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 36_000},
-    });
-    let token = server.api.post(&token, &request).ok();
     let kubeconfig = server.folder.join("controller.kubeconfig");
-    server.write_kubeconfig(&kubeconfig, &User::Token(token["status"]["token"].as_str().unwrap()));
+    server.write_kubeconfig(&kubeconfig, &User::Token(&server.token(account)));
     let name = container["command"][0].as_str().unwrap().trim_start_matches('/');
     let program = server.folder.join(name);
     symlink(binary::longboat(), &program).unwrap();

@@ -16,6 +16,7 @@ mod doctor;
 mod embedded;
 mod handover;
 mod install;
+mod installation;
 mod installing;
 mod late;
 #[expect(dead_code, reason = "shared with the bench of scale")]
@@ -28,6 +29,7 @@ mod process;
 #[path = "../local/program.rs"]
 mod program;
 mod ready;
+mod replica;
 mod schema;
 mod server;
 mod shapes;

@@ -4,11 +4,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::kubectl,
     definitions::CRDS,
-    operate::{Replica, account, install, namespace},
+    installation::{credentials, install, prepared},
+    replica::Replica,
     server::Server,
-    tools,
     wait::until,
 };
 
@@ -73,15 +72,9 @@ fn migrating_writes(server: &Server) -> usize {
 
 #[test]
 fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so() {
-    let Some(server) = Server::start() else { return };
-    if tools::kubectl().is_none() {
-        return;
-    }
-    namespace(&server, "kserve");
-    let rights = tools::root().join("deploy/rbac");
-    kubectl(&server, &["apply", "--server-side", "-k", rights.to_str().unwrap()]).ok();
+    let Some(server) = prepared() else { return };
     install(&server);
-    namespace(&server, "old");
+    server.api.make_namespace("old");
     for (resource, kind, name) in
         [(KINDS[0], "LLMInferenceService", "llm"), (KINDS[1], "LLMInferenceServiceConfig", "idle")]
     {
@@ -93,7 +86,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
             (versions.as_array().map(Vec::len) == Some(2)).then_some(())
         });
     }
-    let kubeconfig = account(&server);
+    let kubeconfig = credentials(&server, "controller");
 
     // Off, nothing is noted as done.
     let mut replica = Replica::start(&kubeconfig, &["--leader-elect", "--storage-migration=false"]);

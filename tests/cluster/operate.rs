@@ -1,148 +1,22 @@
 //! The controller as a program that an operator relies on: in a cluster where nothing is installed yet, in several replicas, and
 //! ended in any way. A cluster of its own: here it is the controller that comes and goes.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::{Command, ExitStatus},
-};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::{
-    api::{block, status_of},
-    binary::longboat,
-    cluster::{files, kubectl},
-    definitions::install_api,
-    program::Running,
-    server::{Server, User, free_ports},
+    api::block,
+    cluster::kubectl,
+    installation::{credentials, install, make_service, prepared, served},
+    replica::Replica,
+    server::Server,
     tools,
     wait::until,
 };
 
 const LEASE: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kserve/leases/llminferenceservice-kserve-controller-manager";
-
-/// A controller in a process of its own, with the rights of one service account.
-pub(crate) struct Replica {
-    running: Running,
-    pub(crate) probes: u16,
-    pub(crate) metrics: u16,
-}
-
-// === impl Replica ===
-
-impl Replica {
-    pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
-        let [webhooks, probes, metrics] = free_ports();
-        let mut command = Command::new(longboat());
-        command
-            .args(["controller", "--system-namespace=kserve", "--webhook-host=127.0.0.1"])
-            .arg(format!("--webhook-port={webhooks}"))
-            .arg(format!("--health-probe-addr=127.0.0.1:{probes}"))
-            .arg(format!("--metrics-addr=127.0.0.1:{metrics}"))
-            .args(flags)
-            .env("KUBECONFIG", kubeconfig);
-        Self { running: Running::start(&mut command), probes, metrics }
-    }
-
-    pub(crate) fn ready(&mut self) {
-        until("the controller is ready", || {
-            assert!(!self.running.has_ended(), "{}", self.log());
-            status_of(&format!("http://127.0.0.1:{}/readyz", self.probes)).filter(|status| *status == 200)
-        });
-    }
-
-    pub(crate) fn log(&self) -> String {
-        format!("{}{}", self.running.stdout(), self.running.stderr())
-    }
-
-    pub(crate) fn assert_running(&mut self) {
-        assert!(!self.running.has_ended(), "{}", self.log());
-    }
-
-    pub(crate) fn leads(&self) -> bool {
-        self.log().contains("Holds the lease and leads.")
-    }
-
-    /// Ends it by a signal.
-    pub(crate) fn end(self, signal: &str) -> ExitStatus {
-        let pid = self.running.pid().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-        self.running.end().status
-    }
-}
-
-/// A token of a service account.
-fn token(server: &Server, account: &str) -> String {
-    let path = format!("/api/v1/namespaces/kserve/serviceaccounts/{account}/token");
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 36_000},
-    });
-    server.api.post(&path, &request).ok()["status"]["token"].as_str().unwrap().to_owned()
-}
-
-/// A kubeconfig for the controller's service account.
-pub(crate) fn account(server: &Server) -> PathBuf {
-    credentials(server, "controller")
-}
-
-/// The same under a name, with a token that nobody else has.
-pub(crate) fn credentials(server: &Server, name: &str) -> PathBuf {
-    let path = server.folder.join(format!("{name}.kubeconfig"));
-    server.write_kubeconfig(&path, &User::Token(&token(server, "llmisvc-controller-manager")));
-    path
-}
-
-pub(crate) fn namespace(server: &Server, name: &str) {
-    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    server.api.post("/api/v1/namespaces", &object).ok();
-}
-
-/// Installs what services need: CRDs, the platform's settings and presets. Nothing calls webhooks.
-pub(crate) fn install(server: &Server) {
-    for definition in longboat_api::crd::own().iter().chain(&longboat_api::crd::optional()) {
-        install_api(&server.api, definition);
-    }
-    let deploy = tools::root().join("deploy");
-    for path in files(&deploy.join("crds")).iter().filter(|path| !path.contains("serving.kserve.io")) {
-        kubectl(server, &["apply", "--server-side", "-f", path]).ok();
-    }
-    let platform = tools::root().join("crates/local/src/objects/platform.yaml");
-    let applied = || kubectl(server, &["apply", "--server-side", "-f", platform.to_str().unwrap()]);
-    until("the platform's settings are there", || applied().status.success().then_some(()));
-    kubectl(server, &["apply", "--server-side", "-k", deploy.join("presets").to_str().unwrap()]).ok();
-}
-
-pub(crate) fn make(server: &Server, namespace: &str, name: &str) {
-    let spec = json!({
-        "model": {"uri": "hf://org/model"}, "router": {"route": {}, "gateway": {}, "scheduler": {}},
-    });
-    let object = json!({
-        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
-        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
-    });
-    let path = format!("/apis/serving.kserve.io/v1alpha2/namespaces/{namespace}/llminferenceservices");
-    server.api.post(&path, &object).ok();
-}
-
-/// Waits until a service has its workload, its picker and its route, and a status.
-pub(crate) fn served(server: &Server, namespace: &str, name: &str) {
-    let found = |path: &str| server.api.get(path).status == 200;
-    let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}-kserve");
-    let route =
-        format!("/apis/gateway.networking.k8s.io/v1/namespaces/{namespace}/httproutes/{name}-kserve-route");
-    let service =
-        format!("/apis/serving.kserve.io/v1alpha2/namespaces/{namespace}/llminferenceservices/{name}");
-    until(&format!("{name} has its children and a status"), || {
-        let status = &server.api.get(&service).ok()["status"]["observedGeneration"];
-        (found(&deployment)
-            && found(&format!("{deployment}-router-scheduler"))
-            && found(&route)
-            && *status == 1)
-            .then_some(())
-    });
-}
 
 fn holder(server: &Server) -> String {
     let lease = server.api.get(LEASE);
@@ -189,7 +63,7 @@ fn metrics_are_for_those_who_may_read_them(server: &Server, port: u16) {
         let accounts = "/api/v1/namespaces/kserve/serviceaccounts";
         let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
         server.api.post(accounts, &object).ok();
-        token(server, name)
+        server.token(name)
     };
     let (stranger, scraper) = (account("stranger"), account("scraper"));
     let binding = json!({
@@ -211,14 +85,8 @@ fn metrics_are_for_those_who_may_read_them(server: &Server, port: u16) {
 
 #[test]
 fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_end() {
-    let Some(server) = Server::start() else { return };
-    if tools::kubectl().is_none() {
-        return;
-    }
-    namespace(&server, "kserve");
-    let rights = tools::root().join("deploy/rbac");
-    kubectl(&server, &["apply", "--server-side", "-k", rights.to_str().unwrap()]).ok();
-    let kubeconfig = account(&server);
+    let Some(server) = prepared() else { return };
+    let kubeconfig = credentials(&server, "controller");
     let replica = || Replica::start(&kubeconfig, &["--leader-elect"]);
 
     let mut first = replica();
@@ -229,8 +97,8 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     second.ready();
 
     install(&server);
-    namespace(&server, "ops");
-    make(&server, "ops", "one");
+    server.api.make_namespace("ops");
+    make_service(&server, "ops", "one");
     served(&server, "ops", "one");
     first.assert_running();
     assert!(!second.leads(), "{}", second.log());
@@ -238,7 +106,7 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
 
     // Under load: passes are under way when the leader is asked to stop.
     for name in ["two", "three", "four"] {
-        make(&server, "ops", name);
+        make_service(&server, "ops", name);
     }
     assert!(first.end("-TERM").success());
     until("the second replica leads", || second.leads().then_some(()));
@@ -252,9 +120,9 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     let mut third = replica();
     third.ready();
     metrics_are_for_those_who_may_read_them(&server, third.metrics);
-    make(&server, "ops", "five");
+    make_service(&server, "ops", "five");
     assert!(!second.end("-KILL").success());
-    make(&server, "ops", "six");
+    make_service(&server, "ops", "six");
     until("the third replica leads", || third.leads().then_some(()));
     for name in ["five", "six"] {
         served(&server, "ops", name);
@@ -273,7 +141,7 @@ fn confined_to_a_namespace_it_needs_rights_in_namespaces_only_and_asks_for_no_ot
         return;
     }
     for name in ["kserve", "mine", "other"] {
-        namespace(&server, name);
+        server.api.make_namespace(name);
     }
     let deploy = tools::root().join("deploy");
     for (within, file) in [
@@ -285,12 +153,13 @@ fn confined_to_a_namespace_it_needs_rights_in_namespaces_only_and_asks_for_no_ot
         let path = deploy.join(file);
         kubectl(&server, &["apply", "--server-side", "-n", within, "-f", path.to_str().unwrap()]).ok();
     }
+    let kubeconfig = credentials(&server, "controller");
     let mut replica =
-        Replica::start(&account(&server), &["--leader-elect", "--namespace=mine", "--zap-encoder=json"]);
+        Replica::start(&kubeconfig, &["--leader-elect", "--namespace=mine", "--zap-encoder=json"]);
     replica.ready();
     install(&server);
-    make(&server, "other", "theirs");
-    make(&server, "mine", "llm");
+    make_service(&server, "other", "theirs");
+    make_service(&server, "mine", "llm");
     served(&server, "mine", "llm");
     replica.assert_running();
     assert_eq!(creations(&server, "other"), BTreeMap::new());

@@ -107,8 +107,7 @@ fn start_embedded(cluster: &Turn) -> (Api, Guarded) {
             (list.status == 200).then_some(())
         });
     }
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "schema"}});
-    api.post("/api/v1/namespaces", &namespace).ok();
+    api.make_namespace("schema");
     (api, program)
 }
 

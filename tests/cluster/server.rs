@@ -160,6 +160,18 @@ impl Server {
         fs::write(path, config.to_string()).unwrap();
     }
 
+    /// A token of a service account in the platform's namespace.
+    pub(crate) fn token(&self, account: &str) -> String {
+        let path = format!("/api/v1/namespaces/kserve/serviceaccounts/{account}/token");
+        let request = serde_json::json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 36_000},
+        });
+        let token = self.api.post(&path, &request).ok();
+        token["status"]["token"].as_str().unwrap().to_owned()
+    }
+
     /// What etcd holds under a key of the API server's: a custom resource is stored as JSON.
     pub(crate) fn stored(&self, key: &str) -> Option<serde_json::Value> {
         let request = serde_json::json!({"key": BASE64_STANDARD.encode(format!("/registry/{key}"))});

@@ -136,8 +136,7 @@ fn services(shapes: &[Shape]) -> BTreeSet<(&str, &str)> {
 
 fn create(server: &Api, shapes: &[Shape]) {
     for (namespace, objects) in shapes {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        server.post("/api/v1/namespaces", &object).ok();
+        server.make_namespace(namespace);
         // The real one has nobody who makes it.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         server.post(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account);

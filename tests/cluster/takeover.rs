@@ -101,8 +101,7 @@ fn load_platform(server: &Server, recordings: &Path) {
     for definition in longboat_api::crd::own() {
         install_api(&server.api, &definition);
     }
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kserve"}});
-    server.api.post("/api/v1/namespaces", &namespace).ok();
+    server.api.make_namespace("kserve");
     for file in ["configmap.yaml", "gateway.yaml", "presets-stored.yaml"] {
         for object in documents(&recordings.join("base").join(file)) {
             if object["kind"] != "Namespace" {
@@ -133,8 +132,7 @@ fn load_platform(server: &Server, recordings: &Path) {
 /// A case as the reference left it: the service as it was stored, its children, its status.
 fn load_case(server: &Server, folder: &Path, case: &Case) {
     let namespace = &case.name;
-    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    server.api.post("/api/v1/namespaces", &object).ok();
+    server.api.make_namespace(namespace);
     let mut has_account = !case.has_default_account;
     for input in case.inputs.iter().filter(|input| input["kind"] != "LLMInferenceService") {
         has_account |= input["kind"] == "ServiceAccount" && input["metadata"]["name"] == "default";
