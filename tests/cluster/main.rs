@@ -9,6 +9,8 @@ mod api;
 mod binary;
 mod cases;
 mod cluster;
+#[path = "../../crates/telemetry/tests/traces/collector.rs"]
+mod collector;
 mod controller;
 mod definitions;
 mod deletion;
@@ -38,6 +40,7 @@ mod takeover;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode, which need other tools too")]
 mod tools;
+mod traces;
 mod versions;
 #[path = "../local/wait.rs"]
 mod wait;
