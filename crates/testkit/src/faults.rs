@@ -58,6 +58,8 @@ struct Inner {
     dead: AtomicBool,
     /// Updates to answer with a conflict.
     conflicts: AtomicU64,
+    /// Reads to answer with an error, and below which path.
+    broken: Mutex<Option<(&'static str, u64)>>,
     /// Where the client has no rights.
     forbidden: Mutex<Option<&'static str>>,
     watching: Mutex<Watching>,
@@ -108,6 +110,11 @@ impl Faults {
         self.inner.conflicts.store(writes, Ordering::SeqCst);
     }
 
+    /// Answers the next reads below this path with an error of the server. Watches go on.
+    pub fn fail_reads(&self, path: &'static str, reads: u64) {
+        *self.inner.broken.lock() = Some((path, reads));
+    }
+
     /// From now on the client has no right to what is below this path; none: all rights again.
     pub fn forbid(&self, path: Option<&'static str>) {
         *self.inner.forbidden.lock() = path;
@@ -116,6 +123,13 @@ impl Faults {
     /// What becomes of the events of the watches that begin from now on.
     pub fn watch(&self, how: Watching) {
         *self.inner.watching.lock() = how;
+    }
+
+    /// Whether a read is one of those that fail.
+    fn is_broken(&self, path: &str) -> bool {
+        let mut broken = self.inner.broken.lock();
+        let left = broken.as_mut().filter(|(below, left)| path.starts_with(below) && *left > 0);
+        left.map(|(_, left)| *left -= 1).is_some()
     }
 
     /// The fault of the write that is about to be made, if one is planned for it.
@@ -157,7 +171,11 @@ async fn answer(server: &ApiServer, faults: &Faults, request: Request<Body>) -> 
         return Ok(refusal(403, "Forbidden", &format!("{path} is forbidden: the user has no right to it")));
     }
     if method == Method::GET {
-        let how = if query.contains("watch=") { *inner.watching.lock() } else { Watching::Calm };
+        let watches = query.contains("watch=");
+        if !watches && faults.is_broken(&path) {
+            return Ok(refusal(500, "InternalError", "the server has a fault"));
+        }
+        let how = if watches { *inner.watching.lock() } else { Watching::Calm };
         let answer = client.send(request).await?;
         // Nobody hears of what was asked for before the end.
         return if faults.is_dead() {

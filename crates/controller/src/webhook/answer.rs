@@ -10,7 +10,7 @@ use longboat_admission::{Hook, Malformed, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{Instrument, Span};
 
-use super::{CONVERT, facts::Source, settings::Limits};
+use super::{CONVERT, facts::Source, patience::Unread, settings::Limits};
 use crate::{metrics::Metrics, spans};
 
 /// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.
@@ -53,8 +53,8 @@ enum Refused {
     Broken(String),
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    #[error("cannot read what the answer depends on: {0}")]
-    Facts(#[from] kube::Error),
+    #[error("cannot read what the answer depends on, such as the platform's settings: {0}")]
+    Facts(#[from] Unread),
     #[error("the review could not be worked on")]
     Internal,
 }

@@ -13,6 +13,7 @@ use longboat_api::{names, v1alpha2::GROUP};
 use longboat_compose::{Platform, platform::PlatformError};
 use serde::Deserialize;
 
+use super::patience::{Unread, patiently};
 use crate::{args::Args, context::Context, error::has_code};
 
 /// Caches of models that are looked at. There is one per model, not one per service.
@@ -37,7 +38,11 @@ impl Source {
     ///
     /// Configs are checked against the settings as they are now, not as a cache has them: whoever installs a platform
     /// writes both within milliseconds (contract 05).
-    pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, kube::Error> {
+    pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, Unread> {
+        patiently(|| self.at_once(hook, body)).await
+    }
+
+    async fn at_once(&self, hook: Hook, body: &[u8]) -> Result<Facts, kube::Error> {
         let cached = self.context.platform();
         // It may be there all the same: the cache is filled a moment after the server starts.
         let missing = matches!(cached, Err(PlatformError::Missing { .. }));

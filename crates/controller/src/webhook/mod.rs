@@ -22,6 +22,7 @@ mod authority;
 mod facts;
 mod inject;
 mod keep;
+mod patience;
 mod serve;
 mod settings;
 mod stanza;

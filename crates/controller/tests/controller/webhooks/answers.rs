@@ -7,9 +7,11 @@ use kube::{
     core::{ObjectMeta, Status},
 };
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_controller::webhook::Settings;
+use longboat_testkit::{Faults, faulty};
 use serde_json::{Value, json};
 
-use super::{Replica, client, convert_by, review, stanza, trusted, world};
+use super::{Replica, client, convert_by, install, review, stanza, trusted, world};
 use crate::setup::service;
 
 fn refusal(error: kube::Error) -> Status {
@@ -85,20 +87,55 @@ async fn an_old_service_is_admitted_converted_and_comes_back_as_it_was() {
     assert!(status.message.starts_with(prefix), "{}", status.message);
 }
 
+const VALIDATE_CONFIG: &str = "/validate-serving-kserve-io-v1alpha2-llminferenceserviceconfig";
+
+/// A review of a config that is created.
+fn config_review(header: &str) -> Value {
+    let mut review = review(&json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
+        "metadata": {"name": "config", "namespace": "ns"}, "spec": {"annotations": {"header": header}},
+    }));
+    review["request"]["resource"]["resource"] = json!("llminferenceserviceconfigs");
+    review
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_read_for_a_moment_are_read_again_before_an_answer_is_refused() {
+    const SETTINGS: &str = "/api/v1/namespaces/kserve/configmaps/inferenceservice-config";
+    let world = world().await;
+    let faults = Faults::default();
+    let replica = Replica::by(faulty(&world.server, &faults), Settings::default(), None).await;
+    install(&world, &replica).await;
+    replica.ready(&world).await;
+    let client = client(&trusted(&world).await);
+    let ask = async || {
+        let request = client.post(replica.url(VALIDATE_CONFIG)).json(&config_review("none"));
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    faults.fail_reads(SETTINGS, 2);
+    let (status, text) = ask().await;
+    assert_eq!(status, 200, "{text}");
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["response"], json!({"uid": "7", "allowed": true}));
+
+    faults.fail_reads(SETTINGS, u64::MAX);
+    let message = "cannot read what the answer depends on, such as the platform's settings: the server has a fault \
+                   (attempts: 5); try again\n";
+    assert_eq!(ask().await, (500, message.to_owned()));
+    faults.fail_reads(SETTINGS, 0);
+    assert_eq!(ask().await.0, 200);
+    replica.stop().await;
+}
+
 #[tokio::test]
 async fn a_config_is_checked_against_the_settings_of_this_moment() {
     let world = world().await;
     let replica = Replica::called(&world).await;
     let client = client(&trusted(&world).await);
     let check = async |header: &str| {
-        let mut review = review(&json!({
-            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
-            "metadata": {"name": "config", "namespace": "ns"}, "spec": {"annotations": {"header": header}},
-        }));
-        review["request"]["resource"]["resource"] = json!("llminferenceserviceconfigs");
-        let path = "/validate-serving-kserve-io-v1alpha2-llminferenceserviceconfig";
-        let answer = client.post(replica.url(path)).json(&review).send().await.unwrap();
-        answer.json::<Value>().await.unwrap()["response"].take()
+        let request = client.post(replica.url(VALIDATE_CONFIG)).json(&config_review(header));
+        request.send().await.unwrap().json::<Value>().await.unwrap()["response"].take()
     };
     let right = "{{ .GlobalConfig.ModelBasedRoutingHeaderName }}";
     assert_eq!(check(right).await, json!({"uid": "7", "allowed": true}));

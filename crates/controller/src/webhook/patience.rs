@@ -1,0 +1,120 @@
+//! How often what an answer depends on is read before there is none: an API server that fails for a moment, or is about to end,
+//! must not fail the writes of users.
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::error::text_of;
+
+/// Pauses between attempts, two seconds in all.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(600),
+    Duration::from_secs(1),
+];
+/// How long all attempts may take. Who calls a webhook gives up after ten seconds, and then hears no reason.
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// Nothing could be read, however often it was tried.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unread {
+    /// The last of several errors, each of which might have passed.
+    #[error("{} (attempts: {attempts}); try again", text_of(source))]
+    Failed {
+        /// How often it was tried.
+        attempts: usize,
+        /// Why it failed at last.
+        source: kube::Error,
+    },
+    /// The question was understood, and refused.
+    #[error("{}", text_of(.0))]
+    Refused(kube::Error),
+    /// The last request was not answered.
+    #[error("the API server has not answered for {LIMIT:?}; try again")]
+    Silence,
+}
+
+/// Reads until there is an answer, or an error that will stay, or no time is left.
+pub(super) async fn patiently<T, F: Future<Output = Result<T, kube::Error>>>(
+    mut read: impl FnMut() -> F,
+) -> Result<T, Unread> {
+    let end = Instant::now() + LIMIT;
+    let mut attempts = 0;
+    loop {
+        let answer = timeout_at(end, read()).await.map_err(|_| Unread::Silence)?;
+        attempts += 1;
+        let source = match answer {
+            Ok(found) => return Ok(found),
+            Err(error) if !may_pass(&error) => return Err(Unread::Refused(error)),
+            Err(error) => error,
+        };
+        match PAUSES.get(attempts - 1) {
+            Some(pause) if Instant::now() + *pause < end => sleep(*pause).await,
+            _ => return Err(Unread::Failed { attempts, source }),
+        }
+    }
+}
+
+/// Whether asking again may help.
+fn may_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || !(400..500).contains(&status.code),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn failure(code: u16) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, ..Status::failure("no", "No") }))
+    }
+
+    /// How often it is tried, and for how long, when the first answers have these codes and later ones are good; 0 where it is given
+    /// up early.
+    async fn tried(codes: &[u16]) -> (Result<usize, usize>, Duration) {
+        let start = Instant::now();
+        let mut count = 0;
+        let result = patiently(|| {
+            count += 1;
+            let answer = codes.get(count - 1).map_or(Ok(count), |code| Err(failure(*code)));
+            async move { answer }
+        })
+        .await;
+        let result = result.map_err(|error| match error {
+            Unread::Failed { attempts, .. } => attempts,
+            Unread::Refused(_) | Unread::Silence => 0,
+        });
+        (result, start.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_tried_again_for_two_seconds() {
+        let ms = Duration::from_millis;
+        assert_eq!(tried(&[]).await, (Ok(1), ms(0)));
+        assert_eq!(tried(&[500, 429]).await, (Ok(3), ms(400)));
+        assert_eq!(tried(&[503; 4]).await, (Ok(5), ms(2000)));
+        assert_eq!(tried(&[503; 9]).await, (Err(5), ms(2000)));
+        assert_eq!(tried(&[403]).await, (Err(0), ms(0)));
+        assert_eq!(tried(&[500, 401]).await, (Err(0), ms(100)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_waited_out_for_less_than_the_caller_waits() {
+        let start = Instant::now();
+        let nothing = patiently(std::future::pending::<Result<(), kube::Error>>).await;
+        assert!(matches!(nothing, Err(Unread::Silence)), "{nothing:?}");
+        assert_eq!(start.elapsed(), LIMIT);
+        // An answer that comes late leaves no time for another pause.
+        let late = patiently(|| async {
+            sleep(Duration::from_millis(7950)).await;
+            Err::<(), _>(failure(500))
+        });
+        assert!(matches!(late.await, Err(Unread::Failed { attempts: 1, .. })));
+    }
+}
