@@ -18,6 +18,7 @@ mod finalizer;
 mod health;
 mod index;
 mod key;
+mod leader;
 mod lease;
 mod lookups;
 mod merged;
