@@ -26,6 +26,7 @@ mod log;
 mod migration;
 mod operate;
 mod picture;
+mod policy;
 #[expect(dead_code, reason = "shared with the bench of scale")]
 mod process;
 #[path = "../local/program.rs"]

@@ -1,11 +1,13 @@
 //! Objects that an old installation stored, in a cluster of their own: what is stored in an old version is rewritten by the leader,
 //! once.
 
+use longboat_api::names::CONFIG_FINALIZER;
 use serde_json::{Value, json};
 
 use crate::{
     definitions::CRDS,
     installation::{credentials, install, prepared},
+    policy::{accept, refuse},
     replica::Replica,
     server::Server,
     wait::until,
@@ -40,8 +42,14 @@ fn stored_as(server: &Server, resource: &str, name: &str) -> Value {
 
 /// Makes an object in the old version, and has the server store it so: it follows the CRD through a watch of its own.
 fn make_old(server: &Server, resource: &str, kind: &str, name: &str) {
+    make_old_with(server, resource, kind, name, &[]);
+}
+
+/// The same with finalizers.
+fn make_old_with(server: &Server, resource: &str, kind: &str, name: &str, finalizers: &[&str]) {
     let object = json!({
-        "apiVersion": "serving.kserve.io/v1alpha1", "kind": kind, "metadata": {"name": name},
+        "apiVersion": "serving.kserve.io/v1alpha1", "kind": kind,
+        "metadata": {"name": name, "finalizers": finalizers},
         "spec": {"model": {"uri": "hf://org/model"}},
     });
     let path = format!("{OLD}/{resource}");
@@ -127,5 +135,98 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     until("it leads", || replica.log().contains("Reconciling starts.").then_some(()));
     assert!(replica.end("-TERM").success());
     assert_eq!(migrating_writes(&server), writes);
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+}
+
+/// Codes of the answers to the controller's patches of an object itself.
+fn answers(server: &Server, resource: &str, name: &str) -> Vec<u64> {
+    let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
+    let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events
+        .filter(|event| {
+            let object = &event["objectRef"];
+            event["verb"] == "patch"
+                && object["resource"] == resource
+                && object["name"] == name
+                && object["subresource"].is_null()
+        })
+        .map(|event| event["responseStatus"]["code"].as_u64().unwrap())
+        .collect()
+}
+
+/// What is said about a kind that is not migrated, beside the text: how grave it is, why, and what may help.
+fn complaint(replica: &Replica, resource: &str) -> Option<[String; 3]> {
+    let log = replica.log();
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines.rfind(|line| line["resource"] == resource && line["failure"].is_string())?;
+    Some(["level", "failure", "hint"].map(|field| line[field].as_str().unwrap_or_default().to_owned()))
+}
+
+#[test]
+fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() {
+    const REFUSAL: &str = "broken objects stay as they are";
+    let Some(server) = prepared() else { return };
+    install(&server);
+    server.api.make_namespace("old");
+    for (resource, kind, broken) in [
+        (KINDS[0], "LLMInferenceService", &["broken"][..]),
+        (KINDS[1], "LLMInferenceServiceConfig", &["broken", "broken-too"]),
+    ] {
+        store_as(&server, resource, "v1alpha1");
+        for name in broken {
+            make_old(&server, resource, kind, name);
+        }
+        if resource == KINDS[1] {
+            // It lacks nothing, so a patch of it is one to migrate it.
+            make_old_with(&server, resource, kind, "sound", &[CONFIG_FINALIZER]);
+        }
+        store_as(&server, resource, "v1alpha2");
+    }
+    let is_sound = "!object.metadata.name.startsWith('broken')";
+    refuse(&server, "UPDATE", ("serving.kserve.io", &KINDS), is_sound, REFUSAL);
+    let (service, config) = (format!("{OLD}/{}/broken", KINDS[0]), format!("{OLD}/{}/broken-too", KINDS[1]));
+    for object in [&service, &config] {
+        until("the policy is in force", || {
+            let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
+            (server.api.merge(&format!("{object}?dryRun=All"), &touched).status == 422).then_some(())
+        });
+    }
+    let is_stored = |resource: &str, name: &str, version: &str| {
+        stored_as(&server, resource, name) == format!("serving.kserve.io/{version}")
+    };
+
+    let flags = ["--leader-elect", "--zap-encoder=json", "--storage-migration-poll-interval=1s"];
+    let mut replica = Replica::start(&credentials(&server, "controller"), &flags);
+    replica.ready();
+    until("the others are migrated", || answers(&server, KINDS[1], "sound").contains(&200).then_some(()));
+    assert!(is_stored(KINDS[1], "sound", "v1alpha2"));
+    for (resource, count, names) in [
+        (KINDS[0], "1 objects", &["old/broken: "][..]),
+        (KINDS[1], "2 objects", &["old/broken: ", "old/broken-too: "]),
+    ] {
+        let [level, failure, hint] = until("it is said which are left", || complaint(&replica, resource));
+        assert_eq!(level, "WARN");
+        assert!(failure.starts_with(count) && failure.contains(REFUSAL), "{failure}");
+        assert!(names.iter().all(|name| failure.contains(name)) && !failure.contains("sound"), "{failure}");
+        assert!(hint.contains("delete them"), "{hint}");
+        assert_eq!(stored_versions(&server, resource).as_array().map(Vec::len), Some(2), "{resource}");
+        assert!(is_stored(resource, "broken", "v1alpha1"));
+    }
+
+    // Whether it is deleted or may be written again: what waits for it is done then, and nothing else.
+    server.api.delete(&service).ok();
+    let only_new = |resource: &str| {
+        until("only the storage version is left", || {
+            (stored_versions(&server, resource) == json!(["v1alpha2"])).then_some(())
+        });
+    };
+    only_new(KINDS[0]);
+    assert_eq!(stored_versions(&server, KINDS[1]).as_array().map(Vec::len), Some(2));
+    accept(&server);
+    only_new(KINDS[1]);
+    for name in ["broken", "broken-too", "sound"] {
+        assert!(is_stored(KINDS[1], name, "v1alpha2"), "{name}");
+    }
+    assert!(replica.end("-TERM").success());
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
 }

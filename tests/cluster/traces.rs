@@ -9,6 +9,7 @@ use crate::{
     api::{block, text_of},
     collector::{Arrived, Collector},
     installation::{credentials, install, make_service, prepared, served},
+    policy::refuse,
     replica::Replica,
     server::Server,
     wait::until,
@@ -109,25 +110,9 @@ fn heard(server: &Server) -> Vec<Write> {
 }
 
 /// Has the server refuse Deployments of a name.
-fn refuse(server: &Server, name: &str) {
-    let group = "/apis/admissionregistration.k8s.io/v1";
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "refusing"},
-        "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"], "operations": ["CREATE"],
-            }]},
-            "validations": [{"expression": format!("object.metadata.name != '{name}'"), "message": REFUSAL}],
-        },
-    });
-    server.api.post(&format!("{group}/validatingadmissionpolicies"), &policy).ok();
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "refusing"},
-        "spec": {"policyName": "refusing", "validationActions": ["Deny"]},
-    });
-    server.api.post(&format!("{group}/validatingadmissionpolicybindings"), &binding).ok();
+fn refuse_deployment(server: &Server, name: &str) {
+    let expression = format!("object.metadata.name != '{name}'");
+    refuse(server, "CREATE", ("apps", &["deployments"]), &expression, REFUSAL);
     let container = json!({"name": "main", "image": "none"});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
@@ -175,7 +160,7 @@ fn a_pass_arrives_as_one_trace_with_its_phases_and_writes_and_nothing_does_witho
     assert!(collector.arrived().is_empty());
     let before = heard(&server);
 
-    refuse(&server, "refused-kserve");
+    refuse_deployment(&server, "refused-kserve");
     let endpoint = format!("--otlp-endpoint={}", collector.url);
     let mut replica = Replica::start(&kubeconfig, &[&flags[..], &[&endpoint]].concat());
     replica.ready();

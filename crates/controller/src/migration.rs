@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use http::Request;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -140,9 +141,9 @@ pub(crate) async fn run(context: &Context) {
         tracing::debug!("Confined to namespaces: stored objects are migrated by whoever may see CRDs.");
         return;
     }
-    for subject in [Subject::Service, Subject::Config] {
-        until_done(&context.client, settings, subject.resource()).await;
-    }
+    // Neither kind waits for the other: one object may stay as it is for long.
+    let kinds = [Subject::Service, Subject::Config];
+    join_all(kinds.map(|subject| until_done(&context.client, settings, subject.resource()))).await;
 }
 
 async fn until_done(client: &Client, settings: &Migration, resource: &str) {
