@@ -119,7 +119,10 @@ fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
             "the controller keeps to namespaces, and {namespace} is none of them: {}",
             watched.join(", ")
         );
-        let fix = format!("longboat install --set watchNamespaces={},{namespace}", watched.join(","));
+        let fix = format!(
+            "longboat install --set 'watchNamespaces=[{},{namespace}]', with the other values of the installation",
+            watched.join(",")
+        );
         return Some(Cause::new("NotWatched", cause, fix));
     }
     (seen < generation).then(|| {

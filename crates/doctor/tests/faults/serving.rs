@@ -29,7 +29,7 @@ fn what_nobody_looks_at_is_told() {
         "NotWatched",
         LLM,
         "keeps to namespaces, and ns is none of them: a, b",
-        "watchNamespaces=a,b,ns",
+        "longboat install --set 'watchNamespaces=[a,b,ns]'",
     );
     let found = with(|facts| {
         let mut going = service(&READY);
