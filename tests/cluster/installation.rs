@@ -34,19 +34,31 @@ pub(crate) fn credentials(server: &Server, name: &str) -> PathBuf {
     path
 }
 
-/// Installs what services need: CRDs, the platform's settings and presets. Nothing calls webhooks.
-pub(crate) fn install(server: &Server) {
-    for definition in longboat_api::crd::own().iter().chain(&longboat_api::crd::optional()) {
-        install_api(&server.api, definition);
+/// Installs the APIs of others that services may use.
+pub(crate) fn install_others(server: &Server) {
+    for definition in longboat_api::crd::optional() {
+        install_api(&server.api, &definition);
     }
-    let deploy = tools::root().join("deploy");
-    for path in files(&deploy.join("crds")).iter().filter(|path| !path.contains("serving.kserve.io")) {
+    let folder = tools::root().join("deploy/crds");
+    for path in files(&folder).iter().filter(|path| !path.contains("serving.kserve.io")) {
         kubectl(server, &["apply", "--server-side", "-f", path]).ok();
     }
+}
+
+/// Installs what services need: CRDs, the platform's settings and presets. Nothing calls webhooks.
+pub(crate) fn install(server: &Server) {
+    for definition in longboat_api::crd::own() {
+        install_api(&server.api, &definition);
+    }
+    install_others(server);
     let platform = tools::root().join("crates/local/src/objects/platform.yaml");
     let applied = || kubectl(server, &["apply", "--server-side", "-f", platform.to_str().unwrap()]);
     until("the platform's settings are there", || applied().status.success().then_some(()));
-    kubectl(server, &["apply", "--server-side", "-k", deploy.join("presets").to_str().unwrap()]).ok();
+    kubectl(
+        server,
+        &["apply", "--server-side", "-k", tools::root().join("deploy/presets").to_str().unwrap()],
+    )
+    .ok();
 }
 
 pub(crate) fn make_service(server: &Server, namespace: &str, name: &str) {

@@ -2,71 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::installer::{Ports, ask, install, make_available},
+    cluster::installer::{ask, install, make_available},
+    installation::install_others,
+    installed::{at_rest, empty, installed},
     program::Ended,
-    server::Server,
-    tools,
     wait::until,
 };
 
-/// Everything of which an installation has objects.
-const KINDS: [&str; 13] = [
-    "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-    "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
-    "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "apis/apps/v1/deployments",
-    "apis/policy/v1/poddisruptionbudgets",
-    "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "apis/rbac.authorization.k8s.io/v1/rolebindings",
-    "apis/rbac.authorization.k8s.io/v1/roles",
-    "apis/serving.kserve.io/v1alpha2/llminferenceserviceconfigs",
-    "api/v1/configmaps",
-    "api/v1/serviceaccounts",
-    "api/v1/services",
-];
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/llmisvc-controller-manager";
 const NAMESPACES: &str = "/api/v1/namespaces";
-
-/// An API server with nothing on it; one at a time.
-fn empty() -> Option<(Server, Ports, MutexGuard<'static, ()>)> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock();
-    tools::kubectl()?;
-    Some((Server::start()?, Ports::free(), turn))
-}
-
-/// What carries the label of an installation, and its resource version.
-fn installed(server: &Server) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for kind in KINDS {
-        let path = format!("/{kind}?labelSelector=longboat.dev%2Finstallation");
-        let answer = server.api.get(&path);
-        if answer.status == 404 {
-            continue;
-        }
-        for object in answer.ok()["items"].as_array().unwrap() {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let metadata = &object["metadata"];
-            let name = format!("{kind}/{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
-            all.insert(name, text(&metadata["resourceVersion"]));
-        }
-    }
-    all
-}
-
-/// The same once nobody writes any more: new presets get a status from the controller.
-fn at_rest(server: &Server) -> BTreeMap<String, String> {
-    until("the installation is at rest", || {
-        let before = installed(server);
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        (installed(server) == before).then_some(before)
-    })
-}
 
 fn last_line(ended: &Ended) -> &str {
     ended.stdout.lines().last().unwrap_or_default()
@@ -237,4 +184,57 @@ fn pod_security_restricted_admits_the_controller_and_would_refuse_less() {
     let refused = server.api.post(pods, &pod);
     assert_eq!(refused.status, 403, "{refused:#?}");
     assert!(refused.message().contains("violates PodSecurity \"restricted"), "{refused:#?}");
+}
+
+#[test]
+fn with_rights_in_some_namespaces_only_it_is_installed_trusted_and_looks_at_nothing_else() {
+    let Some((server, ports, _turn)) = empty() else { return };
+    install_others(&server);
+    for name in ["mine", "other"] {
+        server.api.make_namespace(name);
+    }
+    let confined = "--set=watchNamespaces=[mine]";
+    let (first, _controller) = install(&server, ports, &[confined]);
+    assert!(first.status.success(), "{first:#?}");
+    let before = at_rest(&server);
+    assert!(!before.keys().any(|name| name.contains("/clusterrole")), "{before:#?}");
+    let second = ask(&server, "install", ports, &[confined]);
+    assert_eq!(
+        last_line(&second),
+        format!("0 created, 0 changed, 0 removed, {} unchanged", before.len() + 1),
+        "{second:#?}"
+    );
+    assert_eq!(installed(&server), before, "a second run wrote something");
+
+    // The webhooks are asked about every service, and the controller looks after its own.
+    let service = |name: &str, spec: Value| {
+        json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": name}, "spec": spec,
+        })
+    };
+    let services =
+        |within: &str| format!("/apis/serving.kserve.io/v1alpha2/namespaces/{within}/llminferenceservices");
+    let broken = service("broken", json!({"model": {"uri": "hf://a/b"}, "router": {"route": {"weight": 1}}}));
+    let denied = server.api.post(&services("mine"), &broken);
+    assert!(denied.status == 422 && denied.message().contains("denied the request"), "{denied:#?}");
+    for within in ["other", "mine"] {
+        let made = server.api.post(&services(within), &service("llm", json!({"model": {"uri": "hf://a/b"}})));
+        assert_eq!(made.ok()["spec"]["model"]["name"], "llm", "nobody completes it");
+    }
+    let deployment =
+        |within: &str| server.api.get(&format!("/apis/apps/v1/namespaces/{within}/deployments/llm-kserve"));
+    until("our service has its workload and a status", || {
+        let service = server.api.get(&format!("{}/llm", services("mine"))).ok();
+        (deployment("mine").status == 200 && service["status"]["observedGeneration"] == 1).then_some(())
+    });
+    assert_eq!(deployment("other").status, 404);
+    let theirs = server.api.get(&format!("{}/llm", services("other"))).ok();
+    assert!(theirs["metadata"]["finalizers"].is_null() && theirs["status"].is_null(), "{theirs:#}");
+
+    // On a cluster its pods would end before it loses its rights.
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+    let gone = ask(&server, "uninstall", ports, &["--services=delete", "--crds"]);
+    assert!(gone.status.success(), "{gone:#?}");
+    assert_eq!(installed(&server), BTreeMap::new(), "{gone:#?}");
 }

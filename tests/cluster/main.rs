@@ -19,6 +19,7 @@ mod embedded;
 mod handover;
 mod install;
 mod installation;
+mod installed;
 mod installing;
 mod late;
 #[expect(dead_code, reason = "shared with the bench of scale")]

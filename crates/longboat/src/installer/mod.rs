@@ -71,7 +71,7 @@ pub(crate) async fn install(
     trust::release(&client, installation, options).await?;
     wait::available(&client, options.namespace, deadline).await?;
     if trust::is_ours(options.values) {
-        trust::announce(&client, installation, options, &mut applier, deadline).await?;
+        trust::announce(&client, installation, options, known.as_deref(), &mut applier, deadline).await?;
     }
     wait::trusted(&client, installation, deadline).await?;
     wait::answering(&client, options.namespace, deadline).await?;

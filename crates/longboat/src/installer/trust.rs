@@ -47,11 +47,12 @@ pub(super) fn insert(objects: &mut [Value], bundle: Option<&str>) {
     }
 }
 
-/// Waits for the controller's CA and tells API servers of it.
+/// Waits for the controller's CA and tells API servers of it, as far as they have not been told when the objects were written.
 pub(super) async fn announce(
     client: &Client,
     installation: &Installation,
     options: &Options<'_>,
+    told: Option<&str>,
     applier: &mut Applier,
     deadline: Deadline,
 ) -> anyhow::Result<()> {
@@ -69,8 +70,10 @@ pub(super) async fn announce(
     let mut webhooks: Vec<Value> =
         installation.controller.iter().filter(|object| object.get("webhooks").is_some()).cloned().collect();
     insert(&mut webhooks, Some(&bundle));
-    for object in &webhooks {
-        applier.write(object).await?;
+    if told != Some(&bundle) {
+        for object in &webhooks {
+            applier.write(object).await?;
+        }
     }
     for definition in &installation.definitions {
         let change = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}});
