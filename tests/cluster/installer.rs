@@ -75,7 +75,7 @@ pub(crate) fn make_available(server: &Server) {
 
 /// The controller as the pods of the Deployment run it: under their command's name, with their arguments and environment, as
 /// their service account; once it says that it is ready.
-fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarded {
+pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarded {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let account = pod["serviceAccountName"].as_str().unwrap();

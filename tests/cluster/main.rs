@@ -8,6 +8,7 @@
 mod api;
 mod binary;
 mod cases;
+mod charts;
 mod cluster;
 #[path = "../../crates/telemetry/tests/traces/collector.rs"]
 mod collector;

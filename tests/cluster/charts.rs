@@ -1,0 +1,167 @@
+//! The charts of `deploy/helm` as Helm brings them to a cluster, in the order of docs/helm.md.
+
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::installer::{make_available, start_controller},
+    installation::{install_others, make_service, served},
+    installed::{at_rest, empty, installed},
+    program::{Running, run},
+    server::Server,
+    tools,
+    wait::until,
+};
+
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/llmisvc-controller-manager";
+const SERVICES: &str = "/apis/serving.kserve.io/v1alpha2/namespaces/default/llminferenceservices";
+const CONFIGS: &str = "/apis/serving.kserve.io/v1alpha2/namespaces/kserve/llminferenceserviceconfigs";
+const GUARD: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/\
+                     llminferenceserviceconfig.serving.kserve.io";
+
+/// Helm as the administrator, with nothing that its user has set.
+fn helm(program: &Path, server: &Server, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.env("KUBECONFIG", &server.kubeconfig).env("HOME", &server.folder);
+    for (variable, folder) in
+        [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
+    {
+        command.env(variable, server.folder.join("helm").join(folder));
+    }
+    command.args(arguments).args(["--namespace=kserve"]);
+    command
+}
+
+fn chart(name: &str) -> String {
+    tools::root().join("deploy/helm").join(name).display().to_string()
+}
+
+/// What the Deployment controller makes of the controller's Deployment, and Helm looks at when it waits.
+fn make_replica_set(server: &Server) {
+    let deployment = server.api.get(DEPLOYMENT).ok();
+    let (metadata, spec) = (&deployment["metadata"], &deployment["spec"]);
+    let mut template = spec["template"].clone();
+    template["metadata"]["labels"]["pod-template-hash"] = "1".into();
+    let labels = &template["metadata"]["labels"];
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "llmisvc-controller-manager-1", "labels": labels, "ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": metadata["name"], "uid": metadata["uid"],
+            "controller": true,
+        }]},
+        "spec": {"replicas": spec["replicas"], "selector": {"matchLabels": labels}, "template": template},
+    });
+    let sets = "/apis/apps/v1/namespaces/kserve/replicasets";
+    server.api.post(sets, &set).ok();
+    let ready = json!({"status": {
+        "observedGeneration": 1, "replicas": spec["replicas"], "readyReplicas": spec["replicas"],
+    }});
+    server.api.merge(&format!("{sets}/llmisvc-controller-manager-1/status"), &ready).ok();
+}
+
+/// What services need besides: the APIs of others, and the Gateway that the settings name.
+fn make_platform(server: &Server) {
+    install_others(server);
+    server.api.make_namespace("kserve");
+    let text = std::fs::read_to_string(tools::root().join("crates/local/src/objects/platform.yaml")).unwrap();
+    let group = "/apis/gateway.networking.k8s.io/v1";
+    for object in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
+        match object["kind"].as_str() {
+            Some("GatewayClass") => drop(server.api.post(&format!("{group}/gatewayclasses"), &object).ok()),
+            Some("Gateway") => {
+                drop(server.api.post(&format!("{group}/namespaces/kserve/gateways"), &object).ok());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The paths at which two objects differ, but for what any write changes.
+fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let stripped = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.retain(|key, _| !["resourceVersion", "generation", "managedFields"].contains(&key.as_str()));
+        object
+    };
+    let patch = json_patch::diff(&stripped(before), &stripped(after));
+    patch.0.iter().map(|operation| operation.path().to_string()).collect()
+}
+
+#[test]
+fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
+    let Some((server, ports, _turn)) = empty() else { return };
+    let Some(program) = tools::tool("bin/helm") else { return };
+    let helm = |arguments: &[&str]| helm(&program, &server, arguments);
+    make_platform(&server);
+
+    let (longboat, presets) = (chart("longboat"), chart("longboat-presets"));
+    let url = format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks);
+    let install =
+        ["install", "longboat", &longboat, "--create-namespace", &url, "--set=metrics.enabled=false"];
+    let mut installing = Running::start(helm(&install).args(["--wait", "--timeout=3m"]));
+    let deployment = until("the controller's Deployment is written", || {
+        let ended = installing.has_ended();
+        assert!(!ended, "Helm gave up: {}", installing.stderr());
+        Some(server.api.get(DEPLOYMENT)).filter(|answer| answer.status == 200)
+    });
+    let _controller = start_controller(&server, &deployment.ok(), ports);
+    make_available(&server);
+    make_replica_set(&server);
+    installing.end().ok();
+    run(&mut helm(&["install", "longboat-presets", &presets])).ok();
+    let before = at_rest(&server);
+    let configs = before.keys().filter(|name| name.contains("/llminferenceserviceconfigs/kserve/")).count();
+    assert_eq!(configs, 11, "{before:#?}");
+
+    make_service(&server, "default", "llm");
+    served(&server, "default", "llm");
+
+    // Other values change what they are about; the same ones nothing.
+    let before = at_rest(&server);
+    let deployment = server.api.get(DEPLOYMENT).ok();
+    for _ in 0..2 {
+        let upgrade = ["upgrade", "longboat", &longboat, "--reuse-values", "--set=logLevel=debug"];
+        run(&mut helm(&upgrade)).ok();
+        run(&mut helm(&["upgrade", "longboat-presets", &presets])).ok();
+        let after = installed(&server);
+        let changed: BTreeSet<&str> = before
+            .keys()
+            .chain(after.keys())
+            .filter(|name| before.get(*name) != after.get(*name))
+            .map(String::as_str)
+            .collect();
+        assert_eq!(changed, BTreeSet::from(["apis/apps/v1/deployments/kserve/llmisvc-controller-manager"]));
+    }
+    let upgraded = server.api.get(DEPLOYMENT).ok();
+    let differences = differences(&deployment, &upgraded);
+    assert!(
+        differences.len() == 1 && differences[0].starts_with("/spec/template/spec/containers/0/env/"),
+        "{differences:?}"
+    );
+    assert_eq!(upgraded["metadata"]["generation"], 2);
+
+    // What guards the presets guards them from Helm too, and lets go of them while the controller is there.
+    server.api.delete(&format!("{SERVICES}/llm")).ok();
+    until("the service is gone", || (server.api.get(&format!("{SERVICES}/llm")).status == 404).then_some(()));
+    let refused = run(&mut helm(&["uninstall", "longboat-presets"]));
+    assert!(!refused.status.success(), "{refused:#?}");
+    let kept = server.api.get(CONFIGS).ok();
+    let going = |config: &&Value| !config["metadata"]["deletionTimestamp"].is_null();
+    assert_eq!(kept["items"].as_array().unwrap().len(), configs);
+    assert_eq!(kept["items"].as_array().unwrap().iter().find(going), None);
+    server.api.delete(GUARD).ok();
+    run(&mut helm(&["uninstall", "longboat-presets", "--wait", "--timeout=3m"])).ok();
+    assert_eq!(server.api.get(CONFIGS).ok()["items"], json!([]));
+    // On a cluster its pods would end soon after it loses its rights.
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+    run(&mut helm(&["uninstall", "longboat"])).ok();
+    let left: Vec<String> = installed(&server).into_keys().collect();
+    let kinds = ["llminferenceserviceconfigs", "llminferenceservices"];
+    let definition =
+        |kind| format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions//{kind}.serving.kserve.io");
+    assert_eq!(left, kinds.map(definition));
+    // Whoever comes again finds nothing in the way.
+    run(&mut helm(&[&install[..], &["--dry-run=server"]].concat())).ok();
+}
