@@ -8,6 +8,7 @@ use std::ops::Range;
 use longboat_scheduler::Prompt;
 
 mod fields;
+mod scalars;
 
 use fields::{Fields, MessageList, PromptField};
 

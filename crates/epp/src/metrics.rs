@@ -1,11 +1,13 @@
 //! What the picker says about itself, under upstream's names and, where dashboards still use them, their older
 //! twins (contract 04 §8).
 
+mod buckets;
+mod labels;
+
 use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
 
 use parking_lot::Mutex;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{
         counter::Counter,
         family::{Family, MetricConstructor},
@@ -15,156 +17,18 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub(crate) use self::labels::RequestLabels;
+use self::{
+    buckets::{Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING},
+    labels::{
+        AttemptLabels, EndpointLabels, ErrorLabels, InfoLabels, LegacyErrorLabels, LegacyLabels, ModelLabel,
+        PodLabels, PoolLabel, SourceLabel,
+    },
+};
 use crate::pool::Member;
-
-/// The labels of everything about requests.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RequestLabels {
-    pub(crate) model_name: String,
-    pub(crate) target_model_name: String,
-    pub(crate) fairness_id: String,
-    pub(crate) priority: i64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LegacyLabels {
-    model_name: String,
-    target_model_name: String,
-    priority: i64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ErrorLabels {
-    model_name: String,
-    target_model_name: String,
-    fairness_id: String,
-    priority: i64,
-    error_code: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LegacyErrorLabels {
-    model_name: String,
-    target_model_name: String,
-    priority: i64,
-    error_code: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelLabel {
-    model_name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolLabel {
-    name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EndpointLabels {
-    name: String,
-    model_server_endpoint: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PodLabels {
-    name: String,
-    model_server_pod: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AttemptLabels {
-    status: &'static str,
-    target_model_name: String,
-    endpoint_name: String,
-    namespace: String,
-    port: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SourceLabel {
-    source_type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InfoLabels {
-    commit: &'static str,
-    build_ref: &'static str,
-}
 
 type Decimal = Gauge<f64, AtomicU64>;
 type Histograms<L> = Family<L, Histogram, Buckets>;
-
-#[derive(Debug, Clone, Copy)]
-struct Buckets(&'static [f64]);
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
-
-const LATENCY: &[f64] = &[
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
-    20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0,
-    3600.0,
-];
-const REQUEST_BYTES: &[f64] = &[
-    64.0,
-    128.0,
-    256.0,
-    512.0,
-    1024.0,
-    2048.0,
-    4096.0,
-    8192.0,
-    16384.0,
-    32768.0,
-    65536.0,
-    131_072.0,
-    262_144.0,
-    524_288.0,
-    1_048_576.0,
-    2_097_152.0,
-    4_194_304.0,
-    8_388_608.0,
-    16_777_216.0,
-    33_554_432.0,
-    67_108_864.0,
-    134_217_728.0,
-    268_435_456.0,
-    536_870_912.0,
-    1_073_741_824.0,
-];
-/// 32778 is upstream's: dashboards built on it need the same edges.
-const RESPONSE_BYTES: &[f64] = &[
-    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0,
-    65536.0,
-];
-const INPUT_TOKENS: &[f64] = &[
-    1.0,
-    8.0,
-    16.0,
-    32.0,
-    64.0,
-    128.0,
-    256.0,
-    512.0,
-    1024.0,
-    2048.0,
-    4096.0,
-    8192.0,
-    16384.0,
-    32778.0,
-    65536.0,
-    131_072.0,
-    262_144.0,
-    524_288.0,
-    1_048_576.0,
-];
-const OUTPUT_TOKENS: &[f64] =
-    &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
-const SCHEDULING: &[f64] = &[0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
 
 /// Distinct values of a label that clients choose; more are counted together.
 const MAX_VALUES: usize = 1000;

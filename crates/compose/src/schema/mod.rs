@@ -13,6 +13,7 @@ mod meta;
 mod own;
 mod pod;
 mod pool;
+mod projection;
 mod volume;
 
 use longboat_template::reflect::{

@@ -35,7 +35,7 @@ structure!(
             Ptr(&Struct(&AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE))
         ),
         opt!("gitRepo", "GitRepo", Ptr(&Struct(&GIT_REPO_VOLUME_SOURCE))),
-        opt!("secret", "Secret", Ptr(&Struct(&SECRET_VOLUME_SOURCE))),
+        opt!("secret", "Secret", Ptr(&Struct(&super::projection::SECRET_VOLUME_SOURCE))),
         opt!("nfs", "NFS", Ptr(&Struct(&NFS_VOLUME_SOURCE))),
         opt!("iscsi", "ISCSI", Ptr(&Struct(&ISCSI_VOLUME_SOURCE))),
         opt!("glusterfs", "Glusterfs", Ptr(&Struct(&GLUSTERFS_VOLUME_SOURCE))),
@@ -49,10 +49,10 @@ structure!(
         opt!("cinder", "Cinder", Ptr(&Struct(&CINDER_VOLUME_SOURCE))),
         opt!("cephfs", "CephFS", Ptr(&Struct(&CEPH_FS_VOLUME_SOURCE))),
         opt!("flocker", "Flocker", Ptr(&Struct(&FLOCKER_VOLUME_SOURCE))),
-        opt!("downwardAPI", "DownwardAPI", Ptr(&Struct(&DOWNWARD_API_VOLUME_SOURCE))),
+        opt!("downwardAPI", "DownwardAPI", Ptr(&Struct(&super::projection::DOWNWARD_API_VOLUME_SOURCE))),
         opt!("fc", "FC", Ptr(&Struct(&FC_VOLUME_SOURCE))),
         opt!("azureFile", "AzureFile", Ptr(&Struct(&AZURE_FILE_VOLUME_SOURCE))),
-        opt!("configMap", "ConfigMap", Ptr(&Struct(&CONFIG_MAP_VOLUME_SOURCE))),
+        opt!("configMap", "ConfigMap", Ptr(&Struct(&super::projection::CONFIG_MAP_VOLUME_SOURCE))),
         opt!("vsphereVolume", "VsphereVolume", Ptr(&Struct(&VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE))),
         opt!("quobyte", "Quobyte", Ptr(&Struct(&QUOBYTE_VOLUME_SOURCE))),
         opt!("azureDisk", "AzureDisk", Ptr(&Struct(&AZURE_DISK_VOLUME_SOURCE))),
@@ -61,7 +61,7 @@ structure!(
             "PhotonPersistentDisk",
             Ptr(&Struct(&PHOTON_PERSISTENT_DISK_VOLUME_SOURCE))
         ),
-        opt!("projected", "Projected", Ptr(&Struct(&PROJECTED_VOLUME_SOURCE))),
+        opt!("projected", "Projected", Ptr(&Struct(&super::projection::PROJECTED_VOLUME_SOURCE))),
         opt!("portworxVolume", "PortworxVolume", Ptr(&Struct(&PORTWORX_VOLUME_SOURCE))),
         opt!("scaleIO", "ScaleIO", Ptr(&Struct(&SCALE_IO_VOLUME_SOURCE))),
         opt!("storageos", "StorageOS", Ptr(&Struct(&STORAGE_OS_VOLUME_SOURCE))),
@@ -122,17 +122,6 @@ structure!(
         req!("repository", "Repository", Str("string")),
         opt!("revision", "Revision", Str("string")),
         opt!("directory", "Directory", Str("string")),
-    ]
-);
-
-structure!(
-    SECRET_VOLUME_SOURCE,
-    "v1.SecretVolumeSource",
-    [
-        opt!("secretName", "SecretName", Str("string")),
-        opt!("items", "Items", Slice("", &Struct(&KEY_TO_PATH))),
-        opt!("defaultMode", "DefaultMode", Ptr(&Int("int32"))),
-        opt!("optional", "Optional", Ptr(&Bool("bool"))),
     ]
 );
 
@@ -238,15 +227,6 @@ structure!(
 );
 
 structure!(
-    DOWNWARD_API_VOLUME_SOURCE,
-    "v1.DownwardAPIVolumeSource",
-    [
-        opt!("items", "Items", Slice("", &Struct(&DOWNWARD_API_VOLUME_FILE))),
-        opt!("defaultMode", "DefaultMode", Ptr(&Int("int32"))),
-    ]
-);
-
-structure!(
     FC_VOLUME_SOURCE,
     "v1.FCVolumeSource",
     [
@@ -265,17 +245,6 @@ structure!(
         req!("secretName", "SecretName", Str("string")),
         req!("shareName", "ShareName", Str("string")),
         opt!("readOnly", "ReadOnly", Bool("bool")),
-    ]
-);
-
-structure!(
-    CONFIG_MAP_VOLUME_SOURCE,
-    "v1.ConfigMapVolumeSource",
-    [
-        inlined!("LocalObjectReference", Struct(&LOCAL_OBJECT_REFERENCE)),
-        opt!("items", "Items", Slice("", &Struct(&KEY_TO_PATH))),
-        opt!("defaultMode", "DefaultMode", Ptr(&Int("int32"))),
-        opt!("optional", "Optional", Ptr(&Bool("bool"))),
     ]
 );
 
@@ -320,15 +289,6 @@ structure!(
     PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
     "v1.PhotonPersistentDiskVolumeSource",
     [req!("pdID", "PdID", Str("string")), opt!("fsType", "FSType", Str("string")),]
-);
-
-structure!(
-    PROJECTED_VOLUME_SOURCE,
-    "v1.ProjectedVolumeSource",
-    [
-        req!("sources", "Sources", Slice("", &Struct(&VOLUME_PROJECTION))),
-        opt!("defaultMode", "DefaultMode", Ptr(&Int("int32"))),
-    ]
 );
 
 structure!(
@@ -395,40 +355,6 @@ structure!(
 );
 
 structure!(
-    KEY_TO_PATH,
-    "v1.KeyToPath",
-    [
-        req!("key", "Key", Str("string")),
-        req!("path", "Path", Str("string")),
-        opt!("mode", "Mode", Ptr(&Int("int32"))),
-    ]
-);
-
-structure!(
-    DOWNWARD_API_VOLUME_FILE,
-    "v1.DownwardAPIVolumeFile",
-    [
-        req!("path", "Path", Str("string")),
-        opt!("fieldRef", "FieldRef", Ptr(&Struct(&OBJECT_FIELD_SELECTOR))),
-        opt!("resourceFieldRef", "ResourceFieldRef", Ptr(&Struct(&RESOURCE_FIELD_SELECTOR))),
-        opt!("mode", "Mode", Ptr(&Int("int32"))),
-    ]
-);
-
-structure!(
-    VOLUME_PROJECTION,
-    "v1.VolumeProjection",
-    [
-        opt!("secret", "Secret", Ptr(&Struct(&SECRET_PROJECTION))),
-        opt!("downwardAPI", "DownwardAPI", Ptr(&Struct(&DOWNWARD_API_PROJECTION))),
-        opt!("configMap", "ConfigMap", Ptr(&Struct(&CONFIG_MAP_PROJECTION))),
-        opt!("serviceAccountToken", "ServiceAccountToken", Ptr(&Struct(&SERVICE_ACCOUNT_TOKEN_PROJECTION))),
-        opt!("clusterTrustBundle", "ClusterTrustBundle", Ptr(&Struct(&CLUSTER_TRUST_BUNDLE_PROJECTION))),
-        opt!("podCertificate", "PodCertificate", Ptr(&Struct(&super::pod::POD_CERTIFICATE_PROJECTION))),
-    ]
-);
-
-structure!(
     PERSISTENT_VOLUME_CLAIM_TEMPLATE,
     "v1.PersistentVolumeClaimTemplate",
     [
@@ -476,54 +402,6 @@ structure!(
         opt!("dataSource", "DataSource", Ptr(&Struct(&TYPED_LOCAL_OBJECT_REFERENCE))),
         opt!("dataSourceRef", "DataSourceRef", Ptr(&Struct(&TYPED_OBJECT_REFERENCE))),
         opt!("volumeAttributesClassName", "VolumeAttributesClassName", Ptr(&Str("string"))),
-    ]
-);
-
-structure!(
-    SECRET_PROJECTION,
-    "v1.SecretProjection",
-    [
-        inlined!("LocalObjectReference", Struct(&LOCAL_OBJECT_REFERENCE)),
-        opt!("items", "Items", Slice("", &Struct(&KEY_TO_PATH))),
-        opt!("optional", "Optional", Ptr(&Bool("bool"))),
-    ]
-);
-
-structure!(
-    DOWNWARD_API_PROJECTION,
-    "v1.DownwardAPIProjection",
-    [opt!("items", "Items", Slice("", &Struct(&DOWNWARD_API_VOLUME_FILE))),]
-);
-
-structure!(
-    CONFIG_MAP_PROJECTION,
-    "v1.ConfigMapProjection",
-    [
-        inlined!("LocalObjectReference", Struct(&LOCAL_OBJECT_REFERENCE)),
-        opt!("items", "Items", Slice("", &Struct(&KEY_TO_PATH))),
-        opt!("optional", "Optional", Ptr(&Bool("bool"))),
-    ]
-);
-
-structure!(
-    SERVICE_ACCOUNT_TOKEN_PROJECTION,
-    "v1.ServiceAccountTokenProjection",
-    [
-        opt!("audience", "Audience", Str("string")),
-        opt!("expirationSeconds", "ExpirationSeconds", Ptr(&Int("int64"))),
-        req!("path", "Path", Str("string")),
-    ]
-);
-
-structure!(
-    CLUSTER_TRUST_BUNDLE_PROJECTION,
-    "v1.ClusterTrustBundleProjection",
-    [
-        opt!("name", "Name", Ptr(&Str("string"))),
-        opt!("signerName", "SignerName", Ptr(&Str("string"))),
-        opt!("labelSelector", "LabelSelector", Ptr(&Struct(&super::meta::LABEL_SELECTOR))),
-        opt!("optional", "Optional", Ptr(&Bool("bool"))),
-        req!("path", "Path", Str("string")),
     ]
 );
 

@@ -2,9 +2,10 @@
 //! of the recorded scores; later requests then depend on where earlier ones went, so a recording is followed by
 //! steering our picks to the endpoints that it picked.
 
+mod scenario;
+
 use std::{
     collections::{BTreeMap, HashMap},
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -12,9 +13,9 @@ use std::{
 use bytes::Bytes;
 use longboat_extproc::{Action, Event, Headers, Incoming, Metadata, Reply, names};
 use longboat_scheduler::{LoraAdapters, Metrics, Options, Scheduler, config::EndpointPickerConfig};
-use serde::Deserialize;
 use serde_json::Value;
 
+use self::scenario::{MetricSpec, Scenario, Step};
 use super::support::{self, Stream};
 use crate::core::Core;
 
@@ -36,98 +37,6 @@ const DIFFERENT: &[(&str, &str)] = &[
         "by design: trailers end a body; the reference waits for an end that never comes",
     ),
 ];
-
-#[derive(Debug, Deserialize)]
-struct Scenario {
-    #[serde(default)]
-    config: Value,
-    #[serde(default)]
-    endpoints: Vec<EndpointSpec>,
-    #[serde(default)]
-    requests: Vec<Step>,
-    startup_error: Option<Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct EndpointSpec {
-    name: String,
-    address: SocketAddr,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
-    metrics: MetricSpec,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct MetricSpec {
-    waiting: f64,
-    running: f64,
-    kv_cache_usage: f64,
-    block_size: u32,
-    num_gpu_blocks: u32,
-    lora: Option<LoraSpec>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct LoraSpec {
-    running: String,
-    waiting: String,
-    max: u32,
-}
-
-#[derive(Debug, Deserialize)]
-struct Step {
-    id: String,
-    request: RequestSpec,
-    observed: Observed,
-    #[serde(default)]
-    hold_open: bool,
-    #[serde(default)]
-    complete_before: Vec<String>,
-    #[serde(default)]
-    set_metrics_before: Vec<MetricChange>,
-    repeat: Option<usize>,
-}
-
-#[derive(Debug, Deserialize)]
-struct MetricChange {
-    endpoint: usize,
-    waiting: Option<f64>,
-    kv: Option<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RequestSpec {
-    method: String,
-    path: String,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    body: Option<String>,
-    #[serde(default)]
-    metadata: BTreeMap<String, serde_json::Map<String, Value>>,
-    subset_hint_endpoints: Option<Vec<usize>>,
-    session_token_from: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Observed {
-    #[serde(default)]
-    picks: BTreeMap<String, usize>,
-    #[serde(default)]
-    emitted_scores: BTreeMap<String, f64>,
-    #[serde(default)]
-    set_headers: BTreeMap<String, String>,
-    #[serde(default)]
-    response_set_headers: BTreeMap<String, String>,
-    immediate: Option<Immediate>,
-    response_body: Option<String>,
-    body_changed: Option<Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Immediate {
-    status: u16,
-    body: String,
-}
 
 #[derive(Debug, Default)]
 struct Counts {

@@ -1,0 +1,78 @@
+//! What series are told apart by.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+/// The labels of everything about requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    pub(crate) model_name: String,
+    pub(crate) target_model_name: String,
+    pub(crate) fairness_id: String,
+    pub(crate) priority: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LegacyLabels {
+    pub(super) model_name: String,
+    pub(super) target_model_name: String,
+    pub(super) priority: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ErrorLabels {
+    pub(super) model_name: String,
+    pub(super) target_model_name: String,
+    pub(super) fairness_id: String,
+    pub(super) priority: i64,
+    pub(super) error_code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LegacyErrorLabels {
+    pub(super) model_name: String,
+    pub(super) target_model_name: String,
+    pub(super) priority: i64,
+    pub(super) error_code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ModelLabel {
+    pub(super) model_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PoolLabel {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct EndpointLabels {
+    pub(super) name: String,
+    pub(super) model_server_endpoint: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PodLabels {
+    pub(super) name: String,
+    pub(super) model_server_pod: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct AttemptLabels {
+    pub(super) status: &'static str,
+    pub(super) target_model_name: String,
+    pub(super) endpoint_name: String,
+    pub(super) namespace: String,
+    pub(super) port: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct SourceLabel {
+    pub(super) source_type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct InfoLabels {
+    pub(super) commit: &'static str,
+    pub(super) build_ref: &'static str,
+}
