@@ -1,6 +1,5 @@
 //! Apply: writes the planned children that differ from the live ones.
 
-use futures::future::join_all;
 use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
@@ -90,18 +89,19 @@ struct Refused {
 
 impl Pass<'_> {
     async fn kind<K: Child + Watched + Serialize>(&self, planned: Vec<K>) -> Written<K> {
-        if self.failure.is_some() {
-            // Not written; what there is of them still counts for the status.
-            let live = |child: K| K::cache(&self.context.caches).get(&key_of(&child.reference()));
-            let live = planned.into_iter().filter_map(live).map(|live| live.as_ref().clone());
-            return Written { children: live.collect(), failure: None };
-        }
-        let outcomes = join_all(planned.into_iter().map(|child| self.child(child))).await;
-        let mut written = Written { children: Vec::with_capacity(outcomes.len()), failure: None };
-        for outcome in outcomes {
-            match outcome {
+        // One after another: where the model server's Deployment cannot be written, the picker's is not (contract 02 §11).
+        let mut written = Written { children: Vec::with_capacity(planned.len()), failure: None };
+        for child in planned {
+            let reference = child.reference();
+            if self.failure.is_some() || written.failure.is_some() {
+                // Not written; what there is of it still counts for the status.
+                let live = K::cache(&self.context.caches).get(&key_of(&reference));
+                written.children.extend(live.map(|live| live.as_ref().clone()));
+                continue;
+            }
+            match self.child(&reference, child).await {
                 Ok(child) => written.children.push(child),
-                Err(failure) => written.failure = written.failure.or(Some(failure)),
+                Err(failure) => written.failure = Some(failure),
             }
         }
         written
@@ -112,11 +112,14 @@ impl Pass<'_> {
         written.children
     }
 
-    async fn child<K: Child + Watched + Serialize>(&self, child: K) -> Result<K, Failure> {
-        let reference = child.reference();
+    async fn child<K: Child + Watched + Serialize>(
+        &self,
+        reference: &ObjectRef,
+        child: K,
+    ) -> Result<K, Failure> {
         let component = child.metadata().labels.as_ref().and_then(|all| all.get(COMPONENT)).cloned();
-        self.one(&reference, child).await.map_err(|refused| Failure {
-            problem: Problem::of_child(&reference, component.as_deref(), refused.message),
+        self.one(reference, child).await.map_err(|refused| Failure {
+            problem: Problem::of_child(reference, component.as_deref(), refused.message),
             transient: refused.transient,
         })
     }
@@ -135,14 +138,14 @@ impl Pass<'_> {
         let mut live = match (seen, cache.get(&key_of(reference))) {
             (Some(live), _) => live.clone(),
             (None, Some(present)) => {
-                return Err(self.outdated(reference, present.as_ref().clone(), "is there already"));
+                return Err(self.outdated(reference, present.as_ref(), "is there already"));
             }
             (None, None) => match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => return Ok(self.created(reference, &desired, created)),
                 // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
-                    return Err(self.outdated(reference, present, "is there already"));
+                    return Err(self.outdated(reference, &present, "is there already"));
                 }
                 Err(error) => return Err(refused("create", reference, &error)),
             },
@@ -173,7 +176,7 @@ impl Pass<'_> {
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     if settled::fingerprint(&present) != settled::fingerprint(&live) {
-                        return Err(self.outdated(reference, present, "was changed meanwhile"));
+                        return Err(self.outdated(reference, &present, "was changed meanwhile"));
                     }
                     live = present;
                 }
@@ -193,8 +196,8 @@ impl Pass<'_> {
 
     /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
     /// that was not known: what others decide is only kept if the plan is made anew.
-    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, present: K, why: &str) -> Refused {
-        K::cache(&self.context.caches).set(&present);
+    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, present: &K, why: &str) -> Refused {
+        K::cache(&self.context.caches).set(present);
         Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
 

@@ -420,7 +420,8 @@ fn readable<K: Watched>(object: Received<K>) -> Option<K> {
 
 /// A copy has no room to spare.
 fn to_be_kept<K: Watched>(object: Received<K>) -> Option<K> {
-    readable(object).map(|object| object.clone())
+    let read = readable(object)?;
+    Some(K::clone(&read))
 }
 
 /// Fills the cache of a kind once, without watching it.

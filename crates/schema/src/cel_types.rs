@@ -243,7 +243,7 @@ fn smallest(schema: &Node) -> u64 {
             .required
             .iter()
             .filter_map(|name| {
-                let child = schema.properties.get(&**name)?;
+                let child = schema.properties.get(name)?;
                 // `"name":value,`
                 Some(name.len() as u64 + 4 + smallest(child))
             })

@@ -19,8 +19,9 @@ fn the_files_are_what_the_types_say() {
             path.display()
         );
     }
+    let current = crd::service_spec().to_string();
     assert!(
-        crd::SERVICE_SPEC == crd::service_spec().to_string(),
+        crd::SERVICE_SPEC == current,
         "the schema of specs is not current: run `cargo run -p longboat-api --example crds`"
     );
     let files = std::fs::read_dir(folder).unwrap().count();
