@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     InferenceService,
     /// All services that share their traffic under that name.
     RoutingGroup,
+    /// All services of a model of that name.
+    ModelName,
     Config,
     ConfigMap,
     Secret,

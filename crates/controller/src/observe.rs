@@ -5,10 +5,13 @@ use std::{collections::BTreeSet, sync::Arc};
 use jiff::Timestamp;
 use longboat_api::{
     foreign::{httproute::HTTPRoute, reference::ParentReference},
+    reasons::event::MODEL_NAME_COLLISION,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_compose::Platform;
-use longboat_plan::{ChildKind, Children, ObjectRef, Planned, Snapshot, types};
+use longboat_plan::{
+    ChildKind, Children, ObjectRef, Plan, Planned, Snapshot, models_of, models_of_spec, types,
+};
 
 use crate::{
     context::Context,
@@ -89,6 +92,31 @@ pub(crate) fn key_of(object: &ObjectRef) -> ObjectKey {
         };
     }
     Key::new(&object.namespace, &object.name).of_kind(longboat_plan::child_kinds!(each))
+}
+
+/// The names of the models that a service serves by a route. Nobody who has heard of another one of the name looks for more of them:
+/// a name that all of a namespace have must not wake them all whenever one changes.
+pub(crate) fn models(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    planned: &Plan,
+) -> BTreeSet<ObjectKey> {
+    let is_told = planned.events.iter().any(|event| event.reason == MODEL_NAME_COLLISION);
+    if is_told || planned.children.http_routes.is_empty() {
+        return BTreeSet::new();
+    }
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let models = models_of_spec(spec, name).into_iter();
+    models.map(|model| Key::new(namespace, model).of_kind(Kind::ModelName)).collect()
+}
+
+/// Names under which others look at a service: its group, and its models.
+pub(crate) fn aliases(service: &LLMInferenceService) -> BTreeSet<ObjectKey> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let models = models_of(service, namespace).into_iter();
+    let models = models.map(|model| Key::new(namespace, model).of_kind(Kind::ModelName));
+    models.chain(group(&service.spec, namespace)).collect()
 }
 
 /// The group whose members share the service's traffic.

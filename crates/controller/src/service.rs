@@ -124,6 +124,7 @@ async fn reconcile(
                 .in_scope(|| plan::children(service, spec, &snapshot))
                 .map_err(|error| not_stored(&error))?;
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
+            seen.extend(observe::models(service, spec, &planned));
             seen.extend(planned.taken.iter().map(observe::key_of));
             context.index.set(&subject.key, seen);
             phases.end(Phase::Plan);

@@ -34,10 +34,10 @@ pub(crate) async fn publish(
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            let group = observe::group(&updated.spec, &subject.key.namespace);
+            let aliases = observe::aliases(&updated);
             context.caches.inference_services.set(&updated);
-            // The watch has nothing new to say of it then: who shares the traffic has to hear it here.
-            for member in group.iter().flat_map(|group| context.index.users(group)) {
+            // The watch has nothing new to say of it then: who shares the traffic, or the name of a model, has to hear it here.
+            for member in aliases.iter().flat_map(|alias| context.index.users(alias)) {
                 if member != subject.key {
                     context.services.add(member);
                 }

@@ -174,7 +174,7 @@ watched! {
         }
 
         fn aliases(&self) -> Vec<ObjectKey> {
-            observe::group(&self.spec, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
+            observe::aliases(self).into_iter().collect()
         }
 
         fn changed(context: &Context, _key: &Key, old: Option<&Self>, new: Option<&Self>) {

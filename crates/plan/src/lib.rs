@@ -38,6 +38,7 @@ pub use kinds::{Child, types};
 pub use objects::Objects;
 pub use plan::{Finalization, Plan, children, finalization};
 pub use problem::{Phase, PlanError, Problem};
+pub use router::group::{models_of, models_of_spec};
 pub use scheduler::{TransformError, VersionError};
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Pass, leaving, status};

@@ -108,14 +108,14 @@ fn is_routable(peer: &LLMInferenceService) -> bool {
 }
 
 /// The models that a composed or raw spec serves, without the part of the name that all of a namespace share.
-pub(super) fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: &'a str) -> BTreeSet<&'a str> {
+pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: &'a str) -> BTreeSet<&'a str> {
     let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service);
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
     std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
 }
 
 /// The models that a member says it serves; before it has said, those of its spec.
-pub(super) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
+pub fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
     let without_prefix = |name: &'a str| {
         let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace)?;
         rest.strip_prefix("/models/")
