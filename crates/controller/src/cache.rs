@@ -38,6 +38,23 @@ impl<K: Metadata<Ty = ObjectMeta> + Clone> Cache<K> {
         self.objects.read().shared_iter().cloned().collect()
     }
 
+    /// Those that are wanted, of one namespace if given, at most so many.
+    pub(crate) fn select(
+        &self,
+        namespace: Option<&str>,
+        most: usize,
+        is_wanted: impl Fn(&K) -> bool,
+    ) -> Vec<Arc<K>> {
+        let objects = self.objects.read();
+        let wanted = |object: &&Arc<K>| is_wanted(object);
+        match namespace {
+            Some(namespace) => {
+                objects.shared_in_namespace(namespace).filter(wanted).take(most).cloned().collect()
+            }
+            None => objects.shared_iter().filter(wanted).take(most).cloned().collect(),
+        }
+    }
+
     /// Adds what there is in a namespace to a snapshot.
     pub(crate) fn share(&self, namespace: &str, snapshot: &mut Objects<K>) {
         snapshot.adopt(namespace, &self.objects.read());

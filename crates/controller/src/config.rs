@@ -98,13 +98,12 @@ fn uses(context: &Context, service: &LLMInferenceService, config: &Key) -> bool 
 
 /// Services that use a config, by namespace and name, at most so many. A service counts until it is gone.
 fn users_of(context: &Context, config: &Key, most: usize) -> Vec<ServiceReference> {
-    let services = if *config.namespace == context.args.system_namespace {
-        context.caches.inference_services.all()
-    } else {
-        context.caches.inference_services.in_namespace(&config.namespace)
-    };
-    let found = services.iter().filter(|service| uses(context, service, config)).take(most);
+    let anywhere = *config.namespace == context.args.system_namespace;
+    let namespace = (!anywhere).then_some(&*config.namespace);
+    let found =
+        context.caches.inference_services.select(namespace, most, |service| uses(context, service, config));
     let mut users: Vec<ServiceReference> = found
+        .iter()
         .map(|service| {
             let Key { namespace, name } = Key::of(service.as_ref());
             ServiceReference { name: name.to_string(), namespace: namespace.to_string() }

@@ -10,7 +10,7 @@ use longboat_api::{
 };
 use longboat_compose::Platform;
 use longboat_plan::{
-    ChildKind, Children, ObjectRef, Plan, Planned, Snapshot, models_of, models_of_spec, types,
+    ChildKind, Children, ObjectRef, Plan, Planned, Snapshot, models_of, models_of_spec, names, types,
 };
 
 use crate::{
@@ -19,14 +19,19 @@ use crate::{
     watch::Watched,
 };
 
-/// The world as a pass over a service of `namespace` sees it.
+/// The world as a pass over a service sees it.
 pub(crate) fn snapshot(
     context: &Context,
-    namespace: &str,
+    service: &Key,
     platform: Arc<Platform>,
     now: Timestamp,
 ) -> Snapshot {
-    several(context, [namespace], platform, now)
+    let mut snapshot = empty(context, platform, now);
+    add(context, &service.namespace, &mut snapshot);
+    // They live in no namespace, and a cluster has one for each service.
+    let binding = names::scheduler_auth_binding(&service.namespace, &service.name);
+    snapshot.cluster_role_bindings.extend(context.caches.cluster_role_bindings.get(&Key::new("", binding)));
+    snapshot
 }
 
 /// The world as passes over services of any of these namespaces see it.
@@ -36,12 +41,18 @@ pub(crate) fn several<'a>(
     platform: Arc<Platform>,
     now: Timestamp,
 ) -> Snapshot {
-    let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.as_str());
-    snapshot.capabilities = context.capabilities();
-    snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
+    let mut snapshot = empty(context, platform, now);
     for namespace in namespaces {
         add(context, namespace, &mut snapshot);
     }
+    snapshot.cluster_role_bindings = context.caches.cluster_role_bindings.share_all();
+    snapshot
+}
+
+fn empty(context: &Context, platform: Arc<Platform>, now: Timestamp) -> Snapshot {
+    let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.as_str());
+    snapshot.capabilities = context.capabilities();
+    snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
     snapshot
 }
 
@@ -55,7 +66,6 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
     }
     longboat_plan::child_kinds!(each);
     caches.inference_services.share(namespace, &mut snapshot.inference_services);
-    snapshot.cluster_role_bindings = caches.cluster_role_bindings.share_all();
     caches.pods.share(namespace, &mut snapshot.pods);
     snapshot.gateways = caches.gateways.share_all();
     snapshot.gateway_classes = caches.gateway_classes.share_all();

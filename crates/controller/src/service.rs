@@ -94,8 +94,8 @@ async fn reconcile(
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
     let mut phases = context.metrics.phases();
-    let snapshot = spans::phase(Phase::Observe)
-        .in_scope(|| observe::snapshot(context, &subject.key.namespace, known, now));
+    let snapshot =
+        spans::phase(Phase::Observe).in_scope(|| observe::snapshot(context, &subject.key, known, now));
     phases.end(Phase::Observe);
 
     let Composed { spec, composition, mut seen, pins } = spans::phase(Phase::Compose)
@@ -133,7 +133,7 @@ async fn reconcile(
                 .await;
             phases.end(Phase::Apply);
             // What was written is part of the world that is reported on.
-            (done, observe::snapshot(context, &subject.key.namespace, snapshot.platform.clone(), now))
+            (done, observe::snapshot(context, &subject.key, snapshot.platform.clone(), now))
         }
     };
     let Done { children, problem, verdict } = done;
@@ -326,7 +326,7 @@ async fn finalize(
 ) -> Result<(), PassError> {
     if finalizer::has(service, names::SERVICE_FINALIZER) {
         let platform = context.platform().unwrap_or_default();
-        let snapshot = observe::snapshot(context, &subject.key.namespace, platform, Timestamp::now());
+        let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
         let plan::Finalization { remove, senders } =
             plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))?;
         if !senders.is_empty() {
