@@ -39,7 +39,7 @@ pub(crate) struct Failure {
 /// The kinds in the order in which they are written. Those of one wave do not need each other: they are written side by side.
 macro_rules! waves {
     ($($($field:ident)+;)*) => {
-        /// Writes what differs from what was `seen` when it was planned, wave by wave; a failure is the last wave's.
+        /// Writes what differs from what was `seen` when it was planned, wave by wave; the wave of a failure is the last one.
         pub(crate) async fn all(
             context: &Context,
             subject: &Subject,

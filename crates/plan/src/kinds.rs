@@ -28,8 +28,8 @@ pub mod types {
     };
 }
 
-/// Hands the table of child kinds to a macro: a row per kind, what others need before them. A row is what its children are for, the field that holds them, the type (of [`types`]), and the type's name in events of the
-/// reference.
+/// Hands the table of child kinds to a macro: a row per kind, what others need before them. A row is what its children are
+/// for, the field that holds them, the type (of [`types`]), and the type's name in events of the reference.
 #[macro_export]
 macro_rules! child_kinds {
     ($then:ident) => {
