@@ -61,13 +61,18 @@ impl Log {
         counted
     }
 
-    /// What was written since then, each with its verb. Dry runs write nothing.
+    /// What was to be written since then, each with its verb, and with the code where it was refused. Dry runs write nothing.
     pub(crate) fn written(&self, mark: u64) -> Vec<String> {
         let all = self.events(mark).into_iter().filter(|event| {
             WRITES.iter().any(|verb| event["verb"] == *verb)
                 && !part(&event["requestURI"]).contains("dryRun=All")
         });
-        all.map(|event| format!("{} {}", part(&event["verb"]), part(&event["requestURI"]))).collect()
+        all.map(|event| {
+            let refused = event["responseStatus"]["code"].as_u64().filter(|code| *code >= 400);
+            let refused = refused.map(|code| format!(" ({code})")).unwrap_or_default();
+            format!("{} {}{refused}", part(&event["verb"]), part(&event["requestURI"]))
+        })
+        .collect()
     }
 
     /// Requests since then, as the audit log tells of them.

@@ -18,7 +18,7 @@ use kube::{
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -31,6 +31,10 @@ use crate::{
 const WAITING: usize = 16 * 1024;
 /// Longest that an event makes way for passes: where they never end, one a second is still written.
 const POLITENESS: Duration = Duration::from_secs(1);
+/// Times that an event is tried to be written, where the API server is not there or asks for patience: about half a minute.
+const ATTEMPTS: u32 = 32;
+/// Between the first two attempts, and longest between later ones.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// How long the last events may take, at the end of the process.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
 /// Events that are remembered to be counted on instead of written anew.
@@ -135,6 +139,7 @@ pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     }
 }
 
+/// Writes one event. While there is no answer, those behind it wait.
 async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) {
     let name = name_of(note);
     let place = format!("{}/{name}", note.subject.key.namespace);
@@ -142,37 +147,62 @@ async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) 
         return;
     }
     let api: Api<Event> = Api::namespaced(client.clone(), &note.subject.key.namespace);
-    let result = match counts.get_mut(&place) {
-        Some(count) => {
-            *count += 1;
-            count_on(&api, &name, *count).await
-        }
-        None => match api.create(&PostParams::default(), &event_of(note, &name)).await {
-            // Written before this process started.
-            Err(error) if has_code(&error, 409) && note.once => Ok(()),
-            Err(error) if has_code(&error, 409) => {
-                let count = api.get_opt(&name).await.ok().flatten().and_then(|e| e.count).unwrap_or(1) + 1;
-                counts.insert(place.clone(), count);
-                count_on(&api, &name, count).await
+    let count = counts.get(&place).map(|count| count + 1);
+    let mut pause = PAUSES[0];
+    for attempt in 1..=ATTEMPTS {
+        let error = match attempt_to_write(&api, note, &name, count, attempt > 1).await {
+            Ok(count) => {
+                counts.insert(place, count);
+                return;
             }
-            other => other.map(drop),
-        },
-    };
-    match result {
-        Ok(()) => {
-            counts.entry(place).or_insert(1);
-        }
-        Err(error) => {
-            // The event may have expired meanwhile: the next one is written anew.
-            counts.remove(&place);
+            Err(error) => error,
+        };
+        if !may_pass(&error) || attempt == ATTEMPTS {
             tracing::debug!(event = %name, error = %text_of(&error), "An event cannot be written.");
+            break;
         }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSES[1]);
+    }
+    // The event may have expired meanwhile: the next one is written anew.
+    counts.remove(&place);
+}
+
+/// Counts on an event, if its new count is known, or else makes it. How often it has happened.
+async fn attempt_to_write(
+    api: &Api<Event>,
+    note: &Note,
+    name: &str,
+    count: Option<i32>,
+    again: bool,
+) -> Result<i32, kube::Error> {
+    if let Some(count) = count {
+        return count_on(api, name, count).await;
+    }
+    match api.create(&PostParams::default(), &event_of(note, name)).await {
+        Ok(_) => Ok(1),
+        // Written before this process started, or by an attempt whose answer got lost.
+        Err(error) if has_code(&error, 409) && (note.once || again) => Ok(1),
+        Err(error) if has_code(&error, 409) => {
+            let known = api.get_opt(name).await?.and_then(|event| event.count);
+            count_on(api, name, known.unwrap_or(1) + 1).await
+        }
+        Err(error) => Err(error),
     }
 }
 
-async fn count_on(api: &Api<Event>, name: &str, count: i32) -> Result<(), kube::Error> {
+/// Whether it may be over in a moment: no answer, or one that asks for patience.
+fn may_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        kube::Error::BuildRequest(_) => false,
+        _ => true,
+    }
+}
+
+async fn count_on(api: &Api<Event>, name: &str, count: i32) -> Result<i32, kube::Error> {
     let patch = json!({"count": count, "lastTimestamp": Time(now())});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| count)
 }
 
 fn event_of(note: &Note, name: &str) -> Event {
