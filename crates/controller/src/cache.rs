@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use longboat_plan::Objects;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use longboat_plan::{Kept, Objects};
 use parking_lot::RwLock;
 
-use crate::key::Key;
+use crate::{key::Key, watch::Watched};
 
 /// The objects of one kind by namespace and name.
 #[derive(Debug)]
@@ -14,8 +14,13 @@ pub(crate) struct Cache<K> {
     objects: RwLock<Objects<K>>,
 }
 
-/// What became of an object: before and after.
-pub(crate) type Change<K> = (Option<Arc<K>>, Option<Arc<K>>);
+/// What became of an object.
+#[derive(Debug)]
+pub(crate) struct Change<'a, K> {
+    /// As it was; not told of what is kept as text and is still there.
+    pub(crate) old: Option<Arc<K>>,
+    pub(crate) new: Option<&'a K>,
+}
 
 // === impl Cache ===
 
@@ -25,17 +30,15 @@ impl<K> Default for Cache<K> {
     }
 }
 
-impl<K: Metadata<Ty = ObjectMeta> + Clone> Cache<K> {
+impl<K: Watched> Cache<K> {
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.objects.read().shared(&key.namespace, &key.name).cloned()
-    }
-
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        self.objects.read().shared_in_namespace(namespace).cloned().collect()
+        let kept = self.objects.read().kept(&key.namespace, &key.name).cloned();
+        kept?.open()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
-        self.objects.read().shared_iter().cloned().collect()
+        let all: Vec<_> = self.objects.read().kept_iter().cloned().collect();
+        all.iter().filter_map(Kept::open).collect()
     }
 
     /// Those that are wanted, of one namespace if given, at most so many.
@@ -46,12 +49,13 @@ impl<K: Metadata<Ty = ObjectMeta> + Clone> Cache<K> {
         is_wanted: impl Fn(&K) -> bool,
     ) -> Vec<Arc<K>> {
         let objects = self.objects.read();
-        let wanted = |object: &&Arc<K>| is_wanted(object);
+        let wanted = |object: &Arc<K>| is_wanted(object);
         match namespace {
             Some(namespace) => {
-                objects.shared_in_namespace(namespace).filter(wanted).take(most).cloned().collect()
+                let all = objects.kept_in_namespace(namespace);
+                all.filter_map(Kept::open).filter(wanted).take(most).collect()
             }
-            None => objects.shared_iter().filter(wanted).take(most).cloned().collect(),
+            None => objects.kept_iter().filter_map(Kept::open).filter(wanted).take(most).collect(),
         }
     }
 
@@ -60,74 +64,85 @@ impl<K: Metadata<Ty = ObjectMeta> + Clone> Cache<K> {
         snapshot.adopt(namespace, &self.objects.read());
     }
 
+    /// Adds one object to a snapshot.
+    pub(crate) fn share_one(&self, key: &Key, snapshot: &mut Objects<K>) {
+        snapshot.adopt_one(&key.namespace, &key.name, &self.objects.read());
+    }
+
     /// All objects, for a snapshot.
     pub(crate) fn share_all(&self) -> Objects<K> {
         self.objects.read().clone()
     }
 
-    /// Copies an object, from a watch or from the answer to a write of our own: what was read from text has twice the room that
-    /// it needs, and a copy has none to spare. None when it is already known, or older than what is known: a watch may lag
-    /// behind our own writes.
-    pub(crate) fn set(&self, object: &K) -> Option<Change<K>> {
-        self.take(object.metadata(), || object.clone())
-    }
-
-    fn take(&self, metadata: &ObjectMeta, object: impl FnOnce() -> K) -> Option<Change<K>> {
+    /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or older than
+    /// what is known: a watch may lag behind our own writes.
+    pub(crate) fn set<'a>(&self, object: &'a K) -> Option<Change<'a, K>> {
+        let metadata = object.metadata();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
         let mut objects = self.objects.write();
-        let old = objects.shared(namespace, name).cloned();
-        if old.as_ref().is_some_and(|old| !is_newer(metadata, old.metadata())) {
+        let old = objects.kept(namespace, name);
+        if old.is_some_and(|old| !is_newer(metadata, old)) {
             return None;
         }
-        let mut object = object();
-        object.metadata_mut().managed_fields = None;
-        let new = Arc::new(object);
-        objects.insert(Arc::clone(&new));
-        Some((old, Some(new)))
+        let old = old.and_then(|old| match old {
+            Kept::Whole(old) => Some(Arc::clone(old)),
+            Kept::Packed(_) => None,
+        });
+        objects.keep(metadata, kept(object));
+        Some(Change { old, new: Some(object) })
     }
 
     /// Drops an object that is gone, unless another of its name has come since.
-    pub(crate) fn remove(&self, object: &K) -> Option<Change<K>> {
-        let key = Key::of(object);
-        let mut objects = self.objects.write();
-        let known = objects.get(&key.namespace, &key.name)?;
-        if known.metadata().uid != object.metadata().uid {
-            return None;
-        }
-        Some((objects.remove(&key.namespace, &key.name), None))
+    pub(crate) fn remove(&self, object: &K) -> Option<Change<'static, K>> {
+        self.take_out(&Key::of(object), |known| known.uid() == object.metadata().uid.as_deref())
     }
 
-    /// Replaces all objects (of one namespace, if given) by what a new list says.
-    pub(crate) fn replace(&self, namespace: Option<&str>, listed: Vec<K>) -> Vec<Change<K>> {
-        let mut changes = Vec::new();
-        let present: BTreeSet<Key> = listed.iter().map(Key::of).collect();
-        let known = match namespace {
-            Some(namespace) => self.in_namespace(namespace),
-            None => self.all(),
+    /// Drops all objects (of one namespace, if given) but these.
+    pub(crate) fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K>> {
+        let gone: Vec<Key> = {
+            let objects = self.objects.read();
+            let all = objects.names().filter(|(within, _)| namespace.is_none_or(|one| one == &***within));
+            let keys = all.map(|(namespace, name)| Key { namespace: namespace.clone(), name: name.clone() });
+            keys.filter(|key| !present.contains(key)).collect()
         };
-        for gone in known.iter().filter(|object| !present.contains(&Key::of(object.as_ref()))) {
-            changes.extend(self.remove(gone));
-        }
-        changes.extend(listed.into_iter().filter_map(|object| {
-            let metadata = object.metadata().clone();
-            self.take(&metadata, || object)
-        }));
-        changes
+        gone.iter().filter_map(|key| self.take_out(key, |_| true)).collect()
     }
+
+    fn take_out(&self, key: &Key, is_meant: impl FnOnce(&Kept<K>) -> bool) -> Option<Change<'static, K>> {
+        let mut objects = self.objects.write();
+        if !is_meant(objects.kept(&key.namespace, &key.name)?) {
+            return None;
+        }
+        let old = objects.remove(&key.namespace, &key.name);
+        Some(Change { old: old?.open(), new: None })
+    }
+}
+
+/// An object as its kind is kept. What was read from text has twice the room that it needs, and a copy has none to spare.
+fn kept<K: Watched>(object: &K) -> Kept<K> {
+    if K::PACKED && object.metadata().managed_fields.is_none() {
+        // What cannot be printed was never sent to us.
+        if let Ok(packed) = Kept::packed(object) {
+            debug_assert_eq!(packed.open().as_deref(), Some(object), "its text does not say all of it");
+            return packed;
+        }
+    }
+    let mut object = object.clone();
+    object.metadata_mut().managed_fields = None;
+    Kept::Whole(Arc::new(object))
 }
 
 /// Whether `new` is another version than `old`, and not an older one. Versions are opaque by contract; where both are
 /// numbers, as they are everywhere, the smaller one is older. Another uid is always newer.
-fn is_newer(new: &ObjectMeta, old: &ObjectMeta) -> bool {
-    if new.uid != old.uid {
+fn is_newer<K: Watched>(new: &ObjectMeta, old: &Kept<K>) -> bool {
+    if new.uid.as_deref() != old.uid() {
         return true;
     }
-    let number =
-        |metadata: &ObjectMeta| metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok());
-    match (number(new), number(old)) {
-        (Some(new), Some(old)) => new > old,
-        _ => new.resource_version != old.resource_version,
+    let versions = [new.resource_version.as_deref(), old.version()];
+    match versions.map(|version| version.and_then(|version| version.parse::<u64>().ok())) {
+        [Some(new), Some(old)] => new > old,
+        _ => versions[0] != versions[1],
     }
 }
 
@@ -136,6 +151,7 @@ mod tests {
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
     use super::Cache;
+    use crate::key::Key;
 
     fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
         let metadata = ObjectMeta {
@@ -171,8 +187,12 @@ mod tests {
         let cache = Cache::default();
         cache.set(&object("a", "1", "1"));
         cache.set(&object("b", "2", "2"));
-        let changes = cache.replace(None, vec![object("b", "2", "2"), object("c", "3", "3")]);
-        assert_eq!(changes.len(), 2);
+        let present = [object("b", "2", "2"), object("c", "3", "3")];
+        assert!(cache.set(&present[0]).is_none());
+        assert!(cache.set(&present[1]).is_some());
+        let gone = cache.retain(None, &present.iter().map(Key::of).collect());
+        assert_eq!(gone.len(), 1);
+        assert_eq!(gone[0].old.as_deref(), Some(&object("a", "1", "1")));
         assert_eq!(cache.all().len(), 2);
     }
 }

@@ -1,6 +1,10 @@
 //! Which APIs the cluster serves, as their CRDs come and go: our own, which may be installed after us, and optional ones.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -27,7 +31,7 @@ use crate::{
     context::Context,
     error::has_code,
     run::Startup,
-    watch::{FirstList, Watched, announce, list, scopes, watch},
+    watch::{FirstList, Watched, forget_others, list, scopes, watch},
 };
 
 /// Between two looks at which APIs there are, for who may not watch that.
@@ -263,9 +267,7 @@ impl Follower {
     }
 
     fn empty_kind<K: Watched>(&self) {
-        for change in K::cache(&self.context.caches).replace(None, Vec::new()) {
-            announce(&self.context, &change);
-        }
+        forget_others::<K>(&self.context, None, &BTreeSet::new());
     }
 }
 

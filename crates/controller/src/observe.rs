@@ -30,7 +30,8 @@ pub(crate) fn snapshot(
     add(context, &service.namespace, &mut snapshot);
     // They live in no namespace, and a cluster has one for each service.
     let binding = names::scheduler_auth_binding(&service.namespace, &service.name);
-    snapshot.cluster_role_bindings.extend(context.caches.cluster_role_bindings.get(&Key::new("", binding)));
+    let bindings = &context.caches.cluster_role_bindings;
+    bindings.share_one(&Key::new("", binding), &mut snapshot.cluster_role_bindings);
     snapshot
 }
 

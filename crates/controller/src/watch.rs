@@ -30,7 +30,7 @@ use longboat_api::{
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -63,6 +63,7 @@ pub(crate) trait Watched:
     + Metadata<Ty = ObjectMeta>
     + Clone
     + Debug
+    + Serialize
     + DeserializeOwned
     + PartialEq
     + Send
@@ -70,6 +71,9 @@ pub(crate) trait Watched:
     + 'static
 {
     const KIND: Kind;
+    /// Whether its objects are kept as text: those that no pass but that of their own service looks at. What was before a change
+    /// is not told of these.
+    const PACKED: bool;
     /// Whether only objects that carry our label are watched.
     const LABELLED: bool;
     /// Whether its objects live in no namespace.
@@ -123,9 +127,10 @@ fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
 }
 
 macro_rules! watched {
-    ($($kind:ty => $variant:ident, $field:ident, $scope:ident, labelled: $labelled:literal $({ $($more:item)* })?;)*) => {
+    ($($kind:ty => $variant:ident, $field:ident, $scope:ident, $form:ident, labelled: $labelled:literal $({ $($more:item)* })?;)*) => {
         $(impl Watched for $kind {
             const KIND: Kind = Kind::$variant;
+            const PACKED: bool = watched!(@form $form);
             const LABELLED: bool = $labelled;
 
             fn cache(caches: &Caches) -> &Cache<Self> {
@@ -137,6 +142,8 @@ macro_rules! watched {
             $($($more)*)?
         })*
     };
+    (@form packed) => { true };
+    (@form whole) => { false };
     (@api namespaced) => {
         const OF_CLUSTER: bool = false;
 
@@ -168,7 +175,7 @@ macro_rules! watched {
 }
 
 watched! {
-    LLMInferenceService => InferenceService, inference_services, namespaced, labelled: false {
+    LLMInferenceService => InferenceService, inference_services, namespaced, whole, labelled: false {
         fn concerns(&self) -> Vec<Key> {
             vec![Key::of(self)]
         }
@@ -183,7 +190,7 @@ watched! {
             config::wake_users(context, old, new);
         }
     };
-    LLMInferenceServiceConfig => Config, configs, namespaced, labelled: false {
+    LLMInferenceServiceConfig => Config, configs, namespaced, whole, labelled: false {
         const OF_PLATFORM: bool = true;
 
         fn matters(old: &Self, new: &Self) -> bool {
@@ -204,7 +211,7 @@ watched! {
             context.configs.add(key.clone());
         }
     };
-    ConfigMap => ConfigMap, config_maps, namespaced, labelled: false {
+    ConfigMap => ConfigMap, config_maps, namespaced, whole, labelled: false {
         const OF_PLATFORM: bool = true;
 
         fn slim(&mut self) {
@@ -221,7 +228,7 @@ watched! {
             }
         }
     };
-    Secret => Secret, secrets, namespaced, labelled: false {
+    Secret => Secret, secrets, namespaced, packed, labelled: false {
         fn slim(&mut self) {
             // What nobody looks for credentials in. Helm's releases are most of what Secrets weigh in many clusters.
             if self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_)) {
@@ -229,8 +236,8 @@ watched! {
             }
         }
     };
-    ServiceAccount => ServiceAccount, service_accounts, namespaced, labelled: false;
-    Service => Service, services, namespaced, labelled: false {
+    ServiceAccount => ServiceAccount, service_accounts, namespaced, packed, labelled: false;
+    Service => Service, services, namespaced, whole, labelled: false {
         const OF_PLATFORM: bool = true;
 
         fn aliases(&self) -> Vec<ObjectKey> {
@@ -240,8 +247,8 @@ watched! {
             gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
         }
     };
-    Deployment => Deployment, deployments, namespaced, labelled: true;
-    Pod => Pod, pods, namespaced, labelled: true {
+    Deployment => Deployment, deployments, namespaced, packed, labelled: true;
+    Pod => Pod, pods, namespaced, whole, labelled: true {
         fn slim(&mut self) {
             // Whose it is and where it listens is all that certificates need. Pods are never written.
             self.spec = None;
@@ -262,17 +269,17 @@ watched! {
             labelled(&self.metadata, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
         }
     };
-    Role => Role, roles, namespaced, labelled: true;
-    RoleBinding => RoleBinding, role_bindings, namespaced, labelled: true;
-    ClusterRoleBinding => ClusterRoleBinding, cluster_role_bindings, cluster, labelled: true {
+    Role => Role, roles, namespaced, packed, labelled: true;
+    RoleBinding => RoleBinding, role_bindings, namespaced, packed, labelled: true;
+    ClusterRoleBinding => ClusterRoleBinding, cluster_role_bindings, cluster, packed, labelled: true {
         fn concerns(&self) -> Vec<Key> {
             let subjects = self.subjects.iter().flatten();
             subjects.filter_map(|s| labelled(&self.metadata, s.namespace.as_deref()?)).collect()
         }
     };
-    ResourceClaimTemplate => ResourceClaimTemplate, resource_claim_templates, namespaced, labelled: false;
-    LeaderWorkerSet => LeaderWorkerSet, leader_worker_sets, namespaced, labelled: true;
-    HorizontalPodAutoscaler => HorizontalPodAutoscaler, horizontal_pod_autoscalers, namespaced, labelled: true {
+    ResourceClaimTemplate => ResourceClaimTemplate, resource_claim_templates, namespaced, packed, labelled: false;
+    LeaderWorkerSet => LeaderWorkerSet, leader_worker_sets, namespaced, packed, labelled: true;
+    HorizontalPodAutoscaler => HorizontalPodAutoscaler, horizontal_pod_autoscalers, namespaced, whole, labelled: true {
         fn matters(old: &Self, new: &Self) -> bool {
             // Its status changes with every metric that is read; its conditions do not.
             let says = |object: &Self| object.status.as_ref().and_then(|status| status.conditions.clone());
@@ -281,14 +288,14 @@ watched! {
                 || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp || says(old) != says(new)
         }
     };
-    ScaledObject => ScaledObject, scaled_objects, namespaced, labelled: true;
-    HTTPRoute => HttpRoute, http_routes, namespaced, labelled: false;
-    InferencePool => InferencePool, inference_pools, namespaced, labelled: false;
-    inferencepool_x::InferencePool => InferencePoolX, inference_pools_x, namespaced, labelled: false;
-    Gateway => Gateway, gateways, namespaced, labelled: false {
+    ScaledObject => ScaledObject, scaled_objects, namespaced, packed, labelled: true;
+    HTTPRoute => HttpRoute, http_routes, namespaced, packed, labelled: false;
+    InferencePool => InferencePool, inference_pools, namespaced, packed, labelled: false;
+    inferencepool_x::InferencePool => InferencePoolX, inference_pools_x, namespaced, packed, labelled: false;
+    Gateway => Gateway, gateways, namespaced, whole, labelled: false {
         const OF_PLATFORM: bool = true;
     };
-    GatewayClass => GatewayClass, gateway_classes, cluster, labelled: false;
+    GatewayClass => GatewayClass, gateway_classes, cluster, whole, labelled: false;
 }
 
 /// Where a kind is watched: everywhere at once (none), or in these namespaces one by one. Who is confined to namespaces does
@@ -329,7 +336,7 @@ pub(crate) async fn watch<K: Watched>(
         config = config.labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_VALUE));
     }
     let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
-    let mut listed: Vec<K> = Vec::new();
+    let mut present: BTreeSet<Key> = BTreeSet::new();
     let mut state = None;
     loop {
         let event = tokio::select! {
@@ -338,25 +345,17 @@ pub(crate) async fn watch<K: Watched>(
         };
         match event {
             None => return,
-            Some(Ok(Event::Init)) => listed.clear(),
-            Some(Ok(Event::InitApply(object))) => listed.extend(to_be_kept(object)),
+            Some(Ok(Event::Init)) => present.clear(),
+            Some(Ok(Event::InitApply(object))) => present.extend(heard(&context, object)),
             Some(Ok(Event::InitDone)) => {
-                let changes =
-                    K::cache(&context.caches).replace(namespace.as_deref(), std::mem::take(&mut listed));
-                for change in &changes {
-                    announce(&context, change);
-                }
+                forget_others::<K>(&context, namespace.as_deref(), &std::mem::take(&mut present));
                 if state != Some(FirstList::Complete) {
                     state = Some(FirstList::Complete);
                     first(FirstList::Complete);
                 }
             }
             Some(Ok(Event::Apply(object))) => {
-                if let Some(change) =
-                    readable(object).and_then(|object| K::cache(&context.caches).set(&object))
-                {
-                    announce(&context, &change);
-                }
+                heard(&context, object);
             }
             Some(Ok(Event::Delete(object))) => {
                 if let Some(change) =
@@ -418,10 +417,20 @@ fn readable<K: Watched>(object: Received<K>) -> Option<K> {
     }
 }
 
-/// A copy has no room to spare.
-fn to_be_kept<K: Watched>(object: Received<K>) -> Option<K> {
-    let read = readable(object)?;
-    Some(K::clone(&read))
+/// Takes over an object that is there; how it is called, if it can be read.
+fn heard<K: Watched>(context: &Context, object: Received<K>) -> Option<Key> {
+    let object = readable(object)?;
+    if let Some(change) = K::cache(&context.caches).set(&object) {
+        announce(context, &change);
+    }
+    Some(Key::of(&object))
+}
+
+/// Drops what is not there any more.
+pub(crate) fn forget_others<K: Watched>(context: &Context, namespace: Option<&str>, present: &BTreeSet<Key>) {
+    for change in &K::cache(&context.caches).retain(namespace, present) {
+        announce(context, change);
+    }
 }
 
 /// Fills the cache of a kind once, without watching it.
@@ -431,24 +440,22 @@ pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>)
     if K::LABELLED {
         params = params.labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_VALUE));
     }
-    let mut listed = Vec::new();
+    let mut present = BTreeSet::new();
     loop {
         let page = api.list(&params).await?;
-        listed.extend(page.items.into_iter().filter_map(to_be_kept));
+        present.extend(page.items.into_iter().filter_map(|object| heard(context, object)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => break,
         }
     }
-    for change in &K::cache(&context.caches).replace(namespace, listed) {
-        announce(context, change);
-    }
+    forget_others::<K>(context, namespace, &present);
     Ok(())
 }
 
 /// Wakes whom a change concerns.
-pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<K>) {
-    let (old, new) = (change.0.as_deref(), change.1.as_deref());
+pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
+    let (old, new) = (change.old.as_deref(), change.new);
     if let (Some(old), Some(new)) = (old, new)
         && !K::matters(old, new)
     {

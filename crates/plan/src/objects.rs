@@ -1,95 +1,176 @@
 //! Observed objects of one kind.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
+use elsa::sync::FrozenMap;
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use crate::kept::Kept;
 
 /// The objects of one kind by namespace and name; cluster-scoped ones have the empty namespace.
 ///
 /// Clones, and copies of a namespace's objects, are the same objects until one side changes: a snapshot of a cache costs the
-/// same however much the cache holds.
-#[derive(Debug)]
-pub struct Objects<K>(BTreeMap<Arc<str>, Arc<Named<K>>>);
+/// same however much the cache holds. What is kept as text is read when it is first asked for, for as long as these objects live.
+pub struct Objects<K> {
+    named: BTreeMap<Arc<str>, Arc<Named<K>>>,
+    /// What was read from text, by where the text is.
+    opened: FrozenMap<usize, Arc<K>>,
+}
 
 /// The objects of a namespace by name.
-type Named<K> = BTreeMap<Arc<str>, Arc<K>>;
+type Named<K> = BTreeMap<Arc<str>, Entry<K>>;
+
+struct Entry<K> {
+    /// A sum of the uid of what controls the object.
+    owner: u64,
+    kept: Kept<K>,
+}
 
 // === impl Objects ===
 
 impl<K> Default for Objects<K> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self { named: BTreeMap::new(), opened: FrozenMap::new() }
     }
 }
 
 impl<K> Clone for Objects<K> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { named: self.named.clone(), opened: FrozenMap::new() }
+    }
+}
+
+impl<K> fmt::Debug for Objects<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.named.iter().map(|(namespace, named)| (namespace, named.keys().collect::<Vec<_>>()));
+        f.debug_map().entries(names).finish()
     }
 }
 
 impl<K> Objects<K> {
     /// The object of that name, if it was observed.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
-        self.shared(namespace, name).map(AsRef::as_ref)
+        self.open(self.kept(namespace, name)?)
     }
 
-    /// As [`Self::get`], to be kept.
-    pub fn shared(&self, namespace: &str, name: &str) -> Option<&Arc<K>> {
-        self.0.get(namespace)?.get(name)
+    /// As [`Self::get`], the way it is kept.
+    pub fn kept(&self, namespace: &str, name: &str) -> Option<&Kept<K>> {
+        Some(&self.named.get(namespace)?.get(name)?.kept)
     }
 
     /// The objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
-        self.shared_in_namespace(namespace).map(AsRef::as_ref)
+        self.kept_in_namespace(namespace).filter_map(|kept| self.open(kept))
     }
 
-    /// As [`Self::in_namespace`], to be kept.
-    pub fn shared_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
-        self.0.get(namespace).into_iter().flat_map(|named| named.values())
+    /// The objects of a namespace whose controller has that uid, by name. Others are not read.
+    pub fn controlled(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &K> {
+        let owner = sum(Some(uid));
+        let named = self.named.get(namespace).into_iter().flat_map(|named| named.values());
+        // Others may have the same sum: whoever asks looks again.
+        named.filter(move |entry| entry.owner == owner).filter_map(|entry| self.open(&entry.kept))
+    }
+
+    /// As [`Self::in_namespace`], the way they are kept.
+    pub fn kept_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Kept<K>> {
+        self.named.get(namespace).into_iter().flat_map(|named| named.values()).map(|entry| &entry.kept)
     }
 
     /// All objects, by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = &K> {
-        self.shared_iter().map(AsRef::as_ref)
+        self.kept_iter().filter_map(|kept| self.open(kept))
     }
 
-    /// As [`Self::iter`], to be kept.
-    pub fn shared_iter(&self) -> impl Iterator<Item = &Arc<K>> {
-        self.0.values().flat_map(|named| named.values())
+    /// As [`Self::iter`], the way they are kept.
+    pub fn kept_iter(&self) -> impl Iterator<Item = &Kept<K>> {
+        self.named.values().flat_map(|named| named.values()).map(|entry| &entry.kept)
+    }
+
+    /// The namespace and name of each object, in that order.
+    pub fn names(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.named.iter().flat_map(|(namespace, named)| named.keys().map(move |name| (namespace, name)))
     }
 
     /// Takes over the objects of a namespace, in place of those it had of that namespace.
     pub fn adopt(&mut self, namespace: &str, from: &Self) {
-        if let Some((namespace, named)) = from.0.get_key_value(namespace) {
-            self.0.insert(Arc::clone(namespace), Arc::clone(named));
+        self.opened.as_mut().clear();
+        if let Some((namespace, named)) = from.named.get_key_value(namespace) {
+            self.named.insert(Arc::clone(namespace), Arc::clone(named));
         }
     }
 
+    /// Takes over one object, if it is there.
+    pub fn adopt_one(&mut self, namespace: &str, name: &str, from: &Self) {
+        let Some((namespace, named)) = from.named.get_key_value(namespace) else { return };
+        let Some((name, entry)) = named.get_key_value(name) else { return };
+        self.opened.as_mut().clear();
+        let own = Arc::make_mut(self.named.entry(Arc::clone(namespace)).or_default());
+        own.insert(Arc::clone(name), entry.clone());
+    }
+
     /// Takes an object out.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        let named = self.0.get_mut(namespace)?;
+    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Kept<K>> {
+        self.opened.as_mut().clear();
+        let named = self.named.get_mut(namespace)?;
         // Only what is there is worth a copy of what others share.
-        named.contains_key(name).then(|| Arc::make_mut(named).remove(name)).flatten()
+        named.contains_key(name).then(|| Arc::make_mut(named).remove(name)).flatten().map(|entry| entry.kept)
+    }
+
+    fn open<'a>(&'a self, kept: &'a Kept<K>) -> Option<&'a K> {
+        let packed = match kept {
+            Kept::Whole(object) => return Some(object),
+            Kept::Packed(packed) => packed,
+        };
+        let place = Arc::as_ptr(packed).addr();
+        if let Some(known) = self.opened.get(&place) {
+            return Some(known);
+        }
+        Some(self.opened.insert(place, Arc::new(packed.open()?)))
     }
 }
 
 impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
     /// Adds an object, replacing one of the same name.
     pub fn insert(&mut self, object: Arc<K>) {
-        let metadata = object.metadata();
+        let metadata = object.metadata().clone();
+        self.keep(&metadata, Kept::Whole(object));
+    }
+
+    /// As [`Self::insert`], the way it is to be kept; with its metadata.
+    pub fn keep(&mut self, metadata: &ObjectMeta, kept: Kept<K>) {
+        self.opened.as_mut().clear();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
-        if !self.0.contains_key(namespace) {
-            self.0.insert(Arc::from(namespace), Arc::default());
+        let owners = metadata.owner_references.iter().flatten();
+        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+        let entry = Entry { owner: sum(controller.map(|owner| owner.uid.as_str())), kept };
+        if !self.named.contains_key(namespace) {
+            self.named.insert(Arc::from(namespace), Arc::default());
         }
-        let Some(named) = self.0.get_mut(namespace).map(Arc::make_mut) else { return };
+        let Some(named) = self.named.get_mut(namespace).map(Arc::make_mut) else { return };
         match named.get_mut(name) {
-            Some(present) => *present = object,
+            Some(present) => *present = entry,
             None => {
-                named.insert(Arc::from(name), object);
+                named.insert(Arc::from(name), entry);
             }
         }
+    }
+}
+
+fn sum(uid: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    uid.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<K> Clone for Entry<K> {
+    fn clone(&self) -> Self {
+        Self { owner: self.owner, kept: self.kept.clone() }
     }
 }
 
@@ -113,9 +194,13 @@ impl<K: Metadata<Ty = ObjectMeta>> Extend<Arc<K>> for Objects<K> {
 mod tests {
     use std::sync::Arc;
 
-    use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+    use k8s_openapi::{
+        api::core::v1::ConfigMap,
+        apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+    };
 
     use super::Objects;
+    use crate::kept::Kept;
 
     fn object(namespace: &str, name: &str, version: &str) -> Arc<ConfigMap> {
         let metadata = ObjectMeta {
@@ -151,5 +236,38 @@ mod tests {
         let mut snapshot: Objects<ConfigMap> = Objects::default();
         snapshot.adopt("ns", &Objects::default());
         assert_eq!(snapshot.iter().count(), 0);
+    }
+
+    #[test]
+    fn what_is_kept_as_text_is_as_it_was_and_read_once() {
+        let object = object("ns", "a", "1");
+        let mut objects: Objects<ConfigMap> = Objects::default();
+        objects.keep(&object.metadata, Kept::packed(object.as_ref()).unwrap());
+        let copy = objects.clone();
+        let read = copy.get("ns", "a").unwrap();
+        assert_eq!(read, object.as_ref());
+        assert!(std::ptr::eq(read, copy.in_namespace("ns").next().unwrap()));
+        objects.keep(
+            &object.metadata,
+            Kept::packed(&ConfigMap { immutable: Some(true), ..read.clone() }).unwrap(),
+        );
+        assert_eq!(objects.get("ns", "a").unwrap().immutable, Some(true));
+        assert_eq!(copy.get("ns", "a").unwrap().immutable, None);
+    }
+
+    #[test]
+    fn who_asks_for_what_it_controls_gets_no_more() {
+        let owned = |name: &str, uid: &str| {
+            let mut object = object("ns", name, "1").as_ref().clone();
+            let owner =
+                OwnerReference { controller: Some(true), uid: uid.into(), ..OwnerReference::default() };
+            object.metadata.owner_references = Some(vec![owner]);
+            Arc::new(object)
+        };
+        let objects: Objects<ConfigMap> =
+            [owned("a", "1"), owned("b", "2"), object("ns", "c", "1"), owned("d", "1")].into_iter().collect();
+        let names = objects.controlled("ns", "1").map(|object| object.metadata.name.as_deref().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "d"]);
+        assert_eq!(objects.controlled("ns", "3").count(), 0);
     }
 }

@@ -22,14 +22,17 @@ pub(crate) fn superfluous_of<K: Child, S>(
 ) {
     // Cluster-scoped children have no owner; they are told apart by their name.
     let cluster_scoped = K::CHILD_KIND == ChildKind::ClusterRoleBinding;
-    let namespace = if cluster_scoped { "" } else { context.namespace };
-    let auth_binding = cluster_scoped.then(|| names::scheduler_auth_binding(context.namespace, context.name));
-    for live in K::observed(context.snapshot).in_namespace(namespace) {
+    let observed = K::observed(context.snapshot);
+    let named = cluster_scoped
+        .then(|| observed.get("", &names::scheduler_auth_binding(context.namespace, context.name)))
+        .flatten();
+    let controlled = (!cluster_scoped).then(|| observed.controlled(context.namespace, context.uid));
+    for live in named.into_iter().chain(controlled.into_iter().flatten()) {
         let metadata = live.metadata();
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        let ours = match &auth_binding {
-            Some(name) => metadata.name.as_ref() == Some(name) && label(NAME) == Some(context.name),
-            None => owner::controls(context.uid, metadata),
+        let ours = match cluster_scoped {
+            true => label(NAME) == Some(context.name),
+            false => owner::controls(context.uid, metadata),
         };
         // Claim templates have no labels.
         let part = K::CHILD_KIND == ChildKind::ResourceClaimTemplate || label(PART_OF) == Some(PART_OF_VALUE);

@@ -216,7 +216,7 @@ impl Scene {
         self.hear(&change).await
     }
 
-    async fn hear<K: Watched>(&self, change: &Change<K>) -> BTreeSet<String> {
+    async fn hear<K: Watched>(&self, change: &Change<'_, K>) -> BTreeSet<String> {
         announce(&self.context, change);
         self.woken().await
     }

@@ -1,0 +1,92 @@
+//! How an object is kept: as it is, or as its text.
+
+use std::{fmt, sync::Arc};
+
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// An object as it is kept. Typed objects are wide: a Deployment takes four times the room of its text.
+pub enum Kept<K> {
+    /// As it is: for what is looked at often.
+    Whole(Arc<K>),
+    /// As its text: for what is looked at by few, and seldom.
+    Packed(Arc<Packed<K>>),
+}
+
+/// An object as JSON.
+pub struct Packed<K> {
+    uid: Option<Box<str>>,
+    version: Option<Box<str>>,
+    text: Box<[u8]>,
+    read: fn(&[u8]) -> Option<K>,
+}
+
+// === impl Kept ===
+
+impl<K> Clone for Kept<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Whole(object) => Self::Whole(Arc::clone(object)),
+            Self::Packed(packed) => Self::Packed(Arc::clone(packed)),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Kept<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Whole(_) => "Whole(..)",
+            Self::Packed(_) => "Packed(..)",
+        })
+    }
+}
+
+impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Kept<K> {
+    /// An object as its text.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub fn packed(object: &K) -> Result<Self, serde_json::Error> {
+        let metadata = object.metadata();
+        Ok(Self::Packed(Arc::new(Packed {
+            uid: metadata.uid.as_deref().map(Into::into),
+            version: metadata.resource_version.as_deref().map(Into::into),
+            text: serde_json::to_vec(object)?.into_boxed_slice(),
+            read: |text| serde_json::from_slice(text).ok(),
+        })))
+    }
+}
+
+impl<K: Metadata<Ty = ObjectMeta>> Kept<K> {
+    /// The object.
+    pub fn open(&self) -> Option<Arc<K>> {
+        match self {
+            Self::Whole(object) => Some(Arc::clone(object)),
+            Self::Packed(packed) => packed.open().map(Arc::new),
+        }
+    }
+
+    /// Its uid, without reading it.
+    pub fn uid(&self) -> Option<&str> {
+        match self {
+            Self::Whole(object) => object.metadata().uid.as_deref(),
+            Self::Packed(packed) => packed.uid.as_deref(),
+        }
+    }
+
+    /// Its resource version, without reading it.
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::Whole(object) => object.metadata().resource_version.as_deref(),
+            Self::Packed(packed) => packed.version.as_deref(),
+        }
+    }
+}
+
+// === impl Packed ===
+
+impl<K> Packed<K> {
+    pub(crate) fn open(&self) -> Option<K> {
+        (self.read)(&self.text)
+    }
+}
