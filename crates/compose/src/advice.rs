@@ -94,12 +94,12 @@ fn pods(spec: &LLMInferenceServiceSpec) -> [Option<&PodSpec>; 6] {
     let prefill = spec.prefill.as_ref();
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     [
-        spec.workload.template.as_ref(),
-        spec.workload.worker.as_ref(),
-        prefill.and_then(|half| half.template.as_ref()),
-        prefill.and_then(|half| half.worker.as_ref()),
-        scheduler.and_then(|scheduler| scheduler.template.as_ref()),
-        scheduler.and_then(|scheduler| scheduler.tokenizer.as_ref()?.template.as_ref()),
+        spec.workload.template.as_deref(),
+        spec.workload.worker.as_deref(),
+        prefill.and_then(|half| half.template.as_deref()),
+        prefill.and_then(|half| half.worker.as_deref()),
+        scheduler.and_then(|scheduler| scheduler.template.as_deref()),
+        scheduler.and_then(|scheduler| scheduler.tokenizer.as_ref()?.template.as_deref()),
     ]
 }
 

@@ -19,9 +19,9 @@ pub(crate) fn inject(spec: &mut LLMInferenceServiceSpec, service: &LLMInferenceS
     }
     let template = child_name(service.metadata.name.as_deref().unwrap_or_default(), suffix::MANAGED_DRA);
     let container = annotation(DRA_CONTAINER_NAME).map(|name| name.trim()).filter(|name| !name.is_empty());
-    let workloads = [Some(&mut spec.workload), spec.prefill.as_mut()];
+    let workloads = [Some(&mut spec.workload), spec.prefill.as_deref_mut()];
     for workload in workloads.into_iter().flatten() {
-        for pod in [workload.template.as_mut(), workload.worker.as_mut()].into_iter().flatten() {
+        for pod in [workload.template.as_deref_mut(), workload.worker.as_deref_mut()].into_iter().flatten() {
             inject_pod(pod, &template, container);
         }
     }

@@ -28,7 +28,7 @@ const SHARED_CONFIG_PREFIX: &str = "config-scheduler-";
 
 /// Points the managed route at the gateways and back ends that the rest of the spec asks for.
 pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
-    let Some(router) = &mut spec.router else { return };
+    let Some(router) = spec.router.as_deref_mut() else { return };
     let RouterSpec { route, gateway, scheduler, .. } = router;
     let Some(route) = route.as_mut().and_then(|r| r.http.as_mut()).and_then(|h| h.spec.as_mut()) else {
         return;

@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// Where a spec has a pod: the path in JSON, and the field.
-type PodPlace = (&'static [&'static str], fn(&mut LLMInferenceServiceSpec) -> Option<&mut Option<PodSpec>>);
+type PodPlace =
+    (&'static [&'static str], fn(&mut LLMInferenceServiceSpec) -> Option<&mut Option<Box<PodSpec>>>);
 
 const PODS: [PodPlace; 6] = [
     (&["template"], |spec| Some(&mut spec.workload.template)),
@@ -101,12 +102,13 @@ impl Kept<'_> {
         let skeletons = self.skeletons;
         for (((_, field), changes), skeleton) in PODS.iter().zip(self.pods).zip(&skeletons.pods) {
             if let (Some(changes), Some(skeleton), Some(field)) = (changes, skeleton, field(spec)) {
-                *field = Some(skeleton.fill(&changes, field.take().unwrap_or_default(), render)?);
+                let own = field.take().map(|pod| *pod).unwrap_or_default();
+                *field = Some(Box::new(skeleton.fill(&changes, own, render)?));
             }
         }
         let route = spec.router.as_mut().and_then(|router| router.route.as_mut()?.http.as_mut());
         if let (true, Some(skeleton), Some(route)) = (self.route, &skeletons.route, route) {
-            route.spec = Some(skeleton.fill(render)?);
+            route.spec = Some(Box::new(skeleton.fill(render)?));
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ fn accounts(
     assumed: &mut Vec<String>,
 ) {
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    let halves = std::iter::once(&spec.workload).chain(&spec.prefill);
+    let halves = std::iter::once(&spec.workload).chain(spec.prefill.as_deref());
     let pods = halves
         .flat_map(|half| [half.template.as_ref(), half.worker.as_ref()])
         .chain([scheduler.and_then(|scheduler| scheduler.template.as_ref())]);

@@ -64,7 +64,7 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn scheduler(&self) -> Option<&'a SchedulerSpec> {
-        self.spec.router.as_ref()?.scheduler.as_ref()
+        self.spec.router.as_ref()?.scheduler.as_deref()
     }
 
     /// The scheduler, where we are the ones to run it: it has a template and no pool of its own.

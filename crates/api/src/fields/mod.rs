@@ -63,7 +63,7 @@ fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
     let name = service.metadata.name.as_deref();
     let site = |base, workload, keda| Site { name, spec, base, workload, keda, whole };
     ask(&[model::ROWS], &site("spec", &spec.workload, None));
-    for (base, workload) in WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_ref()]) {
+    for (base, workload) in WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_deref()]) {
         let Some(workload) = workload else { continue };
         ask(&[workload::ROWS, scaling::ROWS], &site(base, workload, None));
         for place in SCALED_OBJECTS {

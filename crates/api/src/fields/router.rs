@@ -88,7 +88,7 @@ const ALIASES: [(&str, &str); 4] = [
 const OLD_CONFIG_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
 
 fn router<'a>(site: &Site<'a>) -> Option<&'a RouterSpec> {
-    site.spec.router.as_ref()
+    site.spec.router.as_deref()
 }
 
 /// What is set of a picker that is not ours to run.

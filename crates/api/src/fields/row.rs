@@ -97,7 +97,7 @@ impl<'a> Site<'a> {
     }
 
     pub(super) fn scheduler(&self) -> Option<&'a SchedulerSpec> {
-        self.spec.router.as_ref()?.scheduler.as_ref()
+        self.spec.router.as_ref()?.scheduler.as_deref()
     }
 
     /// Whether the pool is somebody else's, and the picker with it.
@@ -131,6 +131,8 @@ impl<'a> Site<'a> {
     /// Whether a workload of one pod is all there is, in a spec that reads none of its own fields by template.
     pub(super) fn is_one_pod(&self) -> bool {
         let renders = |pod: &PodSpec| serde_json::to_string(pod).is_ok_and(|text| text.contains("{{"));
-        self.whole && self.workload.worker.is_none() && !self.workload.template.as_ref().is_some_and(renders)
+        self.whole
+            && self.workload.worker.is_none()
+            && !self.workload.template.as_deref().is_some_and(renders)
     }
 }

@@ -111,7 +111,7 @@ fn parallelism<'a>(site: &Site<'a>) -> Option<&'a ParallelismSpec> {
 }
 
 fn kv_cache<'a>(site: &Site<'a>) -> Option<&'a KvCacheOffloading> {
-    site.workload.kv_cache_offloading.as_ref()
+    site.workload.kv_cache_offloading.as_deref()
 }
 
 /// Why a field that spreads a model over several pods does nothing.

@@ -32,7 +32,7 @@ pub struct RouterSpec {
     /// The endpoint picker, which chooses the best replica for each request by queue, cache and prefix, and the
     /// InferencePool it picks from. `{}` gives the managed ones. Absent spreads requests over the replicas by the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<SchedulerSpec>,
+    pub scheduler: Option<Box<SchedulerSpec>>,
 }
 
 /// The HTTPRoute of the service.
@@ -70,7 +70,7 @@ pub struct HttpRouteSource {
     /// Spec of the managed HTTPRoute, merged over the preset's. Lists replace those of the preset as a whole: `rules` take
     /// the place of all paths of the OpenAI API, and each needs its own `backendRefs`. Excludes `refs`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spec: Option<HTTPRouteSpec>,
+    pub spec: Option<Box<HTTPRouteSpec>>,
 }
 
 /// The Gateways the route attaches to.
@@ -140,7 +140,7 @@ pub struct SchedulerSpec {
     /// one beside it. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
-    pub template: Option<PodSpec>,
+    pub template: Option<Box<PodSpec>>,
 
     /// Labels for the pods of the picker, added to ours. Without effect with `pool.ref`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
@@ -177,7 +177,7 @@ pub struct InferencePoolSource {
 
     /// Spec of the managed InferencePool, merged over the preset's. Without effect with `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spec: Option<InferencePoolSpec>,
+    pub spec: Option<Box<InferencePoolSpec>>,
 }
 
 /// The EndpointPickerConfig: exactly one of `inline` and `ref`.
@@ -222,7 +222,7 @@ pub struct TokenizerSpec {
     /// Pod of the tokenizer, merged over the preset's: name the container `main` to change the tokenizer. Unlike in other
     /// templates, `containers` is required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<PodSpec>,
+    pub template: Option<Box<PodSpec>>,
 }
 
 // === impl RouterSpec ===

@@ -28,11 +28,11 @@ pub struct LLMInferenceServiceSpec {
 
     /// A separate workload for the prefill phase. Setting it, even to `{}`, splits prefill from decode.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prefill: Option<WorkloadSpec>,
+    pub prefill: Option<Box<WorkloadSpec>>,
 
     /// How clients reach the model: gateway, route and scheduler. Absent means a cluster-internal Service only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub router: Option<RouterSpec>,
+    pub router: Option<Box<RouterSpec>>,
 
     /// OpenTelemetry tracing of the model servers and the scheduler. Setting it, even to `{}`, turns tracing on; what is
     /// left out comes from the preset `config-llm-tracing`.
@@ -102,7 +102,7 @@ pub struct WorkloadSpec {
 
     /// Automatic scaling of this workload, between `minReplicas` and `maxReplicas`. Excludes `replicas`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scaling: Option<ScalingSpec>,
+    pub scaling: Option<Box<ScalingSpec>>,
 
     /// How the model is spread over devices and pods. The number of pods of a group cannot change once the service exists.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,18 +122,18 @@ pub struct WorkloadSpec {
     /// add a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
-    pub template: Option<PodSpec>,
+    pub template: Option<Box<PodSpec>>,
 
     /// The worker pods of a group of several pods, merged over the preset's. Setting it makes the workload a
     /// LeaderWorkerSet and needs data or pipeline parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
-    pub worker: Option<PodSpec>,
+    pub worker: Option<Box<PodSpec>>,
 
     /// Offloads blocks of the KV cache from the accelerator to memory and disk, so that long or shared prefixes are not
     /// computed again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kv_cache_offloading: Option<KvCacheOffloading>,
+    pub kv_cache_offloading: Option<Box<KvCacheOffloading>>,
 
     /// How pods are replaced when the workload changes. Absent means the defaults of Kubernetes, or of LeaderWorkerSets.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -82,5 +82,5 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
 fn workloads(service: &LLMInferenceService) -> impl Iterator<Item = (String, &WorkloadSpec)> {
     let spec = &service.spec;
     std::iter::once(("spec".to_owned(), &spec.workload))
-        .chain(spec.prefill.as_ref().map(|prefill| ("spec.prefill".to_owned(), prefill)))
+        .chain(spec.prefill.as_deref().map(|prefill| ("spec.prefill".to_owned(), prefill)))
 }

@@ -16,7 +16,7 @@ pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpe
     if context.stopped() || !route.refs().is_empty() {
         return None;
     }
-    route.http.as_ref()?.spec.as_ref()
+    route.http.as_ref()?.spec.as_deref()
 }
 
 /// The route as it should be: composed spec, routing by model name where that is on, pools in the group that the

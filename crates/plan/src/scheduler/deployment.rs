@@ -33,7 +33,7 @@ pub(super) fn plan(
     let name = names::scheduler(context.name);
     let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
     let mut origin = Origin::Default;
-    let mut pod = scheduler.template.clone().unwrap_or_default();
+    let mut pod = scheduler.template.as_deref().cloned().unwrap_or_default();
     if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
         if scheduler.replicas.is_some_and(|replicas| replicas > 1) {
             let args = main.args.get_or_insert_default();

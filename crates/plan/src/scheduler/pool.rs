@@ -37,7 +37,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
         )?;
     }
     if capabilities.inference_pool {
-        draft.add(context, InferencePool { metadata, spec: spec.clone(), status: None })?;
+        draft.add(context, InferencePool { metadata, spec: spec.as_ref().clone(), status: None })?;
     }
     Ok(())
 }

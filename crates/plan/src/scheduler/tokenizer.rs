@@ -53,7 +53,7 @@ pub(super) fn plan(
     if !is_wanted(context) {
         return Ok(());
     }
-    let template = scheduler.tokenizer.as_ref().and_then(|tokenizer| tokenizer.template.as_ref());
+    let template = scheduler.tokenizer.as_ref().and_then(|tokenizer| tokenizer.template.as_deref());
     let Some(template) = template.filter(|pod| !pod.containers.is_empty()) else {
         return Err(
             "the picker's configuration needs a tokenizer, and no preset provides one where the configuration comes from \

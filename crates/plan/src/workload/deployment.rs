@@ -22,7 +22,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let live_spec = live.and_then(|deployment| deployment.spec.as_ref());
     let live_pod = live_spec.and_then(|spec| spec.template.spec.as_ref());
 
-    let mut pod = workload.template.clone().unwrap_or_default();
+    let mut pod = workload.template.as_deref().cloned().unwrap_or_default();
     let account = if !half.prefill && account::has_routing_sidecar(&pod) {
         let own_labels = labels::of(component::WORKLOAD, context.name);
         let named = pod.service_account_name.clone();

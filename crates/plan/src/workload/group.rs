@@ -101,7 +101,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
 /// them needs rights.
 fn account(context: &Context, half: &Half, draft: &mut Draft) -> Result<ServiceAccount, String> {
     let workload = half.spec;
-    let pods = || workload.template.iter().chain(&workload.worker);
+    let pods = || workload.template.iter().chain(&workload.worker).map(Box::as_ref);
     let named = pods().filter_map(|pod| pod.service_account_name.as_deref()).find(|name| !name.is_empty());
     let mut own_labels = labels::of("", context.name);
     own_labels.remove(COMPONENT);
