@@ -153,17 +153,22 @@ impl Scene {
         let (sink, _) = events::channel();
         let context = Context::new(world.client(), Args::default(), sink, Metrics::new());
         let scene = Self { world, context };
+        scene.settle().await;
+        scene
+    }
+
+    /// Brings every service as far as it gets. Nobody is woken then.
+    async fn settle(&self) {
         for _ in 0..6 {
-            scene.look().await;
-            scene.context.load_platform();
-            for service in scene.context.caches.inference_services.all() {
-                let result = Box::pin(service::pass(&scene.context, &Key::of(service.as_ref()))).await;
+            self.look().await;
+            self.context.load_platform();
+            for service in self.context.caches.inference_services.all() {
+                let result = Box::pin(service::pass(&self.context, &Key::of(service.as_ref()))).await;
                 assert!(matches!(result, Ok(()) | Err(PassError::Conflict { .. })), "{result:?}");
             }
         }
-        scene.look().await;
-        scene.woken().await;
-        scene
+        self.look().await;
+        self.woken().await;
     }
 
     /// Fills the caches with what there is.
@@ -213,6 +218,15 @@ impl Scene {
         let object = api.get(name).await.unwrap();
         api.delete(name, &DeleteParams::default()).await.unwrap();
         let change = K::cache(&self.context.caches).remove(&object).expect("a change");
+        self.hear(&change).await
+    }
+
+    /// Adds a service, and lets the controller hear of it.
+    async fn add(&self, service: Value) -> BTreeSet<String> {
+        let name = service["metadata"]["name"].as_str().unwrap().to_owned();
+        self.world.apply(service).await;
+        let added = LLMInferenceService::api(&self.context.client, Some("ns")).get(&name).await.unwrap();
+        let change = self.context.caches.inference_services.set(&added).expect("a change");
         self.hear(&change).await
     }
 
@@ -343,6 +357,22 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
     let touched = scene.change::<ConfigMap>("kserve", "inferenceservice-config", annotated("a"));
     assert_eq!(touched.await, only(&[]));
     drop(scene.world);
+}
+
+/// A model's name that a whole namespace has must not wake all of it whenever one more comes.
+#[tokio::test(start_paused = true)]
+async fn of_those_with_the_name_of_its_model_a_service_hears_of_one() {
+    let scene = Box::pin(Scene::settled()).await;
+    let namesake = |name: &str| {
+        json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"model": {"uri": "hf://org/model", "name": "full"}, "router": {"route": {}}},
+        })
+    };
+    assert_eq!(scene.add(namesake("second")).await, only(&["full", "second"]));
+    scene.settle().await;
+    assert_eq!(scene.add(namesake("third")).await, only(&["third"]));
 }
 
 #[test]
