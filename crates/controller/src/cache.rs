@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_plan::{Kept, Objects};
+use longboat_plan::{Kept, Objects, Sample};
 use parking_lot::RwLock;
 
 use crate::{key::Key, watch::Watched};
@@ -12,6 +12,8 @@ use crate::{key::Key, watch::Watched};
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     objects: RwLock<Objects<K>>,
+    /// By which those that are kept as text are compressed.
+    sample: Sample,
 }
 
 /// What became of an object.
@@ -26,7 +28,7 @@ pub(crate) struct Change<'a, K> {
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: RwLock::default() }
+        Self { objects: RwLock::default(), sample: Sample::default() }
     }
 }
 
@@ -89,7 +91,7 @@ impl<K: Watched> Cache<K> {
             Kept::Whole(old) => Some(Arc::clone(old)),
             Kept::Packed(_) => None,
         });
-        objects.keep(metadata, kept(object));
+        objects.keep(metadata, self.kept(object));
         Some(Change { old, new: Some(object) })
     }
 
@@ -117,20 +119,20 @@ impl<K: Watched> Cache<K> {
         let old = objects.remove(&key.namespace, &key.name);
         Some(Change { old: old?.open(), new: None })
     }
-}
 
-/// An object as its kind is kept. What was read from text has twice the room that it needs, and a copy has none to spare.
-fn kept<K: Watched>(object: &K) -> Kept<K> {
-    if K::PACKED && object.metadata().managed_fields.is_none() {
-        // What cannot be printed was never sent to us.
-        if let Ok(packed) = Kept::packed(object) {
-            debug_assert_eq!(packed.open().as_deref(), Some(object), "its text does not say all of it");
-            return packed;
+    /// An object the way it is to be kept. What was read from text has twice the room that it needs, and a copy has none to spare.
+    fn kept(&self, object: &K) -> Kept<K> {
+        if object.is_packed() && object.metadata().managed_fields.is_none() {
+            // Those of services are alike. And what cannot be printed was never sent to us.
+            if let Ok(packed) = Kept::packed(object, &self.sample, !object.concerns().is_empty()) {
+                debug_assert_eq!(packed.open().as_deref(), Some(object), "its text does not say all of it");
+                return packed;
+            }
         }
+        let mut object = object.clone();
+        object.metadata_mut().managed_fields = None;
+        Kept::Whole(Arc::new(object))
     }
-    let mut object = object.clone();
-    object.metadata_mut().managed_fields = None;
-    Kept::Whole(Arc::new(object))
 }
 
 /// Whether `new` is another version than `old`, and not an older one. Versions are opaque by contract; where both are

@@ -71,9 +71,6 @@ pub(crate) trait Watched:
     + 'static
 {
     const KIND: Kind;
-    /// Whether its objects are kept as text: those that no pass but that of their own service looks at. What was before a change
-    /// is not told of these.
-    const PACKED: bool;
     /// Whether only objects that carry our label are watched.
     const LABELLED: bool;
     /// Whether its objects live in no namespace.
@@ -88,6 +85,9 @@ pub(crate) trait Watched:
 
     /// The same, where each object may turn out not to be readable.
     fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>>;
+
+    /// Whether it is kept as text: if no pass but that of its own service looks at it. What was before a change is not told of it.
+    fn is_packed(&self) -> bool;
 
     /// Drops what nobody reads, to save memory.
     fn slim(&mut self) {}
@@ -126,11 +126,15 @@ fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
     Some(Key::new(namespace, metadata.labels.as_ref()?.get(labels::NAME)?))
 }
 
+/// The Gateway that a Service is labelled with.
+fn gateway_of(service: &Service) -> Option<&str> {
+    service.metadata.labels.as_ref()?.get(GATEWAY_NAME).map(String::as_str)
+}
+
 macro_rules! watched {
     ($($kind:ty => $variant:ident, $field:ident, $scope:ident, $form:ident, labelled: $labelled:literal $({ $($more:item)* })?;)*) => {
         $(impl Watched for $kind {
             const KIND: Kind = Kind::$variant;
-            const PACKED: bool = watched!(@form $form);
             const LABELLED: bool = $labelled;
 
             fn cache(caches: &Caches) -> &Cache<Self> {
@@ -138,12 +142,23 @@ macro_rules! watched {
             }
 
             watched!(@api $scope);
+            watched!(@form $form);
 
             $($($more)*)?
         })*
     };
-    (@form packed) => { true };
-    (@form whole) => { false };
+    (@form packed) => {
+        fn is_packed(&self) -> bool {
+            true
+        }
+    };
+    (@form whole) => {
+        fn is_packed(&self) -> bool {
+            false
+        }
+    };
+    // It says so itself.
+    (@form either) => {};
     (@api namespaced) => {
         const OF_CLUSTER: bool = false;
 
@@ -237,13 +252,17 @@ watched! {
         }
     };
     ServiceAccount => ServiceAccount, service_accounts, namespaced, packed, labelled: false;
-    Service => Service, services, namespaced, whole, labelled: false {
+    Service => Service, services, namespaced, either, labelled: false {
         const OF_PLATFORM: bool = true;
+
+        fn is_packed(&self) -> bool {
+            // Gateways' are looked for by their label.
+            owner(&self.metadata).is_some() && gateway_of(self).is_none()
+        }
 
         fn aliases(&self) -> Vec<ObjectKey> {
             let own = Key::of(self);
-            let label = self.metadata.labels.as_ref().and_then(|all| all.get(GATEWAY_NAME)).map(String::as_str);
-            let gateways = std::iter::once(&*own.name).chain(label);
+            let gateways = std::iter::once(&*own.name).chain(gateway_of(self));
             gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
         }
     };

@@ -35,7 +35,7 @@ pub mod yaml;
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};
 pub use event::{EventType, PlannedEvent};
-pub use kept::Kept;
+pub use kept::{Kept, Sample};
 pub use kinds::{Child, types};
 pub use objects::Objects;
 pub use plan::{Finalization, Plan, children, finalization};

@@ -76,6 +76,14 @@ impl<K> Objects<K> {
         named.filter(move |entry| entry.owner == owner).filter_map(|entry| self.open(&entry.kept))
     }
 
+    /// The objects of a namespace that are kept whole, by name. Others are not read.
+    pub fn whole_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
+        self.kept_in_namespace(namespace).filter_map(|kept| match kept {
+            Kept::Whole(object) => Some(object.as_ref()),
+            Kept::Packed(_) => None,
+        })
+    }
+
     /// As [`Self::in_namespace`], the way they are kept.
     pub fn kept_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Kept<K>> {
         self.named.get(namespace).into_iter().flat_map(|named| named.values()).map(|entry| &entry.kept)
@@ -200,7 +208,7 @@ mod tests {
     };
 
     use super::Objects;
-    use crate::kept::Kept;
+    use crate::kept::{Kept, Sample};
 
     fn object(namespace: &str, name: &str, version: &str) -> Arc<ConfigMap> {
         let metadata = ObjectMeta {
@@ -241,16 +249,15 @@ mod tests {
     #[test]
     fn what_is_kept_as_text_is_as_it_was_and_read_once() {
         let object = object("ns", "a", "1");
+        let sample = Sample::default();
+        let packed = |object: &ConfigMap| Kept::packed(object, &sample, true).unwrap();
         let mut objects: Objects<ConfigMap> = Objects::default();
-        objects.keep(&object.metadata, Kept::packed(object.as_ref()).unwrap());
+        objects.keep(&object.metadata, packed(&object));
         let copy = objects.clone();
         let read = copy.get("ns", "a").unwrap();
         assert_eq!(read, object.as_ref());
         assert!(std::ptr::eq(read, copy.in_namespace("ns").next().unwrap()));
-        objects.keep(
-            &object.metadata,
-            Kept::packed(&ConfigMap { immutable: Some(true), ..read.clone() }).unwrap(),
-        );
+        objects.keep(&object.metadata, packed(&ConfigMap { immutable: Some(true), ..read.clone() }));
         assert_eq!(objects.get("ns", "a").unwrap().immutable, Some(true));
         assert_eq!(copy.get("ns", "a").unwrap().immutable, None);
     }

@@ -123,7 +123,8 @@ fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&s
 /// The Service that a gateway implementation made for a Gateway, by its label or by its name, and the ports it has.
 fn backing_service(context: &Context, namespace: &str, gateway: &str) -> Option<(String, Vec<i32>)> {
     let services = &context.snapshot.services;
-    let labelled = services.in_namespace(namespace).find(|service| {
+    // Those with the label are: see `Snapshot::services`.
+    let labelled = services.whole_in_namespace(namespace).find(|service| {
         let labels = service.metadata.labels.as_ref();
         labels.and_then(|all| all.get(GATEWAY_NAME_LABEL)).is_some_and(|value| value == gateway)
     });
