@@ -54,8 +54,8 @@ const SEALED: [&str; 5] = [
     "kubernetes.io/dockerconfigjson",
     "kubernetes.io/service-account-token",
 ];
-/// Objects per page of a list: a page of Secrets stays well under the size of one etcd answer.
-const PAGE: u32 = 500;
+/// Objects per page of a list. All kinds are listed at once when the process starts: their pages are most of what it ever holds.
+const PAGE: u32 = 100;
 
 /// A kind that is watched.
 pub(crate) trait Watched:

@@ -43,8 +43,8 @@ pub struct Snapshot {
     pub inference_services: Objects<LLMInferenceService>,
     /// The live children of the service, and objects of the names that its children would get.
     pub deployments: Objects<Deployment>,
-    /// Services of the namespace, and those in the namespaces of the Gateways, which may be backing them: with the label of a
-    /// Gateway, they are kept whole.
+    /// Services of the namespace, and those in the namespaces of the Gateways, which may be backing them. Only such as a service
+    /// controls, and that have no label of a Gateway, may be kept as text.
     pub services: Objects<Service>,
     /// Service accounts of the namespace, `default` among them.
     pub service_accounts: Objects<ServiceAccount>,

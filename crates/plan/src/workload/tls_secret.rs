@@ -140,9 +140,11 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
         let several = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
         status.pod_ip.as_deref().into_iter().chain(several)
     });
+    // Its own, and those that no service controls: the others are kept as text, which need not be read.
     let services = snapshot
         .services
-        .in_namespace(context.namespace)
+        .controlled(context.namespace, context.uid)
+        .chain(snapshot.services.whole_in_namespace(context.namespace))
         .filter(|service| ours(service.metadata.labels.as_ref()));
     let cluster_ips = services.filter_map(|service| service.spec.as_ref()).flat_map(|spec| {
         let several = spec.cluster_ips.iter().flatten().map(String::as_str);
