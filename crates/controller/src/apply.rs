@@ -181,7 +181,7 @@ impl Pass<'_> {
                     live = present;
                 }
                 Err(error) if has_code(&error, 404) => {
-                    cache.remove(&live);
+                    cache.remove(live.metadata());
                     let message = format!("{reference} was deleted meanwhile; it is made again");
                     return Err(Refused { message, transient: true });
                 }
@@ -235,7 +235,7 @@ impl Pass<'_> {
             Err(error) if has_code(&error, 409) => return self.read(api, reference, &error).await.map(Some),
             Err(error) => return Err(refused("delete", reference, &error)),
         }
-        K::cache(&self.context.caches).remove(live);
+        K::cache(&self.context.caches).remove(live.metadata());
         tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child that cannot be changed, to make it anew.");
         self.context.events.normal(self.subject, event::DELETED, format!("{} {reference}", event::DELETED));
         Ok(None)

@@ -95,9 +95,16 @@ impl<K: Watched> Cache<K> {
         Some(Change { old, new: Some(object) })
     }
 
-    /// Drops an object that is gone, unless another of its name has come since.
-    pub(crate) fn remove(&self, object: &K) -> Option<Change<'static, K>> {
-        self.take_out(&Key::of(object), |known| known.uid() == object.metadata().uid.as_deref())
+    /// Whether an object of that metadata is no news: known, or older than what is known.
+    pub(crate) fn knows(&self, metadata: &ObjectMeta) -> bool {
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        self.objects.read().kept(namespace, name).is_some_and(|known| !is_newer(metadata, known))
+    }
+
+    /// Drops an object of that metadata, which is gone, unless another of its name has come since.
+    pub(crate) fn remove(&self, metadata: &ObjectMeta) -> Option<Change<'static, K>> {
+        self.take_out(&Key::of_metadata(metadata), |known| known.uid() == metadata.uid.as_deref())
     }
 
     /// Drops all objects (of one namespace, if given) but these.
@@ -180,7 +187,7 @@ mod tests {
     fn a_late_deletion_leaves_the_successor_alone() {
         let cache = Cache::default();
         cache.set(&object("a", "2", "5"));
-        assert!(cache.remove(&object("a", "1", "4")).is_none());
+        assert!(cache.remove(&object("a", "1", "4").metadata).is_none());
         assert_eq!(cache.all().len(), 1);
     }
 

@@ -58,7 +58,10 @@ impl Key {
     }
 
     pub(crate) fn of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Self {
-        let metadata = object.metadata();
+        Self::of_metadata(object.metadata())
+    }
+
+    pub(crate) fn of_metadata(metadata: &ObjectMeta) -> Self {
         Self::new(
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),

@@ -1,66 +1,99 @@
 //! Objects as an API server sends them: with records of who set which field, which often weigh more than all else and which
 //! nobody reads here, and not always readable.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, core::PartialObjectMeta};
+use kube::Resource;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::value::RawValue;
 
-/// An object of a list or a watch. One that cannot be read does not make the others unreadable.
+/// An object of a list or a watch, as its text: most are known already when a watch tells of them, from the answers to our own
+/// writes, and need not be read. One that cannot be read does not make the others unreadable.
 ///
 /// It can be read from JSON text only, and from there directly: `type` has to come before `object` in what a watch says, as it
 /// does wherever Kubernetes prints it.
-#[derive(Clone, Debug)]
-pub(crate) struct Received<K>(pub(crate) Result<K, Unreadable>);
-
-/// An object that is not what its kind should be.
-#[derive(Clone)]
-pub(crate) struct Unreadable {
+pub(crate) struct Received<K> {
+    /// What it is called and which version it is, nothing else.
     pub(crate) metadata: ObjectMeta,
-    /// What is wrong, and where in the object's text.
-    pub(crate) problem: String,
+    /// Without managed fields.
+    text: Box<str>,
+    kind: PhantomData<fn() -> K>,
 }
 
 /// What is looked for in the text of an object.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Outline<'a> {
     #[serde(borrow)]
     metadata: Option<OutlineOfMetadata<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct OutlineOfMetadata<'a> {
-    #[serde(borrow, rename = "managedFields")]
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    #[serde(borrow)]
     managed_fields: Option<&'a RawValue>,
 }
 
 /// The text of an object with null for its managed fields; the same text, where there are none to be found.
 pub(crate) fn without_managed_fields(text: &str) -> Cow<'_, str> {
-    let outline = serde_json::from_str::<Outline<'_>>(text).ok();
-    let Some(found) = outline.and_then(|outline| outline.metadata).and_then(|all| all.managed_fields) else {
-        return Cow::Borrowed(text);
-    };
-    let start = found.get().as_ptr() as usize - text.as_ptr() as usize;
-    let end = start + found.get().len();
+    let outline: Outline<'_> = serde_json::from_str(text).unwrap_or_default();
+    cut(text, outline.metadata.and_then(|all| all.managed_fields))
+}
+
+fn cut<'a>(text: &'a str, part: Option<&RawValue>) -> Cow<'a, str> {
+    let Some(part) = part else { return Cow::Borrowed(text) };
+    let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
+    let end = start + part.get().len();
     Cow::Owned([&text[..start], "null", &text[end..]].concat())
 }
 
 // === impl Received ===
 
-impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Received<K> {
+impl<K: DeserializeOwned> Received<K> {
+    /// The object.
+    ///
+    /// # Errors
+    /// When it is not what its kind should be: what is wrong, and where in its text.
+    pub(crate) fn read(&self) -> Result<K, serde_json::Error> {
+        serde_json::from_str(&self.text)
+    }
+}
+
+impl<K> Clone for Received<K> {
+    fn clone(&self) -> Self {
+        Self { metadata: self.metadata.clone(), text: self.text.clone(), kind: PhantomData }
+    }
+}
+
+impl<K> fmt::Debug for Received<K> {
+    /// Secrets stay out of what is printed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Received").field("metadata", &self.metadata).finish_non_exhaustive()
+    }
+}
+
+impl<'de, K> Deserialize<'de> for Received<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = without_managed_fields(<&'de RawValue>::deserialize(deserializer)?.get());
-        let problem = match serde_json::from_str(&text) {
-            Ok(object) => return Ok(Self(Ok(object))),
-            Err(error) => error.to_string(),
+        let text = <&'de RawValue>::deserialize(deserializer)?.get();
+        let outline: Outline<'_> = serde_json::from_str(text).map_err(D::Error::custom)?;
+        let found = outline.metadata.unwrap_or_default();
+        let text = cut(text, found.managed_fields).into();
+        let metadata = ObjectMeta {
+            namespace: found.namespace,
+            name: found.name,
+            uid: found.uid,
+            resource_version: found.resource_version,
+            ..ObjectMeta::default()
         };
-        let partial: PartialObjectMeta<K> = serde_json::from_str(&text).map_err(D::Error::custom)?;
-        Ok(Self(Err(Unreadable { metadata: partial.metadata, problem })))
+        Ok(Self { metadata, text, kind: PhantomData })
     }
 }
 
@@ -85,23 +118,11 @@ impl<K: Resource> Resource for Received<K> {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        self.0.as_ref().map_or_else(|unreadable| &unreadable.metadata, K::meta)
+        &self.metadata
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.as_mut().map_or_else(|unreadable| &mut unreadable.metadata, K::meta_mut)
-    }
-}
-
-// === impl Unreadable ===
-
-impl fmt::Debug for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unreadable")
-            .field("namespace", &self.metadata.namespace)
-            .field("name", &self.metadata.name)
-            .field("problem", &self.problem)
-            .finish()
+        &mut self.metadata
     }
 }
 
@@ -148,12 +169,12 @@ mod tests {
             "items": [config_map(&json!({"k": "v"})), config_map(&json!("nonsense"))],
         });
         let list: ObjectList<Received<ConfigMap>> = serde_json::from_str(&list.to_string()).unwrap();
-        let read = list.items[0].0.as_ref().unwrap();
+        let read = list.items[0].read().unwrap();
         assert_eq!(read.data.as_ref().unwrap()["k"], "v");
         assert_eq!(read.metadata.managed_fields, None);
-        let unreadable = list.items[1].0.as_ref().unwrap_err();
-        assert_eq!(unreadable.metadata.name.as_deref(), Some("a"));
-        assert!(unreadable.problem.contains("nonsense"), "{unreadable:?}");
+        assert_eq!(list.items[1].metadata.name.as_deref(), Some("a"));
+        let problem = list.items[1].read().unwrap_err().to_string();
+        assert!(problem.contains("nonsense"), "{problem}");
         assert_eq!(list.items[1].meta().resource_version.as_deref(), Some("7"));
     }
 
@@ -161,8 +182,10 @@ mod tests {
     fn what_a_watch_says_is_read() {
         let line = format!(r#"{{"type":"MODIFIED","object":{}}}"#, config_map(&json!({"k": "v"})));
         let event: WatchEvent<Received<ConfigMap>> = serde_json::from_str(&line).unwrap();
-        let WatchEvent::Modified(Received(Ok(object))) = event else { unreachable!("{event:?}") };
+        let WatchEvent::Modified(object) = event else { unreachable!("{event:?}") };
         assert_eq!(object.metadata.name.as_deref(), Some("a"));
+        assert_eq!(object.read().unwrap().data.unwrap()["k"], "v");
+        assert!(!format!("{object:?}").contains("data"), "{object:?}");
         let line = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"12"}}}"#;
         let event: WatchEvent<Received<ConfigMap>> = serde_json::from_str(line).unwrap();
         assert!(

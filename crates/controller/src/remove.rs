@@ -37,7 +37,7 @@ async fn delete<K: Watched>(
     match K::api(&context.client, namespace).delete(&object.name, &params).await {
         Ok(_) => {
             // The watch says so too; until then the object must not count as live.
-            K::cache(&context.caches).remove(&live);
+            K::cache(&context.caches).remove(live.metadata());
             tracing::info!(service = %subject.key, child = %object, "Deleted a child.");
             context.events.normal(subject, event::DELETED, format!("{} {object}", event::DELETED));
             Ok(())

@@ -365,7 +365,7 @@ pub(crate) async fn watch<K: Watched>(
         match event {
             None => return,
             Some(Ok(Event::Init)) => present.clear(),
-            Some(Ok(Event::InitApply(object))) => present.extend(heard(&context, object)),
+            Some(Ok(Event::InitApply(object))) => present.extend(heard(&context, &object)),
             Some(Ok(Event::InitDone)) => {
                 forget_others::<K>(&context, namespace.as_deref(), &std::mem::take(&mut present));
                 if state != Some(FirstList::Complete) {
@@ -374,12 +374,10 @@ pub(crate) async fn watch<K: Watched>(
                 }
             }
             Some(Ok(Event::Apply(object))) => {
-                heard(&context, object);
+                heard(&context, &object);
             }
             Some(Ok(Event::Delete(object))) => {
-                if let Some(change) =
-                    readable(object).and_then(|object| K::cache(&context.caches).remove(&object))
-                {
+                if let Some(change) = K::cache(&context.caches).remove(&object.metadata) {
                     announce(&context, &change);
                 }
             }
@@ -418,31 +416,25 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
     }
 }
 
-fn readable<K: Watched>(object: Received<K>) -> Option<K> {
-    match object.0 {
-        Ok(mut object) => {
-            object.slim();
-            Some(object)
-        }
-        Err(unreadable) => {
-            let key = Key::new(
-                unreadable.metadata.namespace.unwrap_or_default(),
-                unreadable.metadata.name.unwrap_or_default(),
-            );
-            let error = unreadable.problem;
-            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
-            None
-        }
+/// Takes over an object that is there; how it is called, unless it is news that cannot be read.
+fn heard<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
+    let key = Key::of_metadata(&object.metadata);
+    let cache = K::cache(&context.caches);
+    if cache.knows(&object.metadata) {
+        return Some(key);
     }
-}
-
-/// Takes over an object that is there; how it is called, if it can be read.
-fn heard<K: Watched>(context: &Context, object: Received<K>) -> Option<Key> {
-    let object = readable(object)?;
-    if let Some(change) = K::cache(&context.caches).set(&object) {
+    let mut read = match object.read() {
+        Ok(read) => read,
+        Err(error) => {
+            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
+            return None;
+        }
+    };
+    read.slim();
+    if let Some(change) = cache.set(&read) {
         announce(context, &change);
     }
-    Some(Key::of(&object))
+    Some(key)
 }
 
 /// Drops what is not there any more.
@@ -462,7 +454,7 @@ pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>)
     let mut present = BTreeSet::new();
     loop {
         let page = api.list(&params).await?;
-        present.extend(page.items.into_iter().filter_map(|object| heard(context, object)));
+        present.extend(page.items.into_iter().filter_map(|object| heard(context, &object)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => break,

@@ -217,7 +217,7 @@ impl Scene {
         let api = K::api(&self.context.client, Some(namespace));
         let object = api.get(name).await.unwrap();
         api.delete(name, &DeleteParams::default()).await.unwrap();
-        let change = K::cache(&self.context.caches).remove(&object).expect("a change");
+        let change = K::cache(&self.context.caches).remove(object.metadata()).expect("a change");
         self.hear(&change).await
     }
 

@@ -50,11 +50,13 @@ const OPTIONAL: [&str; 38] = [
 ];
 
 /// Whether two values mean the same to the API server.
-pub(crate) fn same<T: Serialize>(a: &T, b: &T) -> bool {
-    match (serde_json::to_value(a), serde_json::to_value(b)) {
-        (Ok(a), Ok(b)) => equal(&a, &b, ""),
-        _ => false,
-    }
+pub(crate) fn same<T: PartialEq + Serialize>(a: &T, b: &T) -> bool {
+    // Most are, to the letter.
+    a == b
+        || match (serde_json::to_value(a), serde_json::to_value(b)) {
+            (Ok(a), Ok(b)) => equal(&a, &b, ""),
+            _ => false,
+        }
 }
 
 pub(super) fn equal(a: &Value, b: &Value, key: &str) -> bool {
