@@ -6,7 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_plan::{Kept, Objects, Sample};
 use parking_lot::RwLock;
 
-use crate::{key::Key, watch::Watched};
+use crate::{
+    key::{Key, Kind},
+    watch::Watched,
+};
 
 /// The objects of one kind by namespace and name.
 #[derive(Debug)]
@@ -130,8 +133,10 @@ impl<K: Watched> Cache<K> {
     /// An object the way it is to be kept. What was read from text has twice the room that it needs, and a copy has none to spare.
     fn kept(&self, object: &K) -> Kept<K> {
         if object.is_packed() && object.metadata().managed_fields.is_none() {
-            // Those of services are alike. And what cannot be printed was never sent to us.
-            if let Ok(packed) = Kept::packed(object, &self.sample, !object.concerns().is_empty()) {
+            // Those of services are alike; but a key must not outlive its Secret.
+            let is_typical = <K as Watched>::KIND != Kind::Secret && !object.concerns().is_empty();
+            // What cannot be printed was never sent to us.
+            if let Ok(packed) = Kept::packed(object, &self.sample, is_typical) {
                 debug_assert_eq!(packed.open().as_deref(), Some(object), "its text does not say all of it");
                 return packed;
             }

@@ -9,8 +9,8 @@ use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// An object as it is kept. Typed objects are wide: a Deployment takes four times the room of its text, and forty times that of
-/// how its text differs from that of another service's.
+/// An object as it is kept. Typed objects are wide: a Deployment takes four times the room of its text, most of which is the same
+/// for all services.
 pub enum Kept<K> {
     /// As it is: for what is looked at often.
     Whole(Arc<K>),
