@@ -60,6 +60,12 @@ impl Process {
         self.wait();
     }
 
+    /// Starts the next one after it has ended by itself, as Kubernetes would.
+    pub(crate) fn succeed(&mut self) {
+        self.child.wait().unwrap();
+        self.child = start(&self.program, &self.arguments, &self.kubeconfig);
+    }
+
     /// From now on it does nothing.
     pub(crate) fn pause(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
