@@ -1,16 +1,22 @@
 //! The least that it takes: the same objects, written by a client that does nothing else.
 
 use std::{
+    fs,
     ops::Range,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
+use reqwest::{
+    Certificate, Client,
+    header::{AUTHORIZATION, HeaderMap},
+};
 use serde_json::{Value, json};
 
 use crate::{
     api::Api,
+    server::Server,
     services::{CHILDREN, NAMESPACES},
 };
 
@@ -20,8 +26,22 @@ const AT_ONCE: usize = 32;
 /// Where to write an object, and the object.
 type Write = (String, Value);
 
-/// The children of these services, to be written anew elsewhere.
-pub(crate) fn children(api: &Api, services: &Range<usize>) -> Vec<Write> {
+/// A client that is the controller to the server: whom it asks for more than an administrator, as whether a Role gives away more
+/// than its author may do.
+pub(crate) fn controller(server: &Server) -> Api {
+    let token = format!("Bearer {}", server.token("llmisvc-controller-manager"));
+    let authority = fs::read(server.folder.join("ca.crt")).unwrap();
+    let client = Client::builder()
+        .no_proxy()
+        .tls_certs_only([Certificate::from_pem(&authority).unwrap()])
+        .default_headers(HeaderMap::from_iter([(AUTHORIZATION, token.parse().unwrap())]))
+        .build()
+        .unwrap();
+    Api::by(&server.url, client)
+}
+
+/// The children of these services, to be written anew in namespaces that `place` begins the names of.
+pub(crate) fn children(api: &Api, services: &Range<usize>, place: &str) -> Vec<Write> {
     let of = |name: &str| name.strip_prefix("llm-")?.split('-').next()?.parse::<usize>().ok();
     let mut all = Vec::new();
     for (root, plural, each) in CHILDREN {
@@ -37,7 +57,7 @@ pub(crate) fn children(api: &Api, services: &Range<usize>) -> Vec<Write> {
         });
         for object in ours {
             let metadata = &object["metadata"];
-            let namespace = metadata["namespace"].as_str().unwrap().replace("scale-", "floor-");
+            let namespace = metadata["namespace"].as_str().unwrap().replace("scale-", place);
             let mut copy = object.clone();
             copy["apiVersion"] = list["apiVersion"].clone();
             copy["kind"] = json!(kind);
@@ -60,10 +80,9 @@ pub(crate) fn children(api: &Api, services: &Range<usize>) -> Vec<Write> {
 }
 
 /// Makes the namespaces of the copies.
-pub(crate) fn prepare(api: &Api) {
+pub(crate) fn prepare(api: &Api, place: &str) {
     for number in 0..NAMESPACES {
-        let object =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("floor-{number}")}});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("{place}{number}")}});
         api.post("/api/v1/namespaces", &object).ok();
     }
 }

@@ -44,13 +44,18 @@ impl Api {
             .identity(Identity::from_pem(identity.as_bytes()).unwrap())
             .build()
             .unwrap();
+        Self::by(url, client)
+    }
+
+    /// Of the server at this address, by such a client.
+    pub(crate) fn by(url: &str, client: Client) -> Self {
         Self { url: url.to_owned(), client }
     }
 
     /// A client of a server that lets everybody in.
     pub(crate) fn plain(url: &str) -> Self {
         longboat_tls::install_default_provider();
-        Self { url: url.to_owned(), client: Client::builder().no_proxy().build().unwrap() }
+        Self::by(url, Client::builder().no_proxy().build().unwrap())
     }
 
     /// An answer, if the server answers at all.
