@@ -71,7 +71,8 @@ impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Kept<K> {
             compressed: compress_with_dict(&text, sample.as_deref().unwrap_or_default()).into_boxed_slice(),
             length: text.len(),
             sample,
-            read: |text| serde_json::from_slice(text).ok(),
+            // As a text, not as bytes: what reads objects from texts is there already.
+            read: |text| serde_json::from_str(std::str::from_utf8(text).ok()?).ok(),
         })))
     }
 }
