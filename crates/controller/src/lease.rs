@@ -31,6 +31,9 @@ use crate::{
 
 /// How long giving the lease back may take: whoever ends us waits for it.
 const FAREWELL: Duration = Duration::from_secs(3);
+/// After a failure the next attempt to renew the lease comes after this part of the usual time: client-go waits for all of it, and
+/// has no more than four attempts before it gives up.
+const SOONER: f64 = 0.25;
 /// Waits between attempts differ by up to this part, so that candidates do not come at the same moment.
 const JITTER: f64 = 0.2;
 
@@ -133,32 +136,34 @@ impl Candidate {
     /// Keeps the lease; returns when it is lost.
     pub(crate) async fn keep(&mut self) -> Error {
         let lost = |why: String| Error::LeaseLost { lease: LEASE, why };
-        let mut at_once = false;
+        let mut pause = self.election.retry;
         loop {
             let Some(renewed) = self.renewed else { return lost("it was never held".into()) };
             let end = self.election.ends(renewed);
-            if !at_once {
-                sleep_until(end.min(Instant::now() + self.election.retry)).await;
-            }
-            at_once = false;
-            let why = match timeout_at(end, self.turn()).await {
-                Ok(Ok(true)) => continue,
+            sleep_until(end.min(Instant::now() + pause)).await;
+            // One request that nobody answers must not take all the time that there is.
+            let enough = end.min(Instant::now() + self.election.deadline / 2);
+            pause = match timeout_at(enough, self.turn()).await {
+                Ok(Ok(true)) => self.election.retry,
                 Ok(Ok(false)) => {
-                    format!("{} holds it", self.holder().unwrap_or_else(|| "another replica".into()))
+                    self.fence.close();
+                    return lost(format!(
+                        "{} holds it",
+                        self.holder().unwrap_or_else(|| "another replica".into())
+                    ));
                 }
                 // Somebody has touched it: look who.
-                Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => {
-                    at_once = Instant::now() < end;
-                    continue;
-                }
+                Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => Duration::ZERO,
                 Ok(Err(error)) => {
                     self.complain(&error);
-                    continue;
+                    self.election.retry.mul_f64(SOONER)
                 }
-                Err(_) => format!("it could not be renewed for {:?}", self.election.deadline),
+                Err(_) if Instant::now() < end => Duration::ZERO,
+                Err(_) => {
+                    self.fence.close();
+                    return lost(format!("it could not be renewed for {:?}", self.election.deadline));
+                }
             };
-            self.fence.close();
-            return lost(why);
         }
     }
 
