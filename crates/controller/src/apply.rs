@@ -14,7 +14,7 @@ use crate::{
     events::Subject,
     key::Key,
     settled,
-    watch::Watched,
+    watch::{Watched, announce},
 };
 
 /// Times a write is tried again at once when somebody else was faster; more, and the next pass does better.
@@ -197,7 +197,7 @@ impl Pass<'_> {
     /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
     /// that was not known: what others decide is only kept if the plan is made anew.
     fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, present: &K, why: &str) -> Refused {
-        K::cache(&self.context.caches).set(present);
+        self.hear(present);
         Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
 
@@ -292,10 +292,17 @@ impl Pass<'_> {
         self.written(reference, updated, event::UPDATED)
     }
 
+    /// Takes over an object, and wakes whom it concerns, as the watch would: which has nothing new to say of it then.
+    fn hear<K: Watched>(&self, object: &K) {
+        if let Some(change) = K::cache(&self.context.caches).set(object) {
+            announce(self.context, &change);
+        }
+    }
+
     /// Notes what the server returned, so that the next pass knows it even before the watch does.
     fn written<K: Child + Watched>(&self, reference: &ObjectRef, object: K, reason: &'static str) -> K {
-        K::cache(&self.context.caches).set(&object);
-        // The watch will say nothing new of it, but the next pass may: a Service's address belongs into a certificate.
+        self.hear(&object);
+        // The next pass may have news of it, too: a Service's address belongs into a certificate.
         self.context.services.add(self.subject.key.clone());
         tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");
         self.context.events.normal(self.subject, reason, format!("{reason} {reference}"));

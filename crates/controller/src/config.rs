@@ -21,7 +21,7 @@ use crate::{
     events::Subject,
     finalizer,
     key::Key,
-    watch::Watched,
+    watch::{self, Watched},
 };
 
 /// Keeps the finalizer and the status of one config.
@@ -169,7 +169,7 @@ async fn write(
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            context.caches.configs.set(&updated);
+            watch::reported(context, &updated);
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),

@@ -13,7 +13,7 @@ use crate::{
     error::{PassError, has_code, text_of},
     events::Subject,
     observe,
-    watch::Watched,
+    watch::{self, Watched},
 };
 
 /// Writes the status unless it is stored already, and tells when the service became ready or stopped being it.
@@ -35,7 +35,7 @@ pub(crate) async fn publish(
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
             let aliases = observe::aliases(&updated);
-            context.caches.inference_services.set(&updated);
+            watch::reported(context, &updated);
             // The watch has nothing new to say of it then: who shares the traffic, or the name of a model, has to hear it here.
             for member in aliases.iter().flat_map(|alias| context.index.users(alias)) {
                 if member != subject.key {

@@ -464,6 +464,22 @@ pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>)
     Ok(())
 }
 
+/// Takes over the answer to a status of ours. It has all that others have changed by then, which the watch may not have told of;
+/// and will not, since it is known now.
+pub(crate) fn reported<K: Watched>(context: &Context, answer: &K) {
+    let Some(change) = K::cache(&context.caches).set(answer) else { return };
+    let is_same = change.old.as_ref().is_some_and(|old| {
+        let (mut old, new) = (old.metadata().clone(), answer.metadata());
+        old.resource_version.clone_from(&new.resource_version);
+        old.managed_fields.clone_from(&new.managed_fields);
+        // A spec has its generation.
+        old == *new
+    });
+    if !is_same {
+        announce(context, &change);
+    }
+}
+
 /// Wakes whom a change concerns.
 pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     let (old, new) = (change.old.as_deref(), change.new);

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::{Watched, announce, list};
 use crate::{
-    args::Args, cache::Change, capabilities, context::Context, error::PassError, events, key::Key,
+    args::Args, cache::Change, capabilities, config, context::Context, error::PassError, events, key::Key,
     metrics::Metrics, queue::Ended, service,
 };
 
@@ -357,6 +357,35 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
     let touched = scene.change::<ConfigMap>("kserve", "inferenceservice-config", annotated("a"));
     assert_eq!(touched.await, only(&[]));
     drop(scene.world);
+}
+
+/// What the watch would say of it is known by then.
+#[tokio::test(start_paused = true)]
+async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
+    let scene = Box::pin(Scene::settled()).await;
+    let (context, params) = (&scene.context, PatchParams::default());
+    let replicas = Patch::Merge(json!({"spec": {"replicas": 2}}));
+
+    let services = LLMInferenceService::api(&context.client, Some("ns"));
+    services.patch("plain", &params, &replicas).await.unwrap();
+    let ready = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
+    assert_eq!(scene.change::<Deployment>("ns", "plain-kserve", ready).await, only(&["plain"]));
+    Box::pin(service::pass(context, &Key::new("ns", "plain"))).await.unwrap();
+    assert_eq!(scene.woken().await, only(&["plain"]));
+
+    let configs = LLMInferenceServiceConfig::api(&context.client, Some("ns"));
+    config::pass(context, &Key::new("ns", "nobodys")).await.unwrap();
+    configs.patch("nobodys", &params, &replicas).await.unwrap();
+    let user = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": "user", "namespace": "ns"},
+        "spec": {"model": {"uri": "hf://org/model", "name": "user"}, "baseRefs": [{"name": "nobodys"}]},
+    });
+    assert_eq!(scene.add(user).await, only(&["user"]));
+    Box::pin(service::pass(context, &Key::new("ns", "user"))).await.unwrap();
+    scene.woken().await;
+    config::pass(context, &Key::new("ns", "nobodys")).await.unwrap();
+    assert_eq!(scene.woken().await, only(&["user"]));
 }
 
 /// A model's name that a whole namespace has must not wake all of it whenever one more comes.
