@@ -36,7 +36,7 @@ pub struct Election {
     #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = longboat_duration::parse)]
     pub deadline: Duration,
 
-    /// Between two attempts to take or renew the lease. Shorter than the deadline.
+    /// Between two attempts to take or renew the lease; after a failure to renew, a quarter of it. Shorter than the deadline.
     #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = longboat_duration::parse)]
     pub retry: Duration,
 }
