@@ -30,9 +30,10 @@ pub(crate) fn superfluous_of<K: Child, S>(
     for live in named.into_iter().chain(controlled.into_iter().flatten()) {
         let metadata = live.metadata();
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        let ours = match cluster_scoped {
-            true => label(NAME) == Some(context.name),
-            false => owner::controls(context.uid, metadata),
+        let ours = if cluster_scoped {
+            label(NAME) == Some(context.name)
+        } else {
+            owner::controls(context.uid, metadata)
         };
         // Claim templates have no labels.
         let part = K::CHILD_KIND == ChildKind::ResourceClaimTemplate || label(PART_OF) == Some(PART_OF_VALUE);
