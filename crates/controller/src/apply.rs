@@ -9,12 +9,13 @@ use longboat_plan::{Applied, Child, Children, ObjectRef, Planned, Problem, Snaps
 use serde::Serialize;
 
 use crate::{
+    announce::announce,
     context::Context,
     error::{has_code, text_of},
     events::Subject,
     key::Key,
     settled,
-    watch::{Watched, announce},
+    watch::Watched,
 };
 
 /// Times a write is tried again at once when somebody else was faster; more, and the next pass does better.

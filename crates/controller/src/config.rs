@@ -16,12 +16,13 @@ use longboat_api::{
 use serde_json::json;
 
 use crate::{
+    announce,
     context::Context,
     error::{PassError, has_code},
     events::Subject,
     finalizer,
     key::Key,
-    watch::{self, Watched},
+    watch::Watched,
 };
 
 /// Keeps the finalizer and the status of one config.
@@ -169,7 +170,7 @@ async fn write(
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            watch::reported(context, &updated);
+            announce::reported(context, &updated);
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),

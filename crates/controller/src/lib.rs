@@ -4,6 +4,7 @@
 //! watches fill; a pass reads nothing else, writes only what differs, and ends in the status. Each pass leaves behind
 //! which objects it looked at, found or not, so that a change of one of them wakes exactly the services concerned.
 
+mod announce;
 mod apply;
 mod args;
 mod cache;

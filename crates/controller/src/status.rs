@@ -9,11 +9,12 @@ use longboat_api::{
 use serde_json::json;
 
 use crate::{
+    announce,
     context::Context,
     error::{PassError, has_code, text_of},
     events::Subject,
     observe,
-    watch::{self, Watched},
+    watch::Watched,
 };
 
 /// Writes the status unless it is stored already, and tells when the service became ready or stopped being it.
@@ -35,7 +36,7 @@ pub(crate) async fn publish(
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
             let aliases = observe::aliases(&updated);
-            watch::reported(context, &updated);
+            announce::reported(context, &updated);
             // The watch has nothing new to say of it then: who shares the traffic, or the name of a model, has to hear it here.
             for member in aliases.iter().flat_map(|alias| context.index.users(alias)) {
                 if member != subject.key {

@@ -19,10 +19,10 @@ use longboat_compose::{PresetNames, presets};
 use longboat_testkit::World;
 use serde_json::{Value, json};
 
-use super::{Watched, announce, list};
+use super::{Watched, list};
 use crate::{
-    args::Args, cache::Change, capabilities, config, context::Context, error::PassError, events, key::Key,
-    metrics::Metrics, queue::Ended, service,
+    announce::announce, args::Args, cache::Change, capabilities, config, context::Context, error::PassError,
+    events, key::Key, metrics::Metrics, queue::Ended, service,
 };
 
 /// Nobody admits anything: passes fill in what is missing by themselves.
