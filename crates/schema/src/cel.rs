@@ -32,31 +32,6 @@ use crate::Cause;
 
 type Cel = kube_cel::cel::Value;
 
-/// Words that are no identifiers in CEL; fields of these names are written `__word__`.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// A CEL expression that parsed.
 #[derive(Debug)]
 pub struct Program {
@@ -92,6 +67,8 @@ pub(crate) struct Judgement {
     pub(crate) causes: Vec<Cause>,
     /// Failures tolerated because the value did not change.
     pub(crate) warnings: Vec<String>,
+    /// Room for what one rule looks at: there are hundreds of evaluations.
+    seen: Vec<u8>,
 }
 
 thread_local! {
@@ -329,8 +306,8 @@ impl Judgement {
             if compiled.uses_old && old.is_none() && !rule.optional_old {
                 continue;
             }
-            let seen = if compiled.uses_old { None } else { cel_memo::seen(value, &compiled.looks_at[0]) };
-            if seen.as_deref().is_some_and(|seen| compiled.memo.knows(seen)) {
+            let is_short = !compiled.uses_old && cel_memo::seen(value, &compiled.looks_at[0], &mut self.seen);
+            if is_short && compiled.memo.knows(&self.seen) {
                 continue;
             }
             let scope = |[now, before]: [&Shape; 2]| {
@@ -348,8 +325,8 @@ impl Judgement {
             let scope = scope(compiled.looks_at.each_ref());
             let cause = match Cel::resolve(&compiled.runnable.expression, &scope) {
                 Ok(Cel::Bool(true)) => {
-                    if let Some(seen) = &seen {
-                        compiled.memo.note(seen);
+                    if is_short {
+                        compiled.memo.note(&self.seen);
                     }
                     continue;
                 }
@@ -482,10 +459,11 @@ fn whole(number: f64) -> Option<i64> {
 
 /// The CEL identifier of a field.
 pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return format!("__{name}__").into();
     }
-    if name.contains("__") || name.contains(['.', '-', '/']) {
+    let is_special = |byte| matches!(byte, b'_' | b'.' | b'-' | b'/');
+    if name.bytes().any(is_special) && (name.contains("__") || name.contains(['.', '-', '/'])) {
         return name
             .replace("__", "__underscores__")
             .replace('.', "__dot__")
@@ -494,4 +472,32 @@ pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
             .into();
     }
     name.into()
+}
+
+/// Whether a word is no identifier in CEL; fields of these names are written `__word__`.
+fn is_reserved(name: &str) -> bool {
+    matches!(
+        name,
+        "true"
+            | "false"
+            | "null"
+            | "in"
+            | "as"
+            | "break"
+            | "const"
+            | "continue"
+            | "else"
+            | "for"
+            | "function"
+            | "if"
+            | "import"
+            | "let"
+            | "loop"
+            | "package"
+            | "namespace"
+            | "return"
+            | "var"
+            | "void"
+            | "while"
+    )
 }

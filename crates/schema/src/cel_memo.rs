@@ -42,11 +42,11 @@ impl Memo {
     }
 }
 
-/// The part of a value that a rule looks at, as bytes: two values of the same bytes are the same to the rule. None where
-/// there are many.
-pub(super) fn seen(value: &Value, shape: &Shape) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    write(value, Look::Into(shape), &mut bytes).then_some(bytes)
+/// Puts the part of a value that a rule looks at in place of `bytes`: two values of the same bytes are the same to the rule.
+/// False where there would be too many; then they say nothing.
+pub(super) fn seen(value: &Value, shape: &Shape, bytes: &mut Vec<u8>) -> bool {
+    bytes.clear();
+    write(value, Look::Into(shape), bytes)
 }
 
 /// Whether they are few so far.
@@ -106,7 +106,8 @@ mod tests {
 
     fn text(rule: &str, value: &Value) -> Option<Vec<u8>> {
         let [shape] = cel_shape::of(&Program::compile(rule).unwrap().runnable().expression, ["self"]);
-        seen(value, &shape)
+        let mut bytes = b"of another value".to_vec();
+        seen(value, &shape, &mut bytes).then_some(bytes)
     }
 
     #[test]
