@@ -9,21 +9,22 @@ use std::{
 
 use elsa::sync::FrozenMap;
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use rpds::RedBlackTreeMapSync;
 
 use crate::kept::Kept;
 
 /// The objects of one kind by namespace and name; cluster-scoped ones have the empty namespace.
 ///
-/// Clones, and copies of a namespace's objects, are the same objects until one side changes: a snapshot of a cache costs the
-/// same however much the cache holds. What is kept as text is read when it is first asked for, for as long as these objects live.
+/// Clones, and copies of a namespace's objects, share what both have: neither a snapshot of a cache nor a change beside one costs
+/// more where the cache holds more. What is kept as text is read when it is first asked for, for as long as these objects live.
 pub struct Objects<K> {
-    named: BTreeMap<Arc<str>, Arc<Named<K>>>,
+    named: BTreeMap<Arc<str>, Named<K>>,
     /// What was read from text, by where the text is.
     opened: FrozenMap<usize, Arc<K>>,
 }
 
 /// The objects of a namespace by name.
-type Named<K> = BTreeMap<Arc<str>, Entry<K>>;
+type Named<K> = RedBlackTreeMapSync<Arc<str>, Entry<K>>;
 
 struct Entry<K> {
     /// A sum of the uid of what controls the object.
@@ -108,7 +109,7 @@ impl<K> Objects<K> {
     pub fn adopt(&mut self, namespace: &str, from: &Self) {
         self.opened.as_mut().clear();
         if let Some((namespace, named)) = from.named.get_key_value(namespace) {
-            self.named.insert(Arc::clone(namespace), Arc::clone(named));
+            self.named.insert(Arc::clone(namespace), named.clone());
         }
     }
 
@@ -117,16 +118,22 @@ impl<K> Objects<K> {
         let Some((namespace, named)) = from.named.get_key_value(namespace) else { return };
         let Some((name, entry)) = named.get_key_value(name) else { return };
         self.opened.as_mut().clear();
-        let own = Arc::make_mut(self.named.entry(Arc::clone(namespace)).or_default());
-        own.insert(Arc::clone(name), entry.clone());
+        let own = self.named.entry(Arc::clone(namespace)).or_default();
+        own.insert_mut(Arc::clone(name), entry.clone());
     }
 
     /// Takes an object out.
     pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Kept<K>> {
         self.opened.as_mut().clear();
         let named = self.named.get_mut(namespace)?;
-        // Only what is there is worth a copy of what others share.
-        named.contains_key(name).then(|| Arc::make_mut(named).remove(name)).flatten().map(|entry| entry.kept)
+        let removed = named.get(name)?.kept.clone();
+        named.remove_mut(name);
+        Some(removed)
+    }
+
+    /// The name of an object that is there already, to be shared.
+    fn kept_name(&self, namespace: &str, name: &str) -> Option<&Arc<str>> {
+        self.named.get(namespace)?.get_key_value(name).map(|(name, _)| name)
     }
 
     fn open<'a>(&'a self, kept: &'a Kept<K>) -> Option<&'a K> {
@@ -157,14 +164,15 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
         let owners = metadata.owner_references.iter().flatten();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         let entry = Entry { owner: sum(controller.map(|owner| owner.uid.as_str())), kept };
-        if !self.named.contains_key(namespace) {
-            self.named.insert(Arc::from(namespace), Arc::default());
-        }
-        let Some(named) = self.named.get_mut(namespace).map(Arc::make_mut) else { return };
-        match named.get_mut(name) {
-            Some(present) => *present = entry,
+        let name = match self.kept_name(namespace, name) {
+            Some(known) => Arc::clone(known),
+            None => Arc::from(name),
+        };
+        match self.named.get_mut(namespace) {
+            Some(named) => named.insert_mut(name, entry),
             None => {
-                named.insert(Arc::from(name), entry);
+                let named = Named::default().insert(name, entry);
+                self.named.insert(Arc::from(namespace), named);
             }
         }
     }
