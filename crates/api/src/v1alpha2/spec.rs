@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{KvCacheOffloading, ModelSpec, RouterSpec, ScalingSpec};
 use crate::{cel, wire};
 
 /// What an `LLMInferenceService` serves and how; an `LLMInferenceServiceConfig` holds the same, partially.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceSpec {
     /// The model to serve: where its weights are, and the name clients use for it.
@@ -43,6 +43,55 @@ pub struct LLMInferenceServiceSpec {
     /// Not allowed on a config.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub base_refs: Vec<LocalReference>,
+}
+
+/// Reads all fields at once: a derived reader would buffer them for the flattened struct, and a pod has hundreds.
+impl<'de> Deserialize<'de> for LLMInferenceServiceSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Flat {
+            #[serde(deserialize_with = "wire::null_default")]
+            model: ModelSpec,
+            storage_initializer: Option<StorageInitializerSpec>,
+            replicas: Option<i32>,
+            scaling: Option<Box<ScalingSpec>>,
+            parallelism: Option<ParallelismSpec>,
+            #[serde(deserialize_with = "wire::null_default")]
+            labels: BTreeMap<String, String>,
+            #[serde(deserialize_with = "wire::null_default")]
+            annotations: BTreeMap<String, String>,
+            template: Option<Box<PodSpec>>,
+            worker: Option<Box<PodSpec>>,
+            kv_cache_offloading: Option<Box<KvCacheOffloading>>,
+            rollout_strategy: Option<RolloutStrategy>,
+            prefill: Option<Box<WorkloadSpec>>,
+            router: Option<Box<RouterSpec>>,
+            tracing: Option<TracingSpec>,
+            #[serde(deserialize_with = "wire::null_default")]
+            base_refs: Vec<LocalReference>,
+        }
+        let flat = Flat::deserialize(deserializer)?;
+        Ok(Self {
+            model: flat.model,
+            storage_initializer: flat.storage_initializer,
+            workload: WorkloadSpec {
+                replicas: flat.replicas,
+                scaling: flat.scaling,
+                parallelism: flat.parallelism,
+                labels: flat.labels,
+                annotations: flat.annotations,
+                template: flat.template,
+                worker: flat.worker,
+                kv_cache_offloading: flat.kv_cache_offloading,
+                rollout_strategy: flat.rollout_strategy,
+            },
+            prefill: flat.prefill,
+            router: flat.router,
+            tracing: flat.tracing,
+            base_refs: flat.base_refs,
+        })
+    }
 }
 
 /// Whether model files are fetched before the model server starts.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::conditions::Condition;
 use crate::foreign::reference::BackendObjectReference;
@@ -75,7 +75,7 @@ pub struct Address {
 }
 
 /// An address of the service, and what is reachable there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceAddress {
     /// Where to send requests.
@@ -89,6 +89,26 @@ pub struct ServiceAddress {
     /// Model names that can be used at this address.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub models: Vec<ModelReference>,
+}
+
+/// Reads all fields at once: a derived reader would buffer them for the flattened struct.
+impl<'de> Deserialize<'de> for ServiceAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Flat {
+            name: Option<String>,
+            url: Option<String>,
+            #[serde(rename = "CACerts")]
+            ca_certs: Option<String>,
+            audience: Option<String>,
+            origin: Option<ObjectReference>,
+            #[serde(deserialize_with = "wire::null_default")]
+            models: Vec<ModelReference>,
+        }
+        let Flat { name, url, ca_certs, audience, origin, models } = Flat::deserialize(deserializer)?;
+        Ok(Self { address: Address { name, url, ca_certs, audience }, origin, models })
+    }
 }
 
 /// A model that can be used at an address.
@@ -145,7 +165,7 @@ pub struct RouterStatus {
 }
 
 /// A Gateway, and the routes that attach to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayStatusReference {
     /// The Gateway that routes attach to.
@@ -161,6 +181,29 @@ pub struct GatewayStatusReference {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub http_routes: Vec<ObjectReference>,
+}
+
+/// Reads all fields at once: a derived reader would buffer them for the flattened struct.
+impl<'de> Deserialize<'de> for GatewayStatusReference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Flat {
+            #[serde(deserialize_with = "wire::null_default")]
+            group: String,
+            #[serde(deserialize_with = "wire::null_default")]
+            kind: String,
+            #[serde(deserialize_with = "wire::null_default")]
+            name: String,
+            namespace: Option<String>,
+            #[serde(deserialize_with = "wire::null_default")]
+            listeners: Vec<String>,
+            #[serde(deserialize_with = "wire::null_default")]
+            http_routes: Vec<ObjectReference>,
+        }
+        let Flat { group, kind, name, namespace, listeners, http_routes } = Flat::deserialize(deserializer)?;
+        Ok(Self { reference: ObjectReference { group, kind, name, namespace }, listeners, http_routes })
+    }
 }
 
 /// Pool and picker in use.
