@@ -15,8 +15,9 @@ pub(crate) struct Index {
 
 #[derive(Debug, Default)]
 struct State {
-    users: HashMap<ObjectKey, BTreeSet<Key>>,
-    uses: HashMap<Key, BTreeSet<ObjectKey>>,
+    /// Sorted. Most objects have one user, and a tree has room for eleven.
+    users: HashMap<ObjectKey, Vec<Key>>,
+    uses: HashMap<Key, Box<[ObjectKey]>>,
 }
 
 // === impl Index ===
@@ -25,13 +26,11 @@ impl Index {
     /// Replaces what a service looks at.
     pub(crate) fn set(&self, service: &Key, uses: BTreeSet<ObjectKey>) {
         let mut state = self.state.lock();
-        if state.uses.get(service) == Some(&uses) {
+        if state.uses.get(service).is_some_and(|known| known.iter().eq(&uses)) {
             return;
         }
         state.remove(service);
-        for object in &uses {
-            state.users.entry(object.clone()).or_default().insert(service.clone());
-        }
+        let uses = uses.into_iter().map(|object| state.add(object, service)).collect();
         state.uses.insert(service.clone(), uses);
     }
 
@@ -42,15 +41,27 @@ impl Index {
 
     /// The services that look at an object.
     pub(crate) fn users(&self, object: &ObjectKey) -> Vec<Key> {
-        self.state.lock().users.get(object).into_iter().flatten().cloned().collect()
+        self.state.lock().users.get(object).cloned().unwrap_or_default()
     }
 }
 
 impl State {
+    /// Adds a user of an object. The object's key, of which there is one for all its users.
+    fn add(&mut self, object: ObjectKey, service: &Key) -> ObjectKey {
+        let object = self.users.get_key_value(&object).map(|(known, _)| known.clone()).unwrap_or(object);
+        let users = self.users.entry(object.clone()).or_default();
+        if let Err(place) = users.binary_search(service) {
+            users.insert(place, service.clone());
+        }
+        object
+    }
+
     fn remove(&mut self, service: &Key) {
         for object in self.uses.remove(service).into_iter().flatten() {
             if let Some(users) = self.users.get_mut(&object) {
-                users.remove(service);
+                if let Ok(place) = users.binary_search(service) {
+                    users.remove(place);
+                }
                 if users.is_empty() {
                     self.users.remove(&object);
                 }
