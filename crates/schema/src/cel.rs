@@ -1,19 +1,16 @@
-//! Rules in the Common Expression Language. The only module that knows the `cel` crate: it is young, and its types
-//! must not spread.
+//! Rules in the Common Expression Language. Only this module and those beside it know the `cel` crate: it is
+//! young, and its types must not spread.
 //!
 //! The walk over schema and value is our own (not kube-cel's validator): it follows the reference's correlation of old
 //! and new list items, ratcheting, escaping of field names and error texts, and converts only values that have rules.
 
-use std::{borrow::Cow, cell::RefCell, collections::HashMap, sync::Arc, sync::OnceLock};
+use std::{cell::RefCell, collections::HashMap, sync::Arc, sync::OnceLock};
 
 use kube_cel::{
     KubeCelExt,
     cel::{
-        Context, ExecutionError, FunctionContext,
-        common::ast::IdedExpr,
-        extractors::This,
-        objects::{Key, Map, OptionalValue},
-        parser::Parser,
+        Context, ExecutionError, FunctionContext, common::ast::IdedExpr, extractors::This,
+        objects::OptionalValue, parser::Parser,
     },
 };
 use regex::Regex;
@@ -22,7 +19,8 @@ use serde_json::Value;
 use super::{
     cel_memo::{self, Memo},
     cel_optional,
-    cel_shape::{self, Look, Shape},
+    cel_shape::{self, Shape},
+    cel_value::{convert, plain},
     default::correlated,
     path::Path,
     structural::Node,
@@ -67,8 +65,8 @@ pub(crate) struct Judgement {
     pub(crate) causes: Vec<Cause>,
     /// Failures tolerated because the value did not change.
     pub(crate) warnings: Vec<String>,
-    /// Room for what one rule looks at: there are hundreds of evaluations.
-    seen: Vec<u8>,
+    /// Room for what one rule looks at, and for what those of a node do: there are hundreds of evaluations.
+    seen: [Vec<u8>; 2],
 }
 
 thread_local! {
@@ -191,6 +189,15 @@ impl Rule {
         }
     }
 
+    /// What the rule looks at, if it is about a value alone, not about how it was before.
+    pub(crate) fn looks_at(&self) -> Option<&Shape> {
+        self.compiled()
+            .as_ref()
+            .ok()
+            .filter(|compiled| !compiled.uses_old)
+            .map(|compiled| &compiled.looks_at[0])
+    }
+
     fn compiled(&self) -> &Result<Compiled, String> {
         self.compiled.get_or_init(|| {
             // The rule as written, for checks and messages, is not rewritten; what runs is.
@@ -294,7 +301,9 @@ impl Judgement {
         path: &str,
     ) {
         let unchanged = || old == Some(value);
-        for rule in &schema.rules {
+        let found = self.causes.len() + self.warnings.len();
+        let known = schema.rules.known(value, &mut self.seen[1]);
+        for rule in schema.rules.iter() {
             let compiled = match rule.compiled() {
                 Ok(compiled) => compiled,
                 Err(error) => {
@@ -306,8 +315,12 @@ impl Judgement {
             if compiled.uses_old && old.is_none() && !rule.optional_old {
                 continue;
             }
-            let is_short = !compiled.uses_old && cel_memo::seen(value, &compiled.looks_at[0], &mut self.seen);
-            if is_short && compiled.memo.knows(&self.seen) {
+            if known == Some(true) && !compiled.uses_old {
+                continue;
+            }
+            let seen = &mut self.seen[0];
+            let is_short = !compiled.uses_old && cel_memo::seen(value, &compiled.looks_at[0], seen);
+            if is_short && compiled.memo.knows(seen) {
                 continue;
             }
             let scope = |[now, before]: [&Shape; 2]| {
@@ -326,7 +339,7 @@ impl Judgement {
             let cause = match Cel::resolve(&compiled.runnable.expression, &scope) {
                 Ok(Cel::Bool(true)) => {
                     if is_short {
-                        compiled.memo.note(&self.seen);
+                        compiled.memo.note(&self.seen[0]);
                     }
                     continue;
                 }
@@ -342,6 +355,9 @@ impl Judgement {
             } else {
                 self.causes.push(cause);
             }
+        }
+        if known == Some(false) && found == self.causes.len() + self.warnings.len() {
+            schema.rules.note(&self.seen[1]);
         }
     }
 }
@@ -372,132 +388,4 @@ fn join_path(path: &str, below: &str) -> String {
     let below = below.trim_start_matches('.').replace("['", ".").replace("']", "");
     let below = below.trim_start_matches('.');
     if below.is_empty() { path.to_owned() } else { join(path, below) }
-}
-
-fn plain(value: &Value) -> Cel {
-    match value {
-        Value::Null => Cel::Null,
-        Value::Bool(truth) => Cel::Bool(*truth),
-        Value::Number(number) => number
-            .as_i64()
-            .map(Cel::Int)
-            .or_else(|| number.as_u64().map(Cel::UInt))
-            .unwrap_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN))),
-        Value::String(text) => Cel::String(Arc::new(text.clone())),
-        Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),
-        Value::Object(map) => object(map.iter().map(|(name, value)| (name.clone(), plain(value)))),
-    }
-}
-
-fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
-    let map: HashMap<Key, Cel> = fields.map(|(name, value)| (Key::String(Arc::new(name)), value)).collect();
-    Cel::Map(Map { map: Arc::new(map) })
-}
-
-/// The part of a value that is looked at, as its schema types it.
-fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &Shape) -> Cel {
-    let Some(schema) = schema else { return plain(value) };
-    match value {
-        Value::Number(number) if schema.type_name() == "number" => {
-            Cel::Float(number.as_f64().unwrap_or(f64::NAN))
-        }
-        Value::Number(number) if schema.type_name() == "integer" => {
-            // `1.0` is a valid integer on the wire.
-            number.as_i64().or_else(|| number.as_f64().and_then(whole)).map_or_else(|| plain(value), Cel::Int)
-        }
-        Value::String(_) => {
-            let format = schema.bounds.as_ref().and_then(|b| b.format.as_deref());
-            let function = match format {
-                Some("date-time" | "datetime") => {
-                    TIMESTAMP.get_or_init(|| Program::compile("timestamp(self)").ok())
-                }
-                Some("date") => {
-                    TIMESTAMP_OF_DATE.get_or_init(|| Program::compile("timestamp(self + 'T00:00:00Z')").ok())
-                }
-                Some("duration") => DURATION.get_or_init(|| Program::compile("duration(self)").ok()),
-                Some("byte") => BYTES.get_or_init(|| Program::compile("base64.decode(self)").ok()),
-                _ => return plain(value),
-            };
-            let mut scope = library.new_inner_scope();
-            scope.add_variable_from_value("self", plain(value));
-            function
-                .as_ref()
-                .and_then(|program| Cel::resolve(&program.expression, &scope).ok())
-                .unwrap_or_else(|| plain(value))
-        }
-        Value::Array(items) => {
-            let child = schema.items.as_deref();
-            let converted = items.iter().map(|item| match shape.items() {
-                Look::Into(shape) => convert(library, item, child, shape),
-                Look::Presence | Look::Away => Cel::Null,
-            });
-            Cel::List(Arc::new(converted.collect()))
-        }
-        Value::Object(map) => object(map.iter().filter_map(|(name, value)| {
-            let known = schema.properties.has(name.as_str());
-            let key = if known { escaped(name) } else { Cow::Borrowed(name.as_str()) };
-            let value = match shape.field([&key; 2]) {
-                Look::Into(shape) => convert(library, value, schema.field(name), shape),
-                Look::Presence => Cel::Null,
-                Look::Away => return None,
-            };
-            Some((key.into_owned(), value))
-        })),
-        _ => plain(value),
-    }
-}
-
-static TIMESTAMP: OnceLock<Option<Program>> = OnceLock::new();
-static TIMESTAMP_OF_DATE: OnceLock<Option<Program>> = OnceLock::new();
-static DURATION: OnceLock<Option<Program>> = OnceLock::new();
-static BYTES: OnceLock<Option<Program>> = OnceLock::new();
-
-#[expect(clippy::cast_possible_truncation, reason = "the value is integral and in range")]
-fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
-}
-
-/// The CEL identifier of a field.
-pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
-    if is_reserved(name) {
-        return format!("__{name}__").into();
-    }
-    let is_special = |byte| matches!(byte, b'_' | b'.' | b'-' | b'/');
-    if name.bytes().any(is_special) && (name.contains("__") || name.contains(['.', '-', '/'])) {
-        return name
-            .replace("__", "__underscores__")
-            .replace('.', "__dot__")
-            .replace('-', "__dash__")
-            .replace('/', "__slash__")
-            .into();
-    }
-    name.into()
-}
-
-/// Whether a word is no identifier in CEL; fields of these names are written `__word__`.
-fn is_reserved(name: &str) -> bool {
-    matches!(
-        name,
-        "true"
-            | "false"
-            | "null"
-            | "in"
-            | "as"
-            | "break"
-            | "const"
-            | "continue"
-            | "else"
-            | "for"
-            | "function"
-            | "if"
-            | "import"
-            | "let"
-            | "loop"
-            | "package"
-            | "namespace"
-            | "return"
-            | "var"
-            | "void"
-            | "while"
-    )
 }

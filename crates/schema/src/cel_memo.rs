@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    cel::escaped,
     cel_shape::{Look, Shape},
+    cel_value::escaped,
 };
 
 /// Values that are remembered for each rule.

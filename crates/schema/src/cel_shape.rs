@@ -63,6 +63,18 @@ impl Shape {
         Self { whole: true, keys: true, fields: BTreeMap::new(), items: None }
     }
 
+    /// Takes in what another one looks at.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.whole |= other.whole;
+        self.keys |= other.keys;
+        for (name, shape) in &other.fields {
+            self.fields.entry(name.clone()).or_default().add(shape);
+        }
+        if let Some(items) = &other.items {
+            self.items.get_or_insert_default().add(items);
+        }
+    }
+
     /// How a field is looked at that goes by one of `names`.
     pub(super) fn field(&self, names: [&str; 2]) -> Look<'_> {
         if self.whole {
@@ -242,6 +254,20 @@ mod tests {
         ] {
             assert_eq!(looks_at(rule)[0], shape, "{rule}");
         }
+    }
+
+    #[test]
+    fn two_shapes_show_what_either_does() {
+        let shape = |rule: &str| {
+            let program = Program::compile(rule).unwrap().runnable();
+            let [shape] = of(&program.expression, ["self"]);
+            shape
+        };
+        let mut both = shape("self.a.all(x, has(x.b))");
+        both.add(&shape("self.a[0].c == 1 && has(self.d)"));
+        assert_eq!(shown(&both), "(a(# [](b() c*)) d())");
+        both.add(&shape("self.d == 1"));
+        assert_eq!(shown(&both), "(a(# [](b() c*)) d*)");
     }
 
     #[test]

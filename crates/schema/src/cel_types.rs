@@ -7,7 +7,8 @@
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 
 use super::{
-    cel::{Program, escaped},
+    cel::Program,
+    cel_value::escaped,
     structural::{Additional, Node},
 };
 

@@ -7,7 +7,19 @@ use super::structural::{ListType, Node};
 /// Fills in defaults, then drops nulls of fields that are neither nullable nor defaulted, in the reference's order.
 pub(crate) fn default(object: &mut Value, schema: &Node) {
     fill(object, schema);
-    drop_nulls(object, schema);
+    // Hardly any object has one, and to ask a schema about each field takes longer.
+    if has_null(object) {
+        drop_nulls(object, schema);
+    }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn wrong_null(value: &Value, schema: &Node) -> bool {

@@ -8,7 +8,7 @@ use std::{
 use regex::Regex;
 use serde_json::{Value, value::RawValue};
 
-use super::{cel::Rule, formats, patterns, properties::Properties};
+use super::{cel::Rule, cel_rules::Rules, formats, patterns, properties::Properties};
 
 /// Deepest nesting that is compiled; below it a schema accepts anything. The reference has no limit, but its request
 /// size limit keeps schemas far shallower, and the walkers here recurse.
@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) default: Option<Value>,
     pub(crate) bounds: Option<Box<Bounds>>,
     pub(crate) logic: Option<Box<Logic>>,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Rules,
     /// What occurs at this node or below it, so that walks skip the rest.
     pub(crate) below: Below,
 }

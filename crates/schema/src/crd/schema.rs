@@ -260,7 +260,7 @@ impl Walk<'_> {
 
     fn rules(&mut self, node: &Node, map: &Map<String, Value>, path: &str, times: u64) {
         let Some(rules) = map.get("x-kubernetes-validations").and_then(Value::as_array) else { return };
-        for (index, (rule, compiled)) in rules.iter().zip(&node.rules).enumerate() {
+        for (index, (rule, compiled)) in rules.iter().zip(node.rules.iter()).enumerate() {
             let at = format!("{path}.x-kubernetes-validations[{index}]");
             let source = rule["rule"].as_str().unwrap_or_default();
             if source.trim().is_empty() {
