@@ -168,12 +168,10 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
             Some(known) => Arc::clone(known),
             None => Arc::from(name),
         };
-        match self.named.get_mut(namespace) {
-            Some(named) => named.insert_mut(name, entry),
-            None => {
-                let named = Named::default().insert(name, entry);
-                self.named.insert(Arc::from(namespace), named);
-            }
+        if let Some(named) = self.named.get_mut(namespace) {
+            named.insert_mut(name, entry);
+        } else {
+            self.named.insert(Arc::from(namespace), Named::default().insert(name, entry));
         }
     }
 }

@@ -57,7 +57,9 @@ impl Rules {
                 // One has its own memory.
                 (shapes.len() > 1).then(|| {
                     let mut together = Together::default();
-                    shapes.into_iter().for_each(|shape| together.looks_at.add(shape));
+                    for shape in shapes {
+                        together.looks_at.add(shape);
+                    }
                     together
                 })
             })
