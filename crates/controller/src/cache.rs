@@ -1,22 +1,26 @@
 //! Objects as the watches last saw them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_plan::{Kept, Objects, Sample};
+use longboat_plan::{Kept, Objects, Peer, Peers, Sample};
 use parking_lot::RwLock;
 
-use crate::{
-    key::{Key, Kind},
-    watch::Watched,
-};
+use crate::{key::Key, watch::Watched};
 
 /// The objects of one kind by namespace and name.
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
-    objects: RwLock<Objects<K>>,
+    content: RwLock<Content<K>>,
     /// By which those that are kept as text are compressed.
     sample: Sample,
+}
+
+#[derive(Debug)]
+struct Content<K> {
+    objects: Objects<K>,
+    /// What others look at of them, where others do.
+    peers: Peers,
 }
 
 /// What became of an object.
@@ -25,58 +29,85 @@ pub(crate) struct Change<'a, K> {
     /// As it was; not told of what is kept as text and is still there.
     pub(crate) old: Option<Arc<K>>,
     pub(crate) new: Option<&'a K>,
+    /// What others looked at of it, and look at now.
+    pub(crate) peers: [Option<Arc<Peer>>; 2],
 }
 
 // === impl Cache ===
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: RwLock::default(), sample: Sample::default() }
+        let content = Content { objects: Objects::default(), peers: Peers::default() };
+        Self { content: RwLock::new(content), sample: Sample::default() }
     }
 }
 
 impl<K: Watched> Cache<K> {
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<K>> {
-        let kept = self.objects.read().kept(&key.namespace, &key.name).cloned();
-        kept?.open()
+        self.kept(key)?.open()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<K>> {
-        let all: Vec<_> = self.objects.read().kept_iter().cloned().collect();
-        all.iter().filter_map(Kept::open).collect()
+    /// The metadata of an object; the rest is not read.
+    pub(crate) fn metadata(&self, key: &Key) -> Option<ObjectMeta> {
+        self.kept(key)?.metadata().map(Cow::into_owned)
     }
 
-    /// Those that are wanted, of one namespace if given, at most so many.
+    fn kept(&self, key: &Key) -> Option<Kept<K>> {
+        self.content.read().objects.kept(&key.namespace, &key.name).cloned()
+    }
+
+    /// All objects. Each is read when it is asked for.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<K>> {
+        let all: Vec<_> = self.content.read().objects.kept_iter().cloned().collect();
+        all.into_iter().filter_map(|kept| kept.open())
+    }
+
+    /// What all of them are called.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let content = self.content.read();
+        content.objects.names().map(|(namespace, name)| Key::shared(namespace, name)).collect()
+    }
+
+    /// What others look at of an object.
+    pub(crate) fn peer(&self, key: &Key) -> Option<Arc<Peer>> {
+        self.content.read().peers.get(&key.namespace, &key.name)
+    }
+
+    /// Of which others look at something that is wanted, of one namespace if given; at most so many.
     pub(crate) fn select(
         &self,
         namespace: Option<&str>,
         most: usize,
-        is_wanted: impl Fn(&K) -> bool,
-    ) -> Vec<Arc<K>> {
-        let objects = self.objects.read();
-        let wanted = |object: &Arc<K>| is_wanted(object);
+        is_wanted: impl Fn(&str, &Peer) -> bool,
+    ) -> Vec<Key> {
+        let content = self.content.read();
+        let wanted = |(within, name, peer): (&Arc<str>, &Arc<str>, &Peer)| {
+            is_wanted(within, peer).then(|| Key::shared(within, name))
+        };
         match namespace {
-            Some(namespace) => {
-                let all = objects.kept_in_namespace(namespace);
-                all.filter_map(Kept::open).filter(wanted).take(most).collect()
-            }
-            None => objects.kept_iter().filter_map(Kept::open).filter(wanted).take(most).collect(),
+            Some(namespace) => content.peers.in_namespace(namespace).filter_map(wanted).take(most).collect(),
+            None => content.peers.iter().filter_map(wanted).take(most).collect(),
         }
     }
 
     /// Adds what there is in a namespace to a snapshot.
     pub(crate) fn share(&self, namespace: &str, snapshot: &mut Objects<K>) {
-        snapshot.adopt(namespace, &self.objects.read());
+        snapshot.adopt(namespace, &self.content.read().objects);
+    }
+
+    /// Adds what others look at of them to a snapshot, for a namespace.
+    pub(crate) fn share_peers(&self, namespace: &str, snapshot: &mut Peers) {
+        snapshot.adopt(namespace, &self.content.read().peers);
     }
 
     /// Adds one object to a snapshot.
     pub(crate) fn share_one(&self, key: &Key, snapshot: &mut Objects<K>) {
-        snapshot.adopt_one(&key.namespace, &key.name, &self.objects.read());
+        snapshot.adopt_one(&key.namespace, &key.name, &self.content.read().objects);
     }
 
     /// All objects, for a snapshot.
     pub(crate) fn share_all(&self) -> Objects<K> {
-        self.objects.read().clone()
+        self.content.read().objects.clone()
     }
 
     /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or older than
@@ -85,7 +116,10 @@ impl<K: Watched> Cache<K> {
         let metadata = object.metadata();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
-        let mut objects = self.objects.write();
+        // Not while others wait.
+        let peer = object.peer().map(Arc::new);
+        let mut content = self.content.write();
+        let Content { objects, peers } = &mut *content;
         let old = objects.kept(namespace, name);
         if old.is_some_and(|old| !is_newer(metadata, old)) {
             return None;
@@ -94,15 +128,17 @@ impl<K: Watched> Cache<K> {
             Kept::Whole(old) => Some(Arc::clone(old)),
             Kept::Packed(_) => None,
         });
-        objects.keep(metadata, self.kept(object));
-        Some(Change { old, new: Some(object) })
+        objects.keep(metadata, self.to_keep(object));
+        let before = peer.as_ref().and_then(|peer| peers.insert(namespace, name, Arc::clone(peer)));
+        Some(Change { old, new: Some(object), peers: [before, peer] })
     }
 
     /// Whether an object of that metadata is no news: known, or older than what is known.
     pub(crate) fn knows(&self, metadata: &ObjectMeta) -> bool {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
-        self.objects.read().kept(namespace, name).is_some_and(|known| !is_newer(metadata, known))
+        let content = self.content.read();
+        content.objects.kept(namespace, name).is_some_and(|known| !is_newer(metadata, known))
     }
 
     /// Drops an object of that metadata, which is gone, unless another of its name has come since.
@@ -113,30 +149,31 @@ impl<K: Watched> Cache<K> {
     /// Drops all objects (of one namespace, if given) but these.
     pub(crate) fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K>> {
         let gone: Vec<Key> = {
-            let objects = self.objects.read();
-            let all = objects.names().filter(|(within, _)| namespace.is_none_or(|one| one == &***within));
-            let keys = all.map(|(namespace, name)| Key { namespace: namespace.clone(), name: name.clone() });
+            let content = self.content.read();
+            let all = content.objects.names();
+            let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == &***within));
+            let keys = all.map(|(namespace, name)| Key::shared(namespace, name));
             keys.filter(|key| !present.contains(key)).collect()
         };
         gone.iter().filter_map(|key| self.take_out(key, |_| true)).collect()
     }
 
     fn take_out(&self, key: &Key, is_meant: impl FnOnce(&Kept<K>) -> bool) -> Option<Change<'static, K>> {
-        let mut objects = self.objects.write();
-        if !is_meant(objects.kept(&key.namespace, &key.name)?) {
+        let mut content = self.content.write();
+        if !is_meant(content.objects.kept(&key.namespace, &key.name)?) {
             return None;
         }
-        let old = objects.remove(&key.namespace, &key.name);
-        Some(Change { old: old?.open(), new: None })
+        let old = content.objects.remove(&key.namespace, &key.name);
+        let before = content.peers.remove(&key.namespace, &key.name);
+        drop(content);
+        Some(Change { old: old?.open(), new: None, peers: [before, None] })
     }
 
     /// An object the way it is to be kept. What was read from text has twice the room that it needs, and a copy has none to spare.
-    fn kept(&self, object: &K) -> Kept<K> {
+    fn to_keep(&self, object: &K) -> Kept<K> {
         if object.is_packed() && object.metadata().managed_fields.is_none() {
-            // Those of services are alike; but a key must not outlive its Secret.
-            let is_typical = <K as Watched>::KIND != Kind::Secret && !object.concerns().is_empty();
             // What cannot be printed was never sent to us.
-            if let Ok(packed) = Kept::packed(object, &self.sample, is_typical) {
+            if let Ok(packed) = Kept::packed(object, &self.sample, object.is_typical()) {
                 debug_assert_eq!(packed.open().as_deref(), Some(object), "its text does not say all of it");
                 return packed;
             }
@@ -193,7 +230,7 @@ mod tests {
         let cache = Cache::default();
         cache.set(&object("a", "2", "5"));
         assert!(cache.remove(&object("a", "1", "4").metadata).is_none());
-        assert_eq!(cache.all().len(), 1);
+        assert_eq!(cache.keys().len(), 1);
     }
 
     #[test]
@@ -207,6 +244,6 @@ mod tests {
         let gone = cache.retain(None, &present.iter().map(Key::of).collect());
         assert_eq!(gone.len(), 1);
         assert_eq!(gone[0].old.as_deref(), Some(&object("a", "1", "1")));
-        assert_eq!(cache.all().len(), 2);
+        assert_eq!(cache.keys().len(), 2);
     }
 }

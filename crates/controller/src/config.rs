@@ -9,10 +9,9 @@ use longboat_api::{
     names,
     names::preset,
     reasons::{condition, event},
-    v1alpha2::{
-        LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference,
-    },
+    v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference},
 };
+use longboat_plan::{Peer, UsedConfigs};
 use serde_json::json;
 
 use crate::{
@@ -57,43 +56,42 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     publish(context, key, &config, &users, deleting).await
 }
 
-/// Wakes the configs that either of the two uses and the other does not: a service before and after something happened to it,
-/// which may be that it came or went.
-pub(crate) fn wake_users(
-    context: &Context,
-    old: Option<&LLMInferenceService>,
-    new: Option<&LLMInferenceService>,
-) {
-    let used = |service: Option<&LLMInferenceService>| {
-        service.map(|service| used_by(context, service)).unwrap_or_default()
-    };
-    for key in used(old).symmetric_difference(&used(new)) {
+/// Wakes the configs that either of the two uses and the other does not: a service of that namespace before and after something
+/// happened to it, which may be that it came or went.
+pub(crate) fn wake_users(context: &Context, namespace: &str, before: Option<&Peer>, now: Option<&Peer>) {
+    if before.map(|peer| &peer.configs) == now.map(|peer| &peer.configs) {
+        return;
+    }
+    let used = |peer: Option<&Peer>| peer.map(|peer| used_by(context, namespace, peer)).unwrap_or_default();
+    for key in used(before).symmetric_difference(&used(now)) {
         if context.caches.configs.get(key).is_some() {
             context.configs.add(key.clone());
         }
     }
 }
 
-/// The configs that a service uses. What was applied is authoritative; until something was, mentioning a config counts.
-fn used_by(context: &Context, service: &LLMInferenceService) -> BTreeSet<Key> {
-    let applied = service.status.iter().flat_map(|status| &status.applied_configs);
-    let applied: BTreeSet<Key> = applied.map(|config| Key::new(&config.namespace, &config.name)).collect();
-    if !applied.is_empty() {
-        return applied;
+/// The configs that a service of that namespace uses.
+fn used_by(context: &Context, namespace: &str, peer: &Peer) -> BTreeSet<Key> {
+    match &peer.configs {
+        UsedConfigs::Applied(all) => all.iter().map(|(namespace, name)| Key::new(namespace, name)).collect(),
+        UsedConfigs::Mentioned(names) => {
+            let places = [namespace, &context.args.system_namespace];
+            names.iter().flat_map(|name| places.map(|namespace| Key::new(namespace, name))).collect()
+        }
     }
-    let own = service.metadata.namespace.as_deref().unwrap_or_default();
-    let places = [own, &context.args.system_namespace];
-    let names = service.spec.base_refs.iter().map(|reference| &reference.name);
-    names.flat_map(|name| places.map(|namespace| Key::new(namespace, name))).collect()
 }
 
 /// Whether it is among [`used_by`].
-fn uses(context: &Context, service: &LLMInferenceService, config: &Key) -> bool {
-    match service.status.as_ref().map(|status| status.applied_configs.as_slice()) {
-        Some(applied @ [_, ..]) => {
-            applied.iter().any(|one| *one.name == *config.name && *one.namespace == *config.namespace)
+fn uses(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
+    let is_named = |name: &str| *config.name == *name;
+    match &peer.configs {
+        UsedConfigs::Applied(all) => {
+            all.iter().any(|(namespace, name)| is_named(name) && *config.namespace == **namespace)
         }
-        _ => !service.spec.base_refs.is_empty() && used_by(context, service).contains(config),
+        UsedConfigs::Mentioned(names) => {
+            names.iter().any(|name| is_named(name))
+                && [namespace, &context.args.system_namespace].contains(&&*config.namespace)
+        }
     }
 }
 
@@ -101,13 +99,13 @@ fn uses(context: &Context, service: &LLMInferenceService, config: &Key) -> bool 
 fn users_of(context: &Context, config: &Key, most: usize) -> Vec<ServiceReference> {
     let anywhere = *config.namespace == context.args.system_namespace;
     let namespace = (!anywhere).then_some(&*config.namespace);
-    let found =
-        context.caches.inference_services.select(namespace, most, |service| uses(context, service, config));
+    let is_user = |within: &str, peer: &Peer| uses(context, within, peer, config);
+    let found = context.caches.inference_services.select(namespace, most, is_user);
     let mut users: Vec<ServiceReference> = found
         .iter()
-        .map(|service| {
-            let Key { namespace, name } = Key::of(service.as_ref());
-            ServiceReference { name: name.to_string(), namespace: namespace.to_string() }
+        .map(|Key { namespace, name }| ServiceReference {
+            name: name.to_string(),
+            namespace: namespace.to_string(),
         })
         .collect();
     users.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));

@@ -172,8 +172,8 @@ impl Context {
 
     /// Wakes every service.
     pub(crate) fn wake_all(&self) {
-        for service in self.caches.inference_services.all() {
-            self.services.add(Key::of(service.as_ref()));
+        for service in self.caches.inference_services.keys() {
+            self.services.add(service);
         }
     }
 

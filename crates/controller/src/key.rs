@@ -57,6 +57,11 @@ impl Key {
         Self { namespace: namespace.as_ref().into(), name: name.as_ref().into() }
     }
 
+    /// Of texts that are there already.
+    pub(crate) fn shared(namespace: &Arc<str>, name: &Arc<str>) -> Self {
+        Self { namespace: Arc::clone(namespace), name: Arc::clone(name) }
+    }
+
     pub(crate) fn of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Self {
         Self::of_metadata(object.metadata())
     }

@@ -10,7 +10,7 @@ use longboat_api::{
 };
 use longboat_compose::Platform;
 use longboat_plan::{
-    ChildKind, Children, ObjectRef, Plan, Planned, Snapshot, models_of, models_of_spec, names, types,
+    ChildKind, Children, ObjectRef, Peer, Plan, Planned, Snapshot, models_of_spec, names, types,
 };
 
 use crate::{
@@ -66,7 +66,7 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
         };
     }
     longboat_plan::child_kinds!(each);
-    caches.inference_services.share(namespace, &mut snapshot.inference_services);
+    caches.inference_services.share_peers(namespace, &mut snapshot.peers);
     caches.pods.share(namespace, &mut snapshot.pods);
     snapshot.gateways = caches.gateways.share_all();
     snapshot.gateway_classes = caches.gateway_classes.share_all();
@@ -123,11 +123,9 @@ pub(crate) fn models(
 }
 
 /// Names under which others look at a service: its group, and its models.
-pub(crate) fn aliases(service: &LLMInferenceService) -> BTreeSet<ObjectKey> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let models = models_of(service, namespace).into_iter();
-    let models = models.map(|model| Key::new(namespace, model).of_kind(Kind::ModelName));
-    models.chain(group(&service.spec, namespace)).collect()
+pub(crate) fn aliases(namespace: &str, peer: &Peer) -> impl Iterator<Item = ObjectKey> {
+    let models = peer.models.iter().map(move |model| Key::new(namespace, model).of_kind(Kind::ModelName));
+    models.chain(peer.group.iter().map(move |group| Key::new(namespace, group).of_kind(Kind::RoutingGroup)))
 }
 
 /// The group whose members share the service's traffic.

@@ -13,7 +13,7 @@ use longboat_compose::{
     outcome::{Applied as AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
-use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
+use longboat_plan::{self as plan, Children, Peer, Plan, Problem, Snapshot};
 use longboat_tls::{LeafRequest, self_signed};
 use tracing::Instrument;
 
@@ -35,14 +35,14 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
         forget(context, key);
         return Ok(());
     };
-    let subject = subject_of(&stored);
-    if stored.metadata.deletion_timestamp.is_some() {
-        return finalize(context, &subject, &stored).await;
+    let mut service = Arc::unwrap_or_clone(stored);
+    let subject = subject_of(&service);
+    if service.metadata.deletion_timestamp.is_some() {
+        return finalize(context, &subject, &service).await;
     }
-    if !finalizer::has(stored.as_ref(), names::SERVICE_FINALIZER) {
-        finalizer::add(context, stored.as_ref(), names::SERVICE_FINALIZER).await?;
+    if !finalizer::has(&service, names::SERVICE_FINALIZER) {
+        finalizer::add(context, &service, names::SERVICE_FINALIZER).await?;
     }
-    let mut service = stored.as_ref().clone();
     defaulting::apply_typed(&mut service);
     let result = Box::pin(reconcile(context, &subject, &service)).await;
     let text = match &result {
@@ -52,7 +52,7 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     };
     if context.note_error(key, text.as_deref())
         && let Some(text) = text
-        && !is_reported(&stored, &text)
+        && !is_reported(&service, &text)
     {
         context.events.warning(&subject, event::ERROR, format!("Reconciliation failed: {text}"));
     }
@@ -147,8 +147,9 @@ async fn reconcile(
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
         // The watch has nothing new to say of it then.
-        let published = context.caches.inference_services.get(&subject.key);
-        config::wake_users(context, Some(service), published.as_deref());
+        let published = context.caches.inference_services.peer(&subject.key);
+        let before = Some(&Peer::of(service));
+        config::wake_users(context, &subject.key.namespace, before, published.as_deref());
     }
     phases.end(Phase::Report);
     let stopped = composition.stop.is_some().then_some(composition.message);

@@ -6,6 +6,7 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
+use longboat_plan::Peer;
 use serde_json::json;
 
 use crate::{
@@ -35,10 +36,11 @@ pub(crate) async fn publish(
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            let aliases = observe::aliases(&updated);
             announce::reported(context, &updated);
             // The watch has nothing new to say of it then: who shares the traffic, or the name of a model, has to hear it here.
-            for member in aliases.iter().flat_map(|alias| context.index.users(alias)) {
+            let peer = Peer::of(&updated);
+            let aliases = observe::aliases(&subject.key.namespace, &peer);
+            for member in aliases.flat_map(|alias| context.index.users(&alias)) {
                 if member != subject.key {
                     context.services.add(member);
                 }

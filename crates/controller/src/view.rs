@@ -96,7 +96,7 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         Ok(platform) => (platform, None),
         Err(error) => (Arc::default(), Some(error)),
     };
-    let services = context.caches.inference_services.all();
+    let services = context.caches.inference_services.all().collect::<Vec<_>>();
     let inhabited: BTreeSet<&str> = services
         .iter()
         .filter_map(|service| service.metadata.namespace.as_deref())
@@ -104,7 +104,7 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         .collect();
     let snapshot = observe::several(&context, inhabited, platform, Timestamp::now());
     Ok(View {
-        configs: context.caches.configs.all(),
+        configs: context.caches.configs.all().collect(),
         services,
         snapshot,
         platform_error,

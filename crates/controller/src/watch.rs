@@ -30,18 +30,18 @@ use longboat_api::{
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
+use longboat_plan::Peer;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     announce::announce,
     args::Args,
-    cache::Cache,
+    cache::{Cache, Change},
     config,
     context::{Caches, Context},
     error::has_code,
     key::{Key, Kind, ObjectKey},
-    observe,
     received::Received,
 };
 
@@ -90,6 +90,16 @@ pub(crate) trait Watched:
     /// Whether it is kept as text: if no pass but that of its own service looks at it. What was before a change is not told of it.
     fn is_packed(&self) -> bool;
 
+    /// Whether others are alike, so that they may be compressed by it. It stays for as long as the process does.
+    fn is_typical(&self) -> bool {
+        !self.concerns().is_empty()
+    }
+
+    /// What others look at of it, where it is not looked at as a whole.
+    fn peer(&self) -> Option<Peer> {
+        None
+    }
+
     /// Drops what nobody reads, to save memory.
     fn slim(&mut self) {}
 
@@ -109,7 +119,7 @@ pub(crate) trait Watched:
     }
 
     /// What else follows from a change.
-    fn changed(_context: &Context, _key: &Key, _old: Option<&Self>, _new: Option<&Self>) {}
+    fn changed(_context: &Context, _key: &Key, _change: &Change<'_, Self>) {}
 }
 
 /// The service that controls an object.
@@ -191,19 +201,25 @@ macro_rules! watched {
 }
 
 watched! {
-    LLMInferenceService => InferenceService, inference_services, namespaced, whole, labelled: false {
+    LLMInferenceService => InferenceService, inference_services, namespaced, packed, labelled: false {
+        fn is_typical(&self) -> bool {
+            // Most of what services say is their status.
+            self.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
+        }
+
+        fn peer(&self) -> Option<Peer> {
+            Some(Peer::of(self))
+        }
+
         fn concerns(&self) -> Vec<Key> {
             vec![Key::of(self)]
         }
 
-        fn aliases(&self) -> Vec<ObjectKey> {
-            observe::aliases(self).into_iter().collect()
-        }
-
-        fn changed(context: &Context, _key: &Key, old: Option<&Self>, new: Option<&Self>) {
+        fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
             // Only when it is gone do its configs have a user less: while it was being finalized it still counted. And a status
             // may have been written although nobody was told so.
-            config::wake_users(context, old, new);
+            let [before, now] = &change.peers;
+            config::wake_users(context, &key.namespace, before.as_deref(), now.as_deref());
         }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, whole, labelled: false {
@@ -220,9 +236,9 @@ watched! {
             Vec::new()
         }
 
-        fn changed(context: &Context, key: &Key, old: Option<&Self>, new: Option<&Self>) {
-            if old.map(|old| &old.spec) != new.map(|new| &new.spec) {
-                context.set_layer(key, new);
+        fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+            if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
+                context.set_layer(key, change.new);
             }
             context.configs.add(key.clone());
         }
@@ -237,7 +253,7 @@ watched! {
             }
         }
 
-        fn changed(context: &Context, key: &Key, _old: Option<&Self>, _new: Option<&Self>) {
+        fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
             let platform = *key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
             if platform && context.load_platform() {
                 context.wake_all();
@@ -245,6 +261,11 @@ watched! {
         }
     };
     Secret => Secret, secrets, namespaced, packed, labelled: false {
+        fn is_typical(&self) -> bool {
+            // A key must not outlive its Secret.
+            false
+        }
+
         fn slim(&mut self) {
             // What nobody looks for credentials in. Helm's releases are most of what Secrets weigh in many clusters.
             if self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_)) {

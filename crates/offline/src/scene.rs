@@ -299,9 +299,9 @@ impl Scene {
         let mut snapshot = self.snapshot.clone();
         // Members of a group share their traffic; nobody else looks at other services.
         if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
-            let all = self.subjects.iter().map(|subject| &subject.service);
+            let all = self.subjects.iter().map(|subject| subject.service.as_ref());
             let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
-            snapshot.inference_services.extend(near.cloned());
+            snapshot.peers.extend(near);
         }
         let assumed =
             if self.assuming { assume::what_is_missing(service, spec, &mut snapshot) } else { Vec::new() };

@@ -1,13 +1,14 @@
 //! How an object is kept: as it is, or as its text.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, OnceLock},
 };
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// An object as it is kept. Typed objects are wide: a Deployment takes four times the room of its text, most of which is the same
 /// for all services.
@@ -86,6 +87,21 @@ impl<K: Metadata<Ty = ObjectMeta>> Kept<K> {
         }
     }
 
+    /// Its metadata, without reading the rest.
+    pub fn metadata(&self) -> Option<Cow<'_, ObjectMeta>> {
+        #[derive(Deserialize)]
+        struct Part {
+            metadata: ObjectMeta,
+        }
+        match self {
+            Self::Whole(object) => Some(Cow::Borrowed(object.metadata())),
+            Self::Packed(packed) => {
+                let part: Part = serde_json::from_str(std::str::from_utf8(&packed.text()?).ok()?).ok()?;
+                Some(Cow::Owned(part.metadata))
+            }
+        }
+    }
+
     /// Its uid, without reading it.
     pub fn uid(&self) -> Option<&str> {
         match self {
@@ -107,9 +123,14 @@ impl<K: Metadata<Ty = ObjectMeta>> Kept<K> {
 
 impl<K> Packed<K> {
     pub(crate) fn open(&self) -> Option<K> {
+        (self.read)(&self.text()?)
+    }
+
+    fn text(&self) -> Option<Vec<u8>> {
         let mut text = vec![0; self.length];
         let sample = self.sample.as_deref().unwrap_or_default();
         let length = decompress_into_with_dict(&self.compressed, &mut text, sample).ok()?;
-        (self.read)(text.get(..length)?)
+        text.truncate(length);
+        Some(text)
     }
 }

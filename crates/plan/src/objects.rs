@@ -262,6 +262,7 @@ mod tests {
         let copy = objects.clone();
         let read = copy.get("ns", "a").unwrap();
         assert_eq!(read, object.as_ref());
+        assert_eq!(copy.kept("ns", "a").unwrap().metadata().as_deref(), Some(&object.metadata));
         assert!(std::ptr::eq(read, copy.in_namespace("ns").next().unwrap()));
         objects.keep(&object.metadata, packed(&ConfigMap { immutable: Some(true), ..read.clone() }));
         assert_eq!(objects.get("ns", "a").unwrap().immutable, Some(true));

@@ -12,16 +12,13 @@ use k8s_openapi::{
     },
     jiff::Timestamp,
 };
-use longboat_api::{
-    foreign::{
-        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-        inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
-    },
-    v1alpha2::LLMInferenceService,
+use longboat_api::foreign::{
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
 };
 use longboat_compose::platform::Platform;
 
-use crate::objects::Objects;
+use crate::{objects::Objects, peer::Peers};
 
 /// Everything that planning one service looks at beside the service itself and its composed spec.
 ///
@@ -39,8 +36,8 @@ pub struct Snapshot {
     pub system_namespace: String,
     /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
     pub cluster_domain: String,
-    /// Services of the namespace, for those that share their traffic.
-    pub inference_services: Objects<LLMInferenceService>,
+    /// Our services of the namespace, for those that share their traffic or the name of a model.
+    pub peers: Peers,
     /// The live children of the service, and objects of the names that its children would get.
     pub deployments: Objects<Deployment>,
     /// Services of the namespace, and those in the namespaces of the Gateways, which may be backing them. Only such as a service
@@ -125,7 +122,7 @@ impl Snapshot {
             platform,
             system_namespace: system_namespace.into(),
             cluster_domain: "cluster.local".into(),
-            inference_services: Objects::default(),
+            peers: Peers::default(),
             deployments: Objects::default(),
             services: Objects::default(),
             service_accounts: Objects::default(),

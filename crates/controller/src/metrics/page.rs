@@ -1,6 +1,9 @@
 //! The page that `/metrics` answers with.
 
-use std::{collections::BTreeMap, sync::atomic::AtomicU64};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use longboat_api::v1alpha2::LLMInferenceService;
 use prometheus_client::{
@@ -44,7 +47,7 @@ pub(super) fn page(context: &Context) -> String {
     let mut registry = Registry::default();
     context.metrics.register(&mut registry);
     queues(context, &mut registry);
-    services(&context.caches.inference_services.all(), SERVICES, &mut registry);
+    services(context.caches.inference_services.all(), SERVICES, &mut registry);
     traces(&mut registry);
     process(&mut registry);
     let build: Family<BuildLabels, Gauge> = Family::default();
@@ -79,10 +82,14 @@ fn queues(context: &Context, registry: &mut Registry) {
     registry.register("workqueue_longest_running_processor_seconds", help, longest);
 }
 
-fn services(all: &[std::sync::Arc<LLMInferenceService>], limit: usize, registry: &mut Registry) {
+fn services(all: impl Iterator<Item = Arc<LLMInferenceService>>, limit: usize, registry: &mut Registry) {
     let mut ready: BTreeMap<&'static str, i64> = [("True", 0), ("False", 0), ("Unknown", 0)].into();
     let conditions: Family<ConditionLabels, Gauge> = Family::default();
-    for (index, service) in all.iter().enumerate() {
+    let mut left_out = 0;
+    for (index, service) in all.enumerate() {
+        if index >= limit {
+            left_out += 1;
+        }
         let found = service.status.iter().flat_map(|status| &status.conditions);
         let mut state = "Unknown";
         for condition in found {
@@ -114,12 +121,12 @@ fn services(all: &[std::sync::Arc<LLMInferenceService>], limit: usize, registry:
     registry.register("longboat_services", "Services by the status of their condition Ready", counts);
     let help = "Conditions of services: 1 is True, 0 is False, -1 is Unknown";
     registry.register("longboat_service_condition", help, conditions);
-    let left_out: Gauge = Gauge::default();
-    left_out.set(i64::try_from(all.len().saturating_sub(limit)).unwrap_or(i64::MAX));
+    let not_told: Gauge = Gauge::default();
+    not_told.set(left_out);
     registry.register(
         "longboat_service_condition_left_out",
         "Services whose conditions are not told",
-        left_out,
+        not_told,
     );
 }
 
@@ -159,8 +166,6 @@ fn process(registry: &mut Registry) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
@@ -180,7 +185,7 @@ mod tests {
 
     fn page(all: &[Arc<LLMInferenceService>], limit: usize) -> String {
         let mut registry = Registry::default();
-        services(all, limit, &mut registry);
+        services(all.iter().cloned(), limit, &mut registry);
         let mut page = String::new();
         prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
         page

@@ -2,7 +2,7 @@
 
 use longboat_api::reasons::event::MODEL_NAME_COLLISION;
 
-use super::group::{models_of, models_of_spec, name_of};
+use super::group::{models_of_spec, name_of};
 use crate::{
     context::Context,
     event::{EventType, PlannedEvent},
@@ -13,15 +13,13 @@ pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
     let (namespace, name) = (context.namespace, context.name);
     let own = models_of_spec(context.spec, name);
     let group = name_of(context.spec);
-    let mut others = context.snapshot.inference_services.in_namespace(namespace).filter(|other| {
-        other.metadata.name.as_deref() != Some(name)
-            && other.metadata.deletion_timestamp.is_none()
-            && (group.is_none() || name_of(&other.spec) != group)
+    let mut others = context.snapshot.peers.in_namespace(namespace).filter(|(_, other, peer)| {
+        ***other != *name && !peer.is_leaving && (group.is_none() || peer.group.as_deref() != group)
     });
     // By name: the first ends the search.
-    let (other, model) = others.find_map(|other| {
-        let theirs = models_of(other, namespace);
-        Some((other.metadata.name.as_deref()?, *own.intersection(&theirs).next()?))
+    let (other, model) = others.find_map(|(_, other, peer)| {
+        let is_theirs = |model: &&str| peer.models.binary_search_by(|one| (**one).cmp(*model)).is_ok();
+        Some((other, own.iter().copied().find(is_theirs)?))
     })?;
     let message = format!(
         "model name {model:?} overlaps with {other} in namespace {namespace}; shared publisher paths and model-routing \

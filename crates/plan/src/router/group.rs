@@ -4,19 +4,21 @@
 //! decided by what serves behind it, not by whether its route is acknowledged: a split changes routes, and a member that
 //! left the split because its route had just changed would change all others in turn, for ever (contract/06 B9).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use longboat_api::{
-    annotations,
-    conditions::types,
     foreign::{
         httproute::{HTTPBackendRef, HTTPRouteSpec},
         reference::BackendObjectReference,
     },
-    v1alpha2::{GroupMember, GroupStatus, LLMInferenceService, LLMInferenceServiceSpec, ScaledReference},
+    v1alpha2::{GroupMember, GroupStatus, LLMInferenceService, LLMInferenceServiceSpec},
 };
 
-use crate::{context::Context, names};
+use crate::{
+    context::Context,
+    names,
+    peer::{Backend, Peer},
+};
 
 const POOL_GROUP: &str = "inference.networking.k8s.io";
 const POOL: &str = "InferencePool";
@@ -44,26 +46,29 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
         name: context.name.to_owned(),
         weight: weight(context.spec),
         stopped: false,
-        backend_ref: Some(own_backend(context)),
+        backend_ref: Some(own_backend(context).reference()),
     }];
     let mut divergent = BTreeSet::new();
-    for peer in peers(context, name) {
-        let peer_name = peer.metadata.name.clone().unwrap_or_default();
-        let stopped = annotations::is_stopped(peer.metadata.annotations.as_ref());
-        if peer.metadata.deletion_timestamp.is_some() || !(stopped || is_routable(peer)) {
+    for (peer_name, peer) in peers(context, name) {
+        let stopped = peer.is_stopped;
+        if peer.is_leaving || !(stopped || peer.is_routable) {
             continue;
         }
-        let models = models_of(peer, context.namespace);
-        let same = if stopped { models.contains(context.model_name()) } else { models == own_models };
+        let mut models = peer.models.iter().map(AsRef::as_ref);
+        let same = if stopped {
+            models.any(|model| model == context.model_name())
+        } else {
+            models.eq(own_models.iter().copied())
+        };
         if !same {
-            divergent.insert(models.into_iter().collect::<Vec<_>>().join("+"));
+            divergent.insert(peer.models.join("+"));
             continue;
         }
         members.push(GroupMember {
-            weight: weight(&peer.spec),
+            weight: peer.weight,
             stopped,
-            backend_ref: Some(backend_of(peer, &peer_name)),
-            name: peer_name,
+            backend_ref: Some(peer.backend.reference()),
+            name: peer_name.to_string(),
         });
     }
     members.sort_by(|a, b| a.name.cmp(&b.name));
@@ -74,37 +79,16 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
 }
 
 /// The other members, by name.
-fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = &'a LLMInferenceService> {
-    let all = context.snapshot.inference_services.in_namespace(context.namespace);
+fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Arc<str>, &'a Peer)> {
+    let all = context.snapshot.peers.in_namespace(context.namespace);
     let (own, group) = (context.name.to_owned(), group.to_owned());
-    all.filter(move |peer| {
-        peer.metadata.name.as_deref() != Some(own.as_str()) && name_of(&peer.spec) == Some(group.as_str())
-    })
+    all.filter(move |(_, name, peer)| ***name != *own && peer.group.as_deref() == Some(group.as_str()))
+        .map(|(_, name, peer)| (name, peer))
 }
 
-fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
+/// The share of its group's traffic that a spec asks for.
+pub(crate) fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
     spec.router.as_ref().and_then(|router| router.route.as_ref()?.weight).unwrap_or_default()
-}
-
-/// Whether something serves behind a member, and gateways take its pool.
-fn is_routable(peer: &LLMInferenceService) -> bool {
-    const BEHIND: [&str; 4] = [
-        types::GATEWAYS_READY,
-        types::INFERENCE_POOL_READY,
-        types::SCHEDULER_WORKLOAD_READY,
-        types::TOKENIZER_READY,
-    ];
-    let Some(status) = &peer.status else { return false };
-    let bad = |type_: &str| status.conditions.iter().any(|found| found.type_ == type_ && found.is_false());
-    if BEHIND.into_iter().any(bad) {
-        return false;
-    }
-    let serves = |workload: &ScaledReference| workload.ready_replicas.is_some_and(|ready| ready > 0);
-    status.workloads.as_ref().is_some_and(|workloads| {
-        workloads.primary.as_ref().is_some_and(serves)
-            && workloads.prefill.as_ref().is_none_or(serves)
-            && workloads.scheduler.as_ref().is_none_or(serves)
-    })
 }
 
 /// The models that a composed or raw spec serves, without the part of the name that all of a namespace share.
@@ -115,7 +99,7 @@ pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: &'a str) -
 }
 
 /// The models that a member says it serves; before it has said, those of its spec.
-pub fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
+pub(crate) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
     let without_prefix = |name: &'a str| {
         let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace)?;
         rest.strip_prefix("/models/")
@@ -129,43 +113,55 @@ pub fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet
     }
 }
 
-fn pool(name: &str) -> BackendObjectReference {
-    BackendObjectReference {
-        group: Some(POOL_GROUP.into()),
-        kind: Some(POOL.into()),
-        name: name.to_owned(),
-        port: Some(PORT),
-        ..BackendObjectReference::default()
-    }
-}
-
-fn service(name: String) -> BackendObjectReference {
-    BackendObjectReference {
-        group: Some(String::new()),
-        kind: Some("Service".into()),
-        name,
-        port: Some(PORT),
-        ..BackendObjectReference::default()
-    }
-}
-
-fn own_backend(context: &Context) -> BackendObjectReference {
+fn own_backend(context: &Context) -> Backend {
     match context.scheduler() {
-        None => service(names::workload_service(context.name)),
-        Some(scheduler) => {
-            pool(scheduler.external_pool().map_or(names::pool(context.name).as_str(), |name| name))
-        }
+        None => Backend::Service(names::workload_service(context.name).into()),
+        Some(scheduler) => match scheduler.external_pool() {
+            Some(external) => Backend::Pool(external.into()),
+            None => Backend::Pool(names::pool(context.name).into()),
+        },
     }
 }
 
-fn backend_of(peer: &LLMInferenceService, name: &str) -> BackendObjectReference {
+/// What a group sends traffic for this member to.
+pub(crate) fn backend_of(peer: &LLMInferenceService) -> Backend {
     let scheduler = peer.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     if let Some(external) = scheduler.and_then(|scheduler| scheduler.external_pool()) {
-        return pool(external);
+        return Backend::Pool(external.into());
     }
     let router = peer.status.as_ref().and_then(|status| status.router.as_ref());
     let managed = router.and_then(|router| router.scheduler.as_ref()?.inference_pool.as_ref());
-    managed.map_or_else(|| service(names::workload_service(name)), |managed| pool(&managed.name))
+    managed.map_or_else(
+        || {
+            let name = peer.metadata.name.as_deref().unwrap_or_default();
+            Backend::Service(names::workload_service(name).into())
+        },
+        |managed| Backend::Pool(managed.name.as_str().into()),
+    )
+}
+
+// === impl Backend ===
+
+impl Backend {
+    fn name(&self) -> &str {
+        match self {
+            Self::Pool(name) | Self::Service(name) => name,
+        }
+    }
+
+    fn reference(&self) -> BackendObjectReference {
+        let (group, kind) = match self {
+            Self::Pool(_) => (POOL_GROUP, POOL),
+            Self::Service(_) => ("", "Service"),
+        };
+        BackendObjectReference {
+            group: Some(group.into()),
+            kind: Some(kind.into()),
+            name: self.name().to_owned(),
+            port: Some(PORT),
+            ..BackendObjectReference::default()
+        }
+    }
 }
 
 // === impl Split ===
@@ -175,8 +171,7 @@ impl Split {
     pub(super) fn apply(&self, context: &Context, spec: &mut HTTPRouteSpec) {
         let own_path = format!("/{}/{}", context.namespace, context.name);
         let below = format!("{own_path}/");
-        let own =
-            [own_backend(context).name, names::pool(context.name), names::workload_service(context.name)];
+        let own = own_backends(context);
         let shares: Vec<HTTPBackendRef> = self
             .members
             .iter()
@@ -214,14 +209,20 @@ impl Split {
 /// The members that still send traffic to a service which is about to go.
 pub(crate) fn senders(context: &Context) -> Vec<String> {
     let Some(group) = name_of(context.spec) else { return Vec::new() };
-    let own = [own_backend(context).name, names::pool(context.name), names::workload_service(context.name)];
+    let own = own_backends(context);
     peers(context, group)
-        .filter(|peer| peer.metadata.deletion_timestamp.is_none())
-        .filter_map(|peer| peer.metadata.name.clone())
+        .filter(|(_, peer)| !peer.is_leaving)
+        .map(|(name, _)| name.to_string())
         .filter(|peer| {
             let route = context.snapshot.http_routes.get(context.namespace, &names::route(peer));
             let rules = route.into_iter().flat_map(|route| &route.spec.rules);
             rules.flat_map(|rule| &rule.backend_refs).any(|reference| own.contains(&reference.backend.name))
         })
         .collect()
+}
+
+/// The names of everything that traffic for this service may be sent to.
+fn own_backends(context: &Context) -> [String; 3] {
+    let now = own_backend(context).name().to_owned();
+    [now, names::pool(context.name), names::workload_service(context.name)]
 }

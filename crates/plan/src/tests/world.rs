@@ -182,7 +182,7 @@ impl World {
     /// One pass over one service, as the controller makes it.
     fn pass(&mut self, key: &(String, String)) {
         let mut service = self.services[key].clone();
-        self.snapshot.inference_services = self.services.values().cloned().map(Arc::new).collect();
+        self.snapshot.peers = self.services.values().collect();
         let now = self.snapshot.now;
         let pins = composing::pins(&service);
         let composed = composing::compose(self, &service);
