@@ -31,6 +31,31 @@ async fn a_service_gets_its_defaults_over_https() {
 }
 
 #[tokio::test]
+async fn who_lets_go_of_an_object_needs_no_answer() {
+    let world = world().await;
+    let replica = Replica::called(&world).await;
+    world.apply(service("llm", json!({}))).await;
+    replica.stop().await;
+    let api: Api<LLMInferenceService> = Api::namespaced(world.client(), "ns");
+    let patch = async |metadata: Value| {
+        api.patch("llm", &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))).await
+    };
+    patch(json!({"finalizers": ["example.com/a", "example.com/b"]})).await.unwrap();
+    for asked in [
+        patch(json!({"labels": {"a": "b"}})).await,
+        patch(json!({"annotations": {"a": "b"}})).await,
+        api.patch("llm", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 2}}))).await,
+    ] {
+        let status = refusal(asked.unwrap_err());
+        assert!(status.message.contains("failed calling webhook"), "{}", status.message);
+    }
+    api.delete("llm", &DeleteParams::default()).await.unwrap();
+    patch(json!({"labels": {"a": "b"}, "finalizers": ["example.com/a"]})).await.unwrap();
+    patch(json!({"finalizers": null})).await.unwrap();
+    assert!(api.get_opt("llm").await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_refused_service_names_every_field() {
     let world = world().await;
     let _replica = Replica::called(&world).await;
