@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_plan::{Kept, Objects, Peer, Peers, Sample};
+use longboat_plan::{Edition, Kept, Objects, Peer, Peers, Sample};
 use parking_lot::RwLock;
 
 use crate::{key::Key, watch::Watched};
@@ -121,7 +121,7 @@ impl<K: Watched> Cache<K> {
         let mut content = self.content.write();
         let Content { objects, peers } = &mut *content;
         let old = objects.kept(namespace, name);
-        if old.is_some_and(|old| !is_newer(metadata, old)) {
+        if old.is_some_and(|old| !Edition::of(metadata).is_newer(&old.edition())) {
             return None;
         }
         let old = old.and_then(|old| match old {
@@ -138,12 +138,13 @@ impl<K: Watched> Cache<K> {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
         let content = self.content.read();
-        content.objects.kept(namespace, name).is_some_and(|known| !is_newer(metadata, known))
+        let known = content.objects.kept(namespace, name);
+        known.is_some_and(|known| !Edition::of(metadata).is_newer(&known.edition()))
     }
 
     /// Drops an object of that metadata, which is gone, unless another of its name has come since.
     pub(crate) fn remove(&self, metadata: &ObjectMeta) -> Option<Change<'static, K>> {
-        self.take_out(&Key::of_metadata(metadata), |known| known.uid() == metadata.uid.as_deref())
+        self.take_out(&Key::of_metadata(metadata), |known| known.edition().is_of_same(&Edition::of(metadata)))
     }
 
     /// Drops all objects (of one namespace, if given) but these.
@@ -181,19 +182,6 @@ impl<K: Watched> Cache<K> {
         let mut object = object.clone();
         object.metadata_mut().managed_fields = None;
         Kept::Whole(Arc::new(object))
-    }
-}
-
-/// Whether `new` is another version than `old`, and not an older one. Versions are opaque by contract; where both are
-/// numbers, as they are everywhere, the smaller one is older. Another uid is always newer.
-fn is_newer<K: Watched>(new: &ObjectMeta, old: &Kept<K>) -> bool {
-    if new.uid.as_deref() != old.uid() {
-        return true;
-    }
-    let versions = [new.resource_version.as_deref(), old.version()];
-    match versions.map(|version| version.and_then(|version| version.parse::<u64>().ok())) {
-        [Some(new), Some(old)] => new > old,
-        _ => versions[0] != versions[1],
     }
 }
 

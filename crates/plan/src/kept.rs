@@ -10,6 +10,8 @@ use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::edition::Edition;
+
 /// An object as it is kept. Typed objects are wide: a Deployment takes four times the room of its text, most of which is the same
 /// for all services.
 pub enum Kept<K> {
@@ -21,8 +23,7 @@ pub enum Kept<K> {
 
 /// An object as JSON, compressed.
 pub struct Packed<K> {
-    uid: Option<Box<str>>,
-    version: Option<Box<str>>,
+    edition: Edition,
     compressed: Box<[u8]>,
     /// Bytes of the text.
     length: usize,
@@ -65,10 +66,8 @@ impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Kept<K> {
             None if is_typical => Some(Arc::clone(sample.0.get_or_init(|| text.as_slice().into()))),
             known => known.cloned(),
         };
-        let metadata = object.metadata();
         Ok(Self::Packed(Arc::new(Packed {
-            uid: metadata.uid.as_deref().map(Into::into),
-            version: metadata.resource_version.as_deref().map(Into::into),
+            edition: Edition::of(object.metadata()),
             compressed: compress_with_dict(&text, sample.as_deref().unwrap_or_default()).into_boxed_slice(),
             length: text.len(),
             sample,
@@ -102,19 +101,11 @@ impl<K: Metadata<Ty = ObjectMeta>> Kept<K> {
         }
     }
 
-    /// Its uid, without reading it.
-    pub fn uid(&self) -> Option<&str> {
+    /// Which object it is, and which version of it, without reading it.
+    pub fn edition(&self) -> Cow<'_, Edition> {
         match self {
-            Self::Whole(object) => object.metadata().uid.as_deref(),
-            Self::Packed(packed) => packed.uid.as_deref(),
-        }
-    }
-
-    /// Its resource version, without reading it.
-    pub fn version(&self) -> Option<&str> {
-        match self {
-            Self::Whole(object) => object.metadata().resource_version.as_deref(),
-            Self::Packed(packed) => packed.version.as_deref(),
+            Self::Whole(object) => Cow::Owned(Edition::of(object.metadata())),
+            Self::Packed(packed) => Cow::Borrowed(&packed.edition),
         }
     }
 }

@@ -11,6 +11,7 @@ mod children;
 mod compare;
 mod context;
 mod draft;
+mod edition;
 mod event;
 mod flags;
 mod kept;
@@ -35,6 +36,7 @@ pub mod yaml;
 
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};
+pub use edition::Edition;
 pub use event::{EventType, PlannedEvent};
 pub use kept::{Kept, Sample};
 pub use kinds::{Child, types};

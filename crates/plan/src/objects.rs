@@ -1,17 +1,12 @@
 //! Observed objects of one kind.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use elsa::sync::FrozenMap;
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use rpds::RedBlackTreeMapSync;
 
-use crate::kept::Kept;
+use crate::{edition::sum, kept::Kept};
 
 /// The objects of one kind by namespace and name; cluster-scoped ones have the empty namespace.
 ///
@@ -174,12 +169,6 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
             self.named.insert(Arc::from(namespace), Named::default().insert(name, entry));
         }
     }
-}
-
-fn sum(uid: Option<&str>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    uid.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl<K> Clone for Entry<K> {
