@@ -17,14 +17,25 @@ use serde_json::{Value, json};
 use crate::{
     api::Api,
     server::Server,
-    services::{CHILDREN, NAMESPACES},
+    services::{self, CHILDREN, NAMESPACES},
 };
 
 /// Requests at the same time: more make the server no faster.
 const AT_ONCE: usize = 32;
 
-/// Where to write an object, and the object.
-type Write = (String, Value);
+/// Configurations of our webhooks, which nobody answers while the controller is paused.
+const WEBHOOKS: [(&str, &str); 3] = [
+    ("mutatingwebhookconfigurations", "llminferenceservice.serving.kserve.io"),
+    ("validatingwebhookconfigurations", "llminferenceservice.serving.kserve.io"),
+    ("validatingwebhookconfigurations", "llminferenceserviceconfig.serving.kserve.io"),
+];
+
+/// An object that somebody writes.
+pub(crate) struct Write<'a> {
+    by: &'a Api,
+    path: String,
+    object: Value,
+}
 
 /// A client that is the controller to the server: whom it asks for more than an administrator, as whether a Role gives away more
 /// than its author may do.
@@ -41,7 +52,7 @@ pub(crate) fn controller(server: &Server) -> Api {
 }
 
 /// The children of these services, to be written anew in namespaces that `place` begins the names of.
-pub(crate) fn children(api: &Api, services: &Range<usize>, place: &str) -> Vec<Write> {
+pub(crate) fn children<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> Vec<Write<'a>> {
     let of = |name: &str| name.strip_prefix("llm-")?.split('-').next()?.parse::<usize>().ok();
     let mut all = Vec::new();
     for (root, plural, each) in CHILDREN {
@@ -72,11 +83,34 @@ pub(crate) fn children(api: &Api, services: &Range<usize>, place: &str) -> Vec<W
                 spec.remove("clusterIP");
                 spec.remove("clusterIPs");
             }
-            all.push((format!("/{root}/namespaces/{namespace}/{plural}"), copy));
+            all.push(Write {
+                by: api,
+                path: format!("/{root}/namespaces/{namespace}/{plural}"),
+                object: copy,
+            });
         }
         assert_eq!(all.len() - before, services.len() * each, "{plural} of {services:?}");
     }
     all
+}
+
+/// The services themselves, as their users wrote them.
+pub(crate) fn services<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> Vec<Write<'a>> {
+    let write = |number| Write {
+        by: api,
+        path: services::path(number).replace("scale-", place),
+        object: services::service(number),
+    };
+    services.clone().map(write).collect()
+}
+
+/// Has the server ask nobody about services any more.
+pub(crate) fn without_webhooks(api: &Api) {
+    for (plural, name) in WEBHOOKS {
+        api.delete(&format!("/apis/admissionregistration.k8s.io/v1/{plural}/{name}")).ok();
+    }
+    // It looks at them when a watch tells it to.
+    thread::sleep(Duration::from_secs(2));
 }
 
 /// Makes the namespaces of the copies.
@@ -88,23 +122,24 @@ pub(crate) fn prepare(api: &Api, place: &str) {
 }
 
 /// Writes them one after another, as one service's children are written; how long that took.
-pub(crate) fn write_in_turn(api: &Api, children: &[Write]) -> Duration {
+pub(crate) fn write_in_turn(children: &[Write<'_>]) -> Duration {
     let start = Instant::now();
-    for (path, object) in children {
-        api.post(path, object).ok();
+    for Write { by, path, object } in children {
+        by.post(path, object).ok();
     }
     start.elapsed()
 }
 
 /// Writes them all; how long that took.
-pub(crate) fn write(api: &Api, children: &[Write]) -> Duration {
+pub(crate) fn write(objects: &[Write<'_>]) -> Duration {
     let next = AtomicUsize::new(0);
     let start = Instant::now();
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some((path, object)) = children.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    api.post(path, object).ok();
+                while let Some(Write { by, path, object }) = objects.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    by.post(path, object).ok();
                 }
             });
         }

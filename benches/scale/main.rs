@@ -135,30 +135,39 @@ fn main() {
     );
 
     controller.pause();
+    let administrator = &cluster.server.api;
     let controllers = floor::controller(&cluster.server);
+    floor::without_webhooks(administrator);
     let ours = latencies[ONE_MORE / 2];
-    for (who, place, api) in [
-        ("an administrator", "floor-", &cluster.server.api),
-        ("the controller's account", "peer-", &controllers),
-    ] {
-        floor::prepare(&cluster.server.api, place);
+    for (who, place, api) in
+        [("an administrator", "floor", administrator), ("the controller's account", "peer", &controllers)]
+    {
+        let (place, with_services) = (format!("{place}-"), format!("{place}-all-"));
+        floor::prepare(administrator, &place);
+        floor::prepare(administrator, &with_services);
         let one_more =
-            (there..there + ONE_MORE).map(|number| floor::children(api, &(number..number + 1), place));
-        let mut in_turn: Vec<Duration> =
-            one_more.map(|children| floor::write_in_turn(api, &children)).collect();
+            (there..there + ONE_MORE).map(|number| floor::children(api, &(number..number + 1), &place));
+        let mut in_turn: Vec<Duration> = one_more.map(|children| floor::write_in_turn(&children)).collect();
         in_turn.sort_unstable();
         let own = in_turn[ONE_MORE / 2];
-        let children = floor::children(api, &last, place);
-        let floor = floor::write(api, &children);
         println!(
             "floor, written as {who}: one service's children one after another p50 {:.1} ms, which the controller's last child is \
-             {:.1} ms above; {} objects at once in {:.1} s, and the last batch took {:.2} times as long",
+             {:.1} ms above",
             per(own, 1),
             per(ours, 1) - per(own, 1),
-            children.len(),
-            floor.as_secs_f64(),
-            wall.as_secs_f64() / floor.as_secs_f64(),
         );
+        let children = floor::children(api, &last, &place);
+        let mut all = floor::services(administrator, &last, &with_services);
+        all.extend(floor::children(api, &last, &with_services));
+        for (what, objects) in [("the children", children), ("services and children", all)] {
+            let floor = floor::write(&objects);
+            println!(
+                "floor, written as {who}: {what}, {} objects at once in {:.1} s, and the last batch took {:.2} times as long",
+                objects.len(),
+                floor.as_secs_f64(),
+                wall.as_secs_f64() / floor.as_secs_f64(),
+            );
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn namespace(number: usize) -> String {
     format!("scale-{}", number % NAMESPACES)
 }
 
-fn path(number: usize) -> String {
+pub(crate) fn path(number: usize) -> String {
     format!("/apis/serving.kserve.io/v1alpha2/namespaces/{}/llminferenceservices", namespace(number))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn prepare(api: &Api) {
     }
 }
 
-fn service(number: usize) -> Value {
+pub(crate) fn service(number: usize) -> Value {
     json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
         "metadata": {"name": format!("llm-{number}")},
