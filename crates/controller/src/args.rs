@@ -51,8 +51,8 @@ pub struct Args {
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
 
-    /// Services worked on at the same time.
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Services worked on at the same time: passes wait for the API server, most of all where it looks after rights.
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
 
     /// What becomes of objects that are stored in an old version.
@@ -69,7 +69,7 @@ impl Default for Args {
             versioned_presets: true,
             prevent_preset_deletion: true,
             cluster_domain: "cluster.local".to_owned(),
-            workers: 4,
+            workers: 8,
             migration: Migration::default(),
         }
     }

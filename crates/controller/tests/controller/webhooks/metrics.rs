@@ -202,7 +202,7 @@ async fn passes_writes_and_reviews_are_counted_and_a_service_that_is_gone_is_not
     ] {
         assert!(value(&page, series) > 0.0, "{series}");
     }
-    let workers = "controller_runtime_max_concurrent_reconciles{controller=\"llminferenceservice\"} 4\n";
+    let workers = "controller_runtime_max_concurrent_reconciles{controller=\"llminferenceservice\"} 8\n";
     assert!(page.contains(workers), "{page}");
     assert!(value(&page, "process_start_time_seconds") > 1.7e9, "seconds since 1970");
     assert!(page.contains("service_name=\"llm\""));
