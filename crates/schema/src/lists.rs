@@ -4,19 +4,29 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::structural::{ListType, Node};
+use super::{
+    default::correlated,
+    structural::{ListType, Node},
+};
 use crate::Cause;
 
-/// Appends a cause for each item that repeats an earlier one.
-pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {
-    if !schema.below.lists {
+/// Appends a cause for each item that repeats an earlier one; not of what is the same in `accepted`, where none do.
+pub(crate) fn check(
+    value: &Value,
+    accepted: Option<&Value>,
+    schema: &Node,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    if !schema.below.lists || accepted == Some(value) {
         return;
     }
     match value {
         Value::Object(map) => {
             for (name, value) in map {
                 if let Some(child) = schema.field(name) {
-                    check(value, child, &super::validate::join(path, name), causes);
+                    let accepted = accepted.and_then(|accepted| accepted.get(name));
+                    check(value, accepted, child, &super::validate::join(path, name), causes);
                 }
             }
         }
@@ -38,7 +48,8 @@ pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<C
             }
             if let Some(child) = schema.items.as_deref().filter(|child| child.below.lists) {
                 for (index, item) in items.iter().enumerate() {
-                    check(item, child, &format!("{path}[{index}]"), causes);
+                    let accepted = correlated(schema, item, accepted);
+                    check(item, accepted, child, &format!("{path}[{index}]"), causes);
                 }
             }
         }
