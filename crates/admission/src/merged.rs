@@ -3,21 +3,17 @@
 //! The reference asks it, by a dry-run of a creation on every pass. Everything that an answer depends on is known here: the
 //! schema with its rules is ours, and so are the webhooks.
 
-use std::sync::Arc;
-
 use longboat_api::{crd, defaulting, v1alpha2::LLMInferenceServiceSpec};
 use longboat_compose::outcome::Rejection;
 use longboat_schema::StructuralSchema;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{Denial, Facts, Request, Subject, Version, validate};
 
-/// Judges merged specs. They are alike: of one that resembles the last that was accepted, only what differs is judged.
-#[derive(Debug)]
+/// Judges merged specs.
+#[derive(Clone, Debug)]
 pub struct MergedSpecs {
     schema: StructuralSchema,
-    accepted: Mutex<Option<Arc<Value>>>,
 }
 
 // === impl MergedSpecs ===
@@ -25,7 +21,7 @@ pub struct MergedSpecs {
 impl Default for MergedSpecs {
     /// By the schema of the storage version. It is compiled at the first judgement.
     fn default() -> Self {
-        Self { schema: StructuralSchema::parse(crd::SERVICE_SPEC), accepted: Mutex::default() }
+        Self { schema: StructuralSchema::parse(crd::SERVICE_SPEC) }
     }
 }
 
@@ -44,22 +40,14 @@ impl MergedSpecs {
             return Some(Rejection { message: error.to_string(), causes });
         }
         self.schema.default(&mut object);
-        let accepted = self.accepted.lock().clone();
-        let causes = match accepted {
-            Some(accepted) => self.schema.validate_like(&object, &accepted),
-            None => self.schema.validate(&object, None),
-        };
+        let causes = self.schema.validate(&object, None);
         if !causes.is_empty() {
             let causes: Vec<_> = causes.into_iter().map(|cause| (cause.field, cause.message)).collect();
             return Some(Rejection { message: String::new(), causes });
         }
         let request =
             Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(&object), old: None };
-        let rejection = validate(Subject::Service, &request, &Facts::default()).denial.map(of_denial);
-        if rejection.is_none() {
-            *self.accepted.lock() = Some(Arc::new(object));
-        }
-        rejection
+        validate(Subject::Service, &request, &Facts::default()).denial.map(of_denial)
     }
 }
 

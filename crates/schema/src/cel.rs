@@ -67,8 +67,6 @@ pub(crate) struct Judgement {
     pub(crate) warnings: Vec<String>,
     /// Room for what one rule looks at, and for what those of a node do: there are hundreds of evaluations.
     seen: [Vec<u8>; 2],
-    /// Whether old values are those of another object: rules say nothing about those.
-    of_another: bool,
 }
 
 thread_local! {
@@ -111,13 +109,6 @@ fn matches(
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgement {
     let mut judgement = Judgement::default();
     LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
-    judgement
-}
-
-/// As [`check`] of a value that was not there before, where all rules held for `accepted` when that was new.
-pub(crate) fn check_like(value: &Value, accepted: &Value, schema: &Node) -> Judgement {
-    let mut judgement = Judgement { of_another: true, ..Judgement::default() };
-    LIBRARY.with(|library| judgement.walk(library, value, Some(accepted), schema, &mut Path::default()));
     judgement
 }
 
@@ -277,11 +268,8 @@ impl Judgement {
             return;
         }
         let old = old.filter(|old| !old.is_null());
-        if self.of_another && old == Some(value) {
-            return;
-        }
         if !schema.rules.is_empty() && !value.is_null() {
-            self.rules(library, value, old.filter(|_| !self.of_another), schema, path);
+            self.rules(library, value, old, schema, path);
         }
         match value {
             Value::Object(map) => {

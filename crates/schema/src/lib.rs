@@ -173,16 +173,6 @@ impl StructuralSchema {
         self.judge(new, old).causes
     }
 
-    /// As [`Self::validate`] of a new object, where nothing was wrong with `accepted` when that was new: what is the same in both
-    /// is not judged again.
-    pub fn validate_like(&self, new: &Value, accepted: &Value) -> Vec<Cause> {
-        let node = self.node();
-        let mut causes = validate::check_like(new, accepted, node);
-        embedded::check(new, node, "", &mut causes);
-        lists::check(new, Some(accepted), node, "", &mut causes);
-        with_rules(node, causes, || cel::check_like(new, accepted, node)).causes
-    }
-
     /// As [`Self::validate`], with the failures that were tolerated.
     pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
         let node = self.node();
@@ -190,33 +180,28 @@ impl StructuralSchema {
         embedded::check(new, node, "", &mut causes);
         let clean_before = old.is_none_or(|old| {
             let mut before = Vec::new();
-            lists::check(old, None, node, "", &mut before);
+            lists::check(old, node, "", &mut before);
             before.is_empty()
         });
         if clean_before {
-            lists::check(new, None, node, "", &mut causes);
+            lists::check(new, node, "", &mut causes);
         }
-        with_rules(node, causes, || cel::check(new, old, node))
-    }
-}
-
-/// Adds what the rules have to say, if they may be asked.
-fn with_rules(node: &Node, mut causes: Vec<Cause>, rules: impl FnOnce() -> cel::Judgement) -> Verdict {
-    if !node.below.rules {
-        return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };
-    }
-    if causes.iter().any(blocks_rules) {
-        causes.push(Cause::invalid(
+        if !node.below.rules {
+            return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };
+        }
+        if causes.iter().any(blocks_rules) {
+            causes.push(Cause::invalid(
                 "<nil>",
                 &Value::Null,
                 "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
             ));
-        return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };
+            return Verdict { of_schema: causes.len(), causes, warnings: Vec::new() };
+        }
+        let judgement = cel::check(new, old, node);
+        let of_schema = causes.len();
+        causes.extend(judgement.causes);
+        Verdict { causes, of_schema, warnings: judgement.warnings }
     }
-    let judgement = rules();
-    let of_schema = causes.len();
-    causes.extend(judgement.causes);
-    Verdict { causes, of_schema, warnings: judgement.warnings }
 }
 
 // === impl Inner ===

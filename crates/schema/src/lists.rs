@@ -4,29 +4,19 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{
-    default::correlated,
-    structural::{ListType, Node},
-};
+use super::structural::{ListType, Node};
 use crate::Cause;
 
-/// Appends a cause for each item that repeats an earlier one; not of what is the same in `accepted`, where none do.
-pub(crate) fn check(
-    value: &Value,
-    accepted: Option<&Value>,
-    schema: &Node,
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
-    if !schema.below.lists || accepted == Some(value) {
+/// Appends a cause for each item that repeats an earlier one.
+pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {
+    if !schema.below.lists {
         return;
     }
     match value {
         Value::Object(map) => {
             for (name, value) in map {
                 if let Some(child) = schema.field(name) {
-                    let accepted = accepted.and_then(|accepted| accepted.get(name));
-                    check(value, accepted, child, &super::validate::join(path, name), causes);
+                    check(value, child, &super::validate::join(path, name), causes);
                 }
             }
         }
@@ -48,8 +38,7 @@ pub(crate) fn check(
             }
             if let Some(child) = schema.items.as_deref().filter(|child| child.below.lists) {
                 for (index, item) in items.iter().enumerate() {
-                    let accepted = correlated(schema, item, accepted);
-                    check(item, accepted, child, &format!("{path}[{index}]"), causes);
+                    check(item, child, &format!("{path}[{index}]"), causes);
                 }
             }
         }

@@ -16,8 +16,6 @@ use crate::Cause;
 struct Found {
     causes: Vec<Cause>,
     checks: u32,
-    /// Whether old values are those of another object.
-    of_another: bool,
 }
 
 /// Everything wrong with `value` at `path`. With `old`, the corresponding stored value, parts that did not change are
@@ -25,13 +23,6 @@ struct Found {
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &str) -> Vec<Cause> {
     let mut found = Found::default();
     found.node(value, old, schema, &mut Path::at(path));
-    found.causes
-}
-
-/// As [`check`] of a value that was not there before, where nothing was wrong with `accepted` when that was new.
-pub(crate) fn check_like(value: &Value, accepted: &Value, schema: &Node) -> Vec<Cause> {
-    let mut found = Found { of_another: true, ..Found::default() };
-    found.node(value, Some(accepted), schema, &mut Path::at(""));
     found.causes
 }
 
@@ -285,8 +276,6 @@ impl Found {
     }
 
     fn logic(&mut self, value: &Value, old: Option<&Value>, logic: &Logic, path: &mut Path) {
-        // What is accepted as a whole may fail some of the alternatives.
-        let old = old.filter(|_| !self.of_another);
         let judge = |branch: &Node, path: &mut Path| {
             let mut found = Self::default();
             found.node(value, old, branch, path);

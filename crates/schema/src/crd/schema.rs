@@ -234,7 +234,7 @@ impl Walk<'_> {
             return;
         }
         let mut found = validate::check(value, None, node, "");
-        lists::check(value, None, node, "", &mut found);
+        lists::check(value, node, "", &mut found);
         for mut cause in found {
             cause.field = match cause.field.as_str() {
                 "" | "<nil>" => field.clone(),
