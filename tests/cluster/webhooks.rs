@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Turn, collection};
+use crate::{
+    cluster::{Turn, collection},
+    log::Log,
+    wait::until,
+};
 
 fn service(version: &str, spec: &Value) -> Value {
     json!({
@@ -60,6 +64,31 @@ fn a_service_is_completed_and_nothing_else_of_it_is_touched() {
             "model": {"uri": "hf://org/model", "name": "llm"}, "replicas": 0, "router": {"route": {}},
         });
         assert_eq!(stored["spec"], expected, "{version}");
+    }
+}
+
+#[test]
+fn nobody_is_asked_about_finalizers() {
+    let Some(cluster) = Turn::take() else { return };
+    cluster.namespace("finalizers");
+    let log = Log::new(&cluster);
+    let mark = log.mark();
+    let mut stopped = service("v1alpha2", &json!({"model": {"uri": "hf://org/model"}}));
+    stopped["metadata"]["namespace"] = json!("finalizers");
+    stopped["metadata"]["annotations"] = json!({"serving.kserve.io/stop": "true"});
+    cluster.server.api.post(&collection(&stopped), &stopped).ok();
+    let patches = until("the controller adds its finalizer", || {
+        let all = log.events(mark).into_iter().filter(|event| {
+            event["verb"] == "patch"
+                && event["objectRef"]["resource"] == "llminferenceservices"
+                && event["objectRef"]["subresource"].is_null()
+        });
+        Some(all.collect::<Vec<_>>()).filter(|all| !all.is_empty())
+    });
+    for patch in patches {
+        let notes = patch["annotations"].as_object().unwrap();
+        let asked: Vec<_> = notes.keys().filter(|note| note.starts_with("mutation.webhook.")).collect();
+        assert!(asked.is_empty(), "{patch:#}");
     }
 }
 
