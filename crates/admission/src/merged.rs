@@ -3,12 +3,16 @@
 //! The reference asks it, by a dry-run of a creation on every pass. Everything that an answer depends on is known here: the
 //! schema with its rules is ours, and so are the webhooks.
 
-use longboat_api::{crd, defaulting, v1alpha2::LLMInferenceServiceSpec};
+use longboat_api::{
+    crd, defaulting,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
 use longboat_compose::outcome::Rejection;
 use longboat_schema::StructuralSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Denial, Facts, Request, Subject, Version, validate};
+use crate::{Denial, validate};
 
 /// Judges merged specs.
 #[derive(Clone, Debug)]
@@ -45,9 +49,11 @@ impl MergedSpecs {
             let causes: Vec<_> = causes.into_iter().map(|cause| (cause.field, cause.message)).collect();
             return Some(Rejection { message: String::new(), causes });
         }
-        let request =
-            Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(&object), old: None };
-        validate(Subject::Service, &request, &Facts::default()).denial.map(of_denial)
+        // It comes from the types, so there is nothing in it that does not fit them.
+        match LLMInferenceService::deserialize(&object) {
+            Ok(service) => validate::creation(&service).map(of_denial),
+            Err(error) => Some(of_message(format!("the merged spec cannot be read again: {error}"))),
+        }
     }
 }
 

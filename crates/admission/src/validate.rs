@@ -20,6 +20,12 @@ pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answe
     answer.unwrap_or_else(|denial| Answer { denial: Some(denial), warnings: Vec::new() })
 }
 
+/// Why a service of the storage version may not be created, if it may not.
+pub(crate) fn creation(service: &LLMInferenceService) -> Option<Denial> {
+    let report = validation::validate_create(service, Rules::V1Alpha2);
+    verdict(Subject::Service, service.metadata.name.as_deref(), report).denial
+}
+
 fn service(request: &Request<'_>) -> Result<Answer, Denial> {
     let Some(object) = request.object else { return Ok(Answer::default()) };
     if request.is_of_deleted() {

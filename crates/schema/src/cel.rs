@@ -303,6 +303,8 @@ impl Judgement {
         let unchanged = || old == Some(value);
         let found = self.causes.len() + self.warnings.len();
         let known = schema.rules.known(value, &mut self.seen[1]);
+        let together = known.and_then(|_| schema.rules.looks_at());
+        let mut shared = None;
         for rule in schema.rules.iter() {
             let compiled = match rule.compiled() {
                 Ok(compiled) => compiled,
@@ -335,8 +337,15 @@ impl Judgement {
             };
             let whole = Shape::whole();
             let failed = || rule.failed(|| scope([&whole, &whole]), compiled);
-            let scope = scope(compiled.looks_at.each_ref());
-            let cause = match Cel::resolve(&compiled.runnable.expression, &scope) {
+            let held = match together.filter(|_| !compiled.uses_old) {
+                // What is short is converted once for all rules of the node.
+                Some(all) => Cel::resolve(
+                    &compiled.runnable.expression,
+                    shared.get_or_insert_with(|| scope([all, all])),
+                ),
+                None => Cel::resolve(&compiled.runnable.expression, &scope(compiled.looks_at.each_ref())),
+            };
+            let cause = match held {
                 Ok(Cel::Bool(true)) => {
                     if is_short {
                         compiled.memo.note(&self.seen[0]);

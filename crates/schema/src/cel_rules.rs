@@ -43,6 +43,11 @@ impl Rules {
         cel_memo::seen(value, &together.looks_at, seen).then(|| together.memo.knows(seen))
     }
 
+    /// What they look at, those that are about a value alone.
+    pub(crate) fn looks_at(&self) -> Option<&Shape> {
+        self.together().map(|together| &together.looks_at)
+    }
+
     /// Remembers that they held.
     pub(crate) fn note(&self, seen: &[u8]) {
         if let Some(together) = self.together() {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::structural::Node;
 
-/// Schemas of fields by name, in the order of the names. Most schemas have a few: a tree would have more room than content.
+/// Schemas of fields by name. Most schemas have a few: a tree would have more room than content. Short names come first, since two
+/// lengths are compared at once, and most names are told apart by them.
 #[derive(Debug, Default)]
 pub(crate) struct Properties(Box<[(Box<str>, Arc<Node>)]>);
 
@@ -12,7 +13,7 @@ pub(crate) struct Properties(Box<[(Box<str>, Arc<Node>)]>);
 
 impl Properties {
     pub(crate) fn get(&self, name: &str) -> Option<&Node> {
-        let found = self.0.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
+        let found = self.0.binary_search_by(|(known, _)| order(known).cmp(&order(name))).ok()?;
         Some(&self.0[found].1)
     }
 
@@ -28,7 +29,13 @@ impl Properties {
 impl FromIterator<(Box<str>, Arc<Node>)> for Properties {
     /// Of several schemas of one name, the last one counts.
     fn from_iter<I: IntoIterator<Item = (Box<str>, Arc<Node>)>>(properties: I) -> Self {
-        let sorted: std::collections::BTreeMap<_, _> = properties.into_iter().collect();
-        Self(sorted.into_iter().collect())
+        let known: std::collections::BTreeMap<_, _> = properties.into_iter().collect();
+        let mut sorted: Box<[_]> = known.into_iter().collect();
+        sorted.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
+        Self(sorted)
     }
+}
+
+fn order(name: &str) -> (usize, &str) {
+    (name.len(), name)
 }
