@@ -11,6 +11,7 @@ mod cases;
 mod charts;
 mod cluster;
 #[path = "../../crates/telemetry/tests/traces/collector.rs"]
+#[expect(dead_code, reason = "shared with the tests of telemetry")]
 mod collector;
 mod controller;
 mod definitions;

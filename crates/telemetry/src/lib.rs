@@ -2,4 +2,5 @@
 
 pub mod logging;
 pub mod traces;
+mod trust;
 pub mod zap;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use opentelemetry::{Context, KeyValue, trace::TracerProvider};
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
@@ -18,6 +18,8 @@ use opentelemetry_sdk::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+
+use crate::trust;
 
 /// Target of the spans that are exported; they are of level TRACE, so that logs do not carry them.
 pub const SPANS: &str = "longboat::span";
@@ -35,8 +37,8 @@ const FAREWELL: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub struct Otlp {
-    /// Send traces to this collector, over OTLP/gRPC: `http://HOST:4317`. OTEL_EXPORTER_OTLP_ENDPOINT does the same. By default
-    /// there are none.
+    /// Send traces to this collector, over OTLP/gRPC: `http://HOST:4317`, or with `https:` over TLS.
+    /// OTEL_EXPORTER_OTLP_ENDPOINT does the same. By default there are none.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
@@ -57,17 +59,27 @@ pub enum Exporter {
 /// Why traces cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// The address is one for TLS.
-    #[error(
-        "cannot send traces to `{endpoint}`: TLS is not supported; expected http://HOST:PORT of a collector in the cluster"
-    )]
-    Tls {
-        /// Where to.
-        endpoint: String,
+    /// A file of the TLS settings cannot be read.
+    #[error("cannot read {path}, which {variable} names: {source}")]
+    Unreadable {
+        /// Who names it.
+        variable: String,
+        /// The file.
+        path: String,
+        /// What is wrong.
+        source: std::io::Error,
+    },
+    /// A certificate to show without its key, or the other way round.
+    #[error("{given} is set, so {missing} has to be")]
+    Half {
+        /// The variable that is set.
+        given: String,
+        /// The one that is not.
+        missing: String,
     },
     /// The address, or a setting from the environment, cannot be used.
     #[error(
-        "cannot send traces to `{endpoint}`: {source}; expected http://HOST:PORT of a collector's gRPC port"
+        "cannot send traces to `{endpoint}`: {source}; expected http://HOST:PORT or https://HOST:PORT of a collector's gRPC port"
     )]
     Exporter {
         /// Where to.
@@ -120,7 +132,6 @@ struct Enqueue {
 impl Otlp {
     /// Starts to record, if spans are to go anywhere.
     pub fn traces(&self, service: &'static str) -> Option<Traces> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return None;
         }
@@ -157,18 +168,26 @@ impl Traces {
     /// When the collector's address cannot be used.
     pub fn start(self) -> Result<Sending, TracesError> {
         let Self { endpoint, resource, provider, ended } = self;
-        if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| endpoint.starts_with("https:")) {
-            return Err(TracesError::Tls { endpoint: endpoint.clone() });
+        let mut builder = SpanExporter::builder().with_tonic();
+        if let Some(endpoint) = &endpoint {
+            builder = builder.with_endpoint(endpoint);
+            if endpoint.starts_with("https:") {
+                builder = builder.with_tls_config(trust::client(variable)?);
+            }
         }
-        let builder = SpanExporter::builder().with_tonic();
-        let builder = match &endpoint {
-            Some(endpoint) => builder.with_endpoint(endpoint),
-            None => builder,
-        };
         let endpoint = endpoint.unwrap_or_else(|| "http://localhost:4317".to_owned());
         let mut exporter =
             builder.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
         exporter.set_resource(&resource);
+        let asked = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+            .or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
+        if let Some(protocol) = asked.filter(|protocol| protocol != "grpc") {
+            tracing::warn!(
+                protocol,
+                endpoint,
+                "Traces are sent over gRPC, whatever OTEL_EXPORTER_OTLP_PROTOCOL says."
+            );
+        }
         tracing::info!(endpoint, "Traces are sent.");
         let stop = CancellationToken::new();
         let sender = Sender { exporter, ended, failing: false };
@@ -180,6 +199,11 @@ impl Traces {
         });
         Ok(Sending { stop, task })
     }
+}
+
+/// A variable of the environment. An empty one is as good as none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// What the environment says about this process, and its name where that says none.

@@ -13,7 +13,10 @@ use opentelemetry_proto::tonic::{
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, ServerTlsConfig},
+};
 
 /// A span as it arrived.
 #[derive(Clone, Debug)]
@@ -32,15 +35,22 @@ pub(crate) struct Collector {
 // === impl Collector ===
 
 impl Collector {
-    /// To be called in a runtime.
+    /// Over plain text. To be called in a runtime.
     pub(crate) async fn start() -> Self {
+        Self::on(Server::builder(), "http://127.0.0.1").await
+    }
+
+    /// Over TLS, as `localhost`.
+    pub(crate) async fn with_tls(tls: ServerTlsConfig) -> Self {
+        Self::on(Server::builder().tls_config(tls).unwrap(), "https://localhost").await
+    }
+
+    async fn on(mut server: Server, address: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let this =
-            Self { url: format!("http://{}", listener.local_addr().unwrap()), arrived: Arc::default() };
+        let port = listener.local_addr().unwrap().port();
+        let this = Self { url: format!("{address}:{port}"), arrived: Arc::default() };
         let service = TraceServiceServer::new(this.clone());
-        tokio::spawn(
-            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
-        );
+        tokio::spawn(server.add_service(service).serve_with_incoming(TcpListenerStream::new(listener)));
         this
     }
 

@@ -1,6 +1,7 @@
 //! Traces, as a collector gets them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+#[expect(dead_code, reason = "shared with the test over TLS")]
 mod collector;
 
 use collector::Collector;
