@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::installer::{make_available, start_controller},
+    cluster::installer::{Ports, make_available, start_controller},
     installation::{install_others, make_service, served},
     installed::{at_rest, empty, installed},
     program::{Running, run},
-    server::Server,
+    server::{Guarded, Server},
     tools,
     wait::until,
 };
@@ -17,6 +17,7 @@ use crate::{
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/llmisvc-controller-manager";
 const SERVICES: &str = "/apis/serving.kserve.io/v1alpha2/namespaces/default/llminferenceservices";
 const CONFIGS: &str = "/apis/serving.kserve.io/v1alpha2/namespaces/kserve/llminferenceserviceconfigs";
+const CERTIFICATE: &str = "/api/v1/namespaces/kserve/secrets/llmisvc-webhook-chart-cert";
 const GUARD: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/\
                      llminferenceserviceconfig.serving.kserve.io";
 
@@ -60,6 +61,21 @@ fn make_replica_set(server: &Server) {
     server.api.merge(&format!("{sets}/llmisvc-controller-manager-1/status"), &ready).ok();
 }
 
+/// Lets Helm install and wait, as on a cluster that runs the controller which it writes.
+fn wait_for_controller(server: &Server, ports: Ports, mut install: Command) -> Guarded {
+    let mut installing = Running::start(install.args(["--wait", "--timeout=3m"]));
+    let deployment = until("the controller's Deployment is written", || {
+        let ended = installing.has_ended();
+        assert!(!ended, "Helm gave up: {}", installing.stderr());
+        Some(server.api.get(DEPLOYMENT)).filter(|answer| answer.status == 200)
+    });
+    let controller = start_controller(server, &deployment.ok(), ports);
+    make_available(server);
+    make_replica_set(server);
+    installing.end().ok();
+    controller
+}
+
 /// What services need besides: the APIs of others, and the Gateway that the settings name.
 fn make_platform(server: &Server) {
     install_others(server);
@@ -100,16 +116,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     let url = format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks);
     let install =
         ["install", "longboat", &longboat, "--create-namespace", &url, "--set=metrics.enabled=false"];
-    let mut installing = Running::start(helm(&install).args(["--wait", "--timeout=3m"]));
-    let deployment = until("the controller's Deployment is written", || {
-        let ended = installing.has_ended();
-        assert!(!ended, "Helm gave up: {}", installing.stderr());
-        Some(server.api.get(DEPLOYMENT)).filter(|answer| answer.status == 200)
-    });
-    let _controller = start_controller(&server, &deployment.ok(), ports);
-    make_available(&server);
-    make_replica_set(&server);
-    installing.end().ok();
+    let _controller = wait_for_controller(&server, ports, helm(&install));
     run(&mut helm(&["install", "longboat-presets", &presets])).ok();
     let before = at_rest(&server);
     let configs = before.keys().filter(|name| name.contains("/llminferenceserviceconfigs/kserve/")).count();
@@ -164,4 +171,36 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     assert_eq!(left, kinds.map(definition));
     // Whoever comes again finds nothing in the way.
     run(&mut helm(&[&install[..], &["--dry-run=server"]].concat())).ok();
+}
+
+#[test]
+fn confined_to_namespaces_the_chart_has_api_servers_trust_a_certificate_that_it_makes_once() {
+    let Some((server, ports, _turn)) = empty() else { return };
+    let Some(program) = tools::tool("bin/helm") else { return };
+    let helm = |arguments: &[&str]| helm(&program, &server, arguments);
+    make_platform(&server);
+    server.api.make_namespace("models");
+
+    let (longboat, presets) = (chart("longboat"), chart("longboat-presets"));
+    let url = format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks);
+    let confined = ["--set=watchNamespaces={models}", "--set=metrics.enabled=false"];
+    let install = [&["install", "longboat", &longboat, &url], &confined[..]].concat();
+    let _controller = wait_for_controller(&server, ports, helm(&install));
+    // Each preset passes a webhook.
+    run(&mut helm(&["install", "longboat-presets", &presets])).ok();
+    make_service(&server, "models", "llm");
+    served(&server, "models", "llm");
+    let older = "/apis/serving.kserve.io/v1alpha1/namespaces/models/llminferenceservices/llm";
+    assert_eq!(server.api.get(older).ok()["apiVersion"], "serving.kserve.io/v1alpha1");
+
+    let trusted = || {
+        let secret = server.api.get(CERTIFICATE).ok()["data"].clone();
+        let bundle = server.api.get(GUARD).ok()["webhooks"][0]["clientConfig"]["caBundle"].clone();
+        assert_eq!(bundle, secret["ca.crt"]);
+        secret
+    };
+    let before = trusted();
+    run(&mut helm(&["upgrade", "longboat", &longboat, "--reuse-values", "--set=logLevel=debug"])).ok();
+    assert_eq!(trusted(), before);
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
 }

@@ -3,6 +3,7 @@
 
 use std::{os::unix::fs::symlink, process::Command};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
@@ -74,7 +75,7 @@ pub(crate) fn make_available(server: &Server) {
 }
 
 /// The controller as the pods of the Deployment run it: under their command's name, with their arguments and environment, as
-/// their service account; once it says that it is ready.
+/// their service account, a Secret that is mounted being a folder of its own; once it says that it is ready.
 pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarded {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -84,9 +85,15 @@ pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports
     let name = container["command"][0].as_str().unwrap().trim_start_matches('/');
     let program = server.folder.join(name);
     symlink(binary::longboat(), &program).unwrap();
+    let mounts = mounted(server, pod);
     let controller = Guarded::start(&program, &server.folder.join("controller.log"), |command| {
         command
-            .args(container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()))
+            .args(container["args"].as_array().unwrap().iter().map(|argument| {
+                let argument = argument.as_str().unwrap();
+                mounts
+                    .iter()
+                    .fold(argument.to_owned(), |argument, (path, folder)| argument.replace(path, folder))
+            }))
             .args(["--webhook-host=127.0.0.1", "--webhook-san=127.0.0.1"])
             .args([format!("--webhook-port={}", ports.webhooks)])
             .arg(format!("--health-probe-addr=127.0.0.1:{}", ports.probes))
@@ -103,4 +110,27 @@ pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports
         api::status_of(&format!("http://127.0.0.1:{}/readyz", ports.probes)).filter(|status| *status == 200)
     });
     controller
+}
+
+/// The Secrets that a pod mounts: the path where it sees one, and a folder that holds it.
+fn mounted(server: &Server, pod: &Value) -> Vec<(String, String)> {
+    let secrets = pod["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| Some((volume["name"].as_str()?, volume["secret"]["secretName"].as_str()?)));
+    let mounts = pod["containers"][0]["volumeMounts"].as_array();
+    secrets
+        .map(|(volume, name)| {
+            let folder = server.folder.join("mounted").join(volume);
+            std::fs::create_dir_all(&folder).unwrap();
+            let secret = server.api.get(&format!("/api/v1/namespaces/kserve/secrets/{name}")).ok();
+            for (key, value) in secret["data"].as_object().unwrap() {
+                let bytes = BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap();
+                std::fs::write(folder.join(key), bytes).unwrap();
+            }
+            let mount = mounts.into_iter().flatten().find(|mount| mount["name"] == volume).unwrap();
+            (mount["mountPath"].as_str().unwrap().to_owned(), folder.display().to_string())
+        })
+        .collect()
 }

@@ -17,4 +17,7 @@
 {{- else }}
 {{- $_ := set $client.service "namespace" $root.Release.Namespace }}
 {{- end }}
+{{- if include "longboat.own" $root }}
+{{- $_ := set $client "caBundle" (index (include "longboat.certificate" $root | fromJson) "ca.crt") }}
+{{- end }}
 {{- end }}
