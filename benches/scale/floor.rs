@@ -33,8 +33,30 @@ const WEBHOOKS: [(&str, &str); 3] = [
 /// An object that somebody writes.
 pub(crate) struct Write<'a> {
     by: &'a Api,
+    how: How,
     path: String,
     object: Value,
+}
+
+/// Whether an object is made, changed or written as a whole.
+#[derive(Clone, Copy)]
+enum How {
+    Make,
+    Merge,
+    Replace,
+}
+
+// === impl Write ===
+
+impl Write<'_> {
+    fn send(&self) {
+        let answer = match self.how {
+            How::Make => self.by.post(&self.path, &self.object),
+            How::Merge => self.by.merge(&self.path, &self.object),
+            How::Replace => self.by.put(&self.path, &self.object),
+        };
+        answer.ok();
+    }
 }
 
 /// A client that is the controller to the server: whom it asks for more than an administrator, as whether a Role gives away more
@@ -85,6 +107,7 @@ pub(crate) fn children<'a>(api: &'a Api, services: &Range<usize>, place: &str) -
             }
             all.push(Write {
                 by: api,
+                how: How::Make,
                 path: format!("/{root}/namespaces/{namespace}/{plural}"),
                 object: copy,
             });
@@ -98,10 +121,46 @@ pub(crate) fn children<'a>(api: &'a Api, services: &Range<usize>, place: &str) -
 pub(crate) fn services<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> Vec<Write<'a>> {
     let write = |number| Write {
         by: api,
+        how: How::Make,
         path: services::path(number).replace("scale-", place),
         object: services::service(number),
     };
     services.clone().map(write).collect()
+}
+
+/// What the controller writes about these services beside their children, to be made first and to be written when everything
+/// is there: the right of the scheduler to ask who calls it; the finalizer, the status, and the certificate that names the addresses.
+pub(crate) fn beside<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> [Vec<Write<'a>>; 2] {
+    let rights = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let list = api.get(rights).ok();
+    let (mut first, mut then) = (Vec::new(), Vec::new());
+    for number in services.clone() {
+        let live = api.get(&format!("{}/llm-{number}", services::path(number))).ok();
+        let home = services::namespace(number);
+        let binding = list["items"].as_array().unwrap().iter().find(|binding| {
+            let subject = &binding["subjects"][0];
+            subject["namespace"] == home && subject["name"] == format!("llm-{number}-epp-sa")
+        });
+        let binding = binding.unwrap_or_else(|| panic!("no cluster role binding of llm-{number}"));
+        let mut copy = binding.clone();
+        let name = format!("{place}{}", binding["metadata"]["name"].as_str().unwrap());
+        copy["metadata"] = json!({"name": name, "labels": binding["metadata"]["labels"]});
+        first.push(Write { by: api, how: How::Make, path: rights.to_owned(), object: copy });
+        let service = format!("{}/llm-{number}", services::path(number).replace("scale-", place));
+        let change = |path: String, object| Write { by: api, how: How::Merge, path, object };
+        let finalizers = json!({"metadata": {"finalizers": live["metadata"]["finalizers"]}});
+        then.push(change(service.clone(), finalizers));
+        let certificate = format!("/api/v1/namespaces/{home}/secrets/llm-{number}-kserve-self-signed-certs");
+        let mut rewritten = api.get(&certificate).ok();
+        let metadata = &rewritten["metadata"];
+        rewritten["metadata"] = json!({
+            "name": metadata["name"], "labels": metadata["labels"], "annotations": {"floor": "rewritten"},
+        });
+        let path = certificate.replace("scale-", place);
+        then.push(Write { by: api, how: How::Replace, path, object: rewritten });
+        then.push(change(format!("{service}/status"), json!({"status": live["status"]})));
+    }
+    [first, then]
 }
 
 /// Has the server ask nobody about services any more.
@@ -124,8 +183,8 @@ pub(crate) fn prepare(api: &Api, place: &str) {
 /// Writes them one after another, as one service's children are written; how long that took.
 pub(crate) fn write_in_turn(children: &[Write<'_>]) -> Duration {
     let start = Instant::now();
-    for Write { by, path, object } in children {
-        by.post(path, object).ok();
+    for write in children {
+        write.send();
     }
     start.elapsed()
 }
@@ -137,9 +196,8 @@ pub(crate) fn write(objects: &[Write<'_>]) -> Duration {
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some(Write { by, path, object }) = objects.get(next.fetch_add(1, Ordering::Relaxed))
-                {
-                    by.post(path, object).ok();
+                while let Some(write) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    write.send();
                 }
             });
         }

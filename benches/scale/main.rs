@@ -142,11 +142,13 @@ fn main() {
     for (who, place, api) in
         [("an administrator", "floor", administrator), ("the controller's account", "peer", &controllers)]
     {
-        let (place, with_services) = (format!("{place}-"), format!("{place}-all-"));
-        floor::prepare(administrator, &place);
-        floor::prepare(administrator, &with_services);
+        let places @ [place, with_services, with_all] =
+            &["-", "-own-", "-all-"].map(|end| format!("{place}{end}"));
+        for place in places {
+            floor::prepare(administrator, place);
+        }
         let one_more =
-            (there..there + ONE_MORE).map(|number| floor::children(api, &(number..number + 1), &place));
+            (there..there + ONE_MORE).map(|number| floor::children(api, &(number..number + 1), place));
         let mut in_turn: Vec<Duration> = one_more.map(|children| floor::write_in_turn(&children)).collect();
         in_turn.sort_unstable();
         let own = in_turn[ONE_MORE / 2];
@@ -156,14 +158,24 @@ fn main() {
             per(own, 1),
             per(ours, 1) - per(own, 1),
         );
-        let children = floor::children(api, &last, &place);
-        let mut all = floor::services(administrator, &last, &with_services);
-        all.extend(floor::children(api, &last, &with_services));
-        for (what, objects) in [("the children", children), ("services and children", all)] {
-            let floor = floor::write(&objects);
+        let children = floor::children(api, &last, place);
+        let owned = |place| {
+            let mut all = floor::services(administrator, &last, place);
+            all.extend(floor::children(api, &last, place));
+            all
+        };
+        let [beside, then] = floor::beside(api, &last, with_all);
+        let mut all = owned(with_all);
+        all.extend(beside);
+        for (what, writes) in [
+            ("the children", vec![children]),
+            ("services and children", vec![owned(with_services)]),
+            ("all that is written but events", vec![all, then]),
+        ] {
+            let floor: Duration = writes.iter().map(|writes| floor::write(writes)).sum();
             println!(
-                "floor, written as {who}: {what}, {} objects at once in {:.1} s, and the last batch took {:.2} times as long",
-                objects.len(),
+                "floor, written as {who}: {what}, {} writes in {:.1} s, and the last batch took {:.2} times as long",
+                writes.iter().map(Vec::len).sum::<usize>(),
                 floor.as_secs_f64(),
                 wall.as_secs_f64() / floor.as_secs_f64(),
             );
