@@ -67,3 +67,53 @@ fn repeated<'a, K: Hash + Eq>(items: &'a [Value], key: impl Fn(&'a Value) -> K) 
     let again = |(index, item)| (!seen.insert(key(item))).then_some(index);
     items.iter().enumerate().filter_map(again).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::check;
+    use crate::structural::Node;
+
+    /// Where items repeat earlier ones, and what of them does.
+    fn repeated(value: &Value) -> Vec<(String, String)> {
+        let schema = json!({"type": "object", "properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "ports": {
+                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
+                "items": {"type": "object", "properties": {
+                    "port": {"type": "integer"}, "protocol": {"type": "string"}, "set": {
+                        "type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"},
+                    },
+                }},
+            },
+        }});
+        let mut causes = Vec::new();
+        check(value, &Node::compile(&schema.to_string()), "", &mut causes);
+        causes.into_iter().map(|cause| (cause.field, cause.message)).collect()
+    }
+
+    #[test]
+    fn each_item_that_repeats_another_is_named_with_what_it_repeats() {
+        let found = repeated(&json!({
+            "set": ["a", "b", "a", "a"],
+            "ports": [
+                {"port": 1}, {"port": 1, "protocol": "TCP", "set": [3]}, {"port": 1, "set": [2, 1, 2]},
+                {"port": 1, "protocol": "TCP"}, {"port": 1, "protocol": null},
+            ],
+        }));
+        let expected = [
+            ("ports[2]", r#"Duplicate value: {"port":1}"#),
+            ("ports[3]", r#"Duplicate value: {"port":1,"protocol":"TCP"}"#),
+            ("ports[2].set[2]", "Duplicate value: 2"),
+            ("set[2]", r#"Duplicate value: "a""#),
+            ("set[3]", r#"Duplicate value: "a""#),
+        ];
+        assert_eq!(found, expected.map(|(field, message)| (field.to_owned(), message.to_owned())));
+    }
+
+    #[test]
+    fn numbers_that_are_written_differently_are_different_and_one_item_repeats_nothing() {
+        assert_eq!(repeated(&json!({"set": ["a"], "ports": [{"port": 1}, {"port": 1.0}]})), []);
+    }
+}
