@@ -2,7 +2,10 @@
 
 mod install;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -362,7 +365,8 @@ fn must_name_manifests(verb: clap::Command) -> clap::Command {
 /// Reads the command line; the name of the executable may choose a role.
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     let program = arguments.first().cloned().unwrap_or_default();
-    if let Some(role) = crate::role::of_program(&program) {
+    let role = crate::role::of_program(&program);
+    if let Some(role) = role {
         arguments.insert(1, role.into());
     }
     // The reference's picker is started with empty arguments where a template rendered to nothing, and takes long
@@ -377,13 +381,39 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
         })?;
     }
     let mut command = command(Called::by(&program));
+    if let Some(role) = role {
+        command = command.mut_subcommand(role, |verb| under_its_own_name(verb, &program));
+    }
     let matches = command.try_get_matches_from_mut(arguments)?;
     Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?.command)
+}
+
+/// A role that the name of the executable chose: nobody types it.
+fn under_its_own_name(verb: clap::Command, program: &OsStr) -> clap::Command {
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+    let usage = verb.clone().bin_name(name).render_usage().to_string();
+    verb.override_usage(usage.trim_start_matches("Usage: ").to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_the_image_is_helped_with_under_its_name() {
+        for (arguments, usage) in [
+            (&["/app/epp", "--help"][..], "Usage: epp [OPTIONS]\n"),
+            (&["/manager", "--nonsense"], "Usage: manager [OPTIONS]\n"),
+            (&["longboat", "epp", "--help"], "Usage: longboat epp [OPTIONS]\n"),
+            (
+                &["/storage-initializer/scripts/initializer-entrypoint", "--help"],
+                "Usage: initializer-entrypoint <SOURCE> ",
+            ),
+        ] {
+            let said = parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string();
+            assert!(said.contains(usage), "{said}");
+        }
+    }
 
     #[test]
     fn the_definition_is_consistent() {
