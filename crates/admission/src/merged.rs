@@ -9,10 +9,9 @@ use longboat_api::{
 };
 use longboat_compose::outcome::Rejection;
 use longboat_schema::StructuralSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Denial, validate};
+use crate::{Denial, Version, read::read, validate};
 
 /// Judges merged specs.
 #[derive(Clone, Debug)]
@@ -49,10 +48,10 @@ impl MergedSpecs {
             let causes: Vec<_> = causes.into_iter().map(|cause| (cause.field, cause.message)).collect();
             return Some(Rejection { message: String::new(), causes });
         }
-        // It comes from the types, so there is nothing in it that does not fit them.
-        match LLMInferenceService::deserialize(&object) {
+        match read::<LLMInferenceService>(&object, Version::V1Alpha2) {
             Ok(service) => validate::creation(&service).map(of_denial),
-            Err(error) => Some(of_message(format!("the merged spec cannot be read again: {error}"))),
+            // A quantity is text to our types and to the schema, and may be none to the reference's decoder: `1e1.5`.
+            Err(denial) => Some(of_denial(denial)),
         }
     }
 }
