@@ -66,3 +66,24 @@ fn of_denial(denial: Denial) -> Rejection {
     let causes = causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect();
     Rejection { message: denial.message, causes }
 }
+
+#[cfg(test)]
+mod tests {
+    use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+    use serde_json::json;
+
+    use super::MergedSpecs;
+
+    #[test]
+    fn a_quantity_that_only_the_schema_takes_is_refused() {
+        let rejection = |memory: &str| {
+            let main = json!({"name": "main", "image": "i", "resources": {"limits": {"memory": memory}}});
+            let spec = json!({"model": {"uri": "hf://a/b", "name": "b"}, "template": {"containers": [main]}});
+            let spec: LLMInferenceServiceSpec = serde_json::from_value(spec).unwrap();
+            MergedSpecs::default().rejection(&spec)
+        };
+        assert_eq!(rejection("1e3"), None);
+        let refused = rejection("1e1.5").unwrap();
+        assert!(refused.message.contains("quantities must match"), "{refused:?}");
+    }
+}
