@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     cache::Change,
+    config,
     context::Context,
     key::{Key, ObjectKey},
     observe,
@@ -11,7 +12,7 @@ use crate::{
 };
 
 /// Takes over the answer to a status of ours. It has all that others have changed by then, which the watch may not have told of;
-/// and will not, since it is known now.
+/// and will not, since it is known now: nor of the status, of which those hear that look at a part of it.
 pub(crate) fn reported<K: Watched>(context: &Context, answer: &K) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
@@ -25,6 +26,15 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K) {
     });
     if !is_same {
         announce(context, &change);
+        return;
+    }
+    let key = Key::of(answer);
+    let [before, now] = &change.peers;
+    config::wake_users(context, &key.namespace, before.as_deref(), now.as_deref());
+    for service in context.index.tell(aliases(&key, &change)) {
+        if service != key {
+            context.services.add(service);
+        }
     }
 }
 
@@ -43,13 +53,20 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
         context.services.add(service);
     }
     let mut names: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(K::aliases).collect();
-    // Who leaves a group concerns the group that it leaves.
-    let peers = change.peers.iter().flatten();
-    names.extend(peers.flat_map(|peer| observe::aliases(&key.namespace, peer)));
+    names.extend(aliases(&key, change));
     names.insert(key.of_kind(<K as Watched>::KIND));
-    for name in &names {
-        for service in context.index.users(name) {
-            context.services.add(service);
-        }
+    for service in context.index.tell(names) {
+        context.services.add(service);
     }
+}
+
+/// Names under which others look at an object, before and after a change of what they look at: who leaves a group concerns the
+/// group that it leaves.
+fn aliases<K>(key: &Key, change: &Change<'_, K>) -> BTreeSet<ObjectKey> {
+    let [before, now] = &change.peers;
+    if before == now {
+        return BTreeSet::new();
+    }
+    let peers = [before, now].into_iter().flatten();
+    peers.flat_map(|peer| observe::aliases(&key.namespace, peer)).collect()
 }

@@ -68,11 +68,6 @@ impl<K: Watched> Cache<K> {
         content.objects.names().map(|(namespace, name)| Key::shared(namespace, name)).collect()
     }
 
-    /// What others look at of an object.
-    pub(crate) fn peer(&self, key: &Key) -> Option<Arc<Peer>> {
-        self.content.read().peers.get(&key.namespace, &key.name)
-    }
-
     /// Of which others look at something that is wanted, of one namespace if given; at most so many.
     pub(crate) fn select(
         &self,

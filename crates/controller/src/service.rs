@@ -13,16 +13,17 @@ use longboat_compose::{
     outcome::{Applied as AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
-use longboat_plan::{self as plan, Children, Peer, Plan, Problem, Snapshot};
+use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
 use longboat_tls::{LeafRequest, self_signed};
 use tracing::Instrument;
 
 use crate::{
-    apply, config,
+    apply,
     context::Context,
     error::PassError,
     events::Subject,
     finalizer,
+    index::Moment,
     key::{Key, Kind, ObjectKey},
     lookups::Lookups,
     metrics::Phase,
@@ -90,7 +91,7 @@ async fn reconcile(
     subject: &Subject,
     service: &LLMInferenceService,
 ) -> Result<Option<String>, PassError> {
-    let now = Timestamp::now();
+    let (now, began) = (Timestamp::now(), context.index.now());
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
     let mut phases = context.metrics.phases();
@@ -112,7 +113,7 @@ async fn reconcile(
     };
     let (done, after) = match spec {
         None => {
-            context.index.set(&subject.key, seen);
+            looked_at(context, &subject.key, seen, began);
             let verdict = match composition.stop {
                 Some(Retry::Backoff) => Err(PassError::Unfinished(composition.message.clone())),
                 _ => Ok(()),
@@ -126,14 +127,21 @@ async fn reconcile(
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             seen.extend(observe::models(service, spec, &planned));
             seen.extend(planned.taken.iter().map(observe::key_of));
-            context.index.set(&subject.key, seen);
+            looked_at(context, &subject.key, seen, began);
             phases.end(Phase::Plan);
+            let is_removing = !planned.remove.is_empty();
             let done = Box::pin(carry_out(context, subject, &snapshot, planned))
                 .instrument(spans::phase(Phase::Apply))
                 .await;
             phases.end(Phase::Apply);
-            // What was written is part of the world that is reported on.
-            (done, observe::snapshot(context, &subject.key, snapshot.platform.clone(), now))
+            // What was written is part of the world that is reported on. Of deletions, and of what goes wrong, nobody is told.
+            let is_same = context.index.now() == began && !is_removing && done.verdict.is_ok();
+            let after = if is_same {
+                snapshot
+            } else {
+                observe::snapshot(context, &subject.key, snapshot.platform.clone(), now)
+            };
+            (done, after)
         }
     };
     let Done { children, problem, verdict } = done;
@@ -146,14 +154,17 @@ async fn reconcile(
     // A transient failure is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
-        // The watch has nothing new to say of it then.
-        let published = context.caches.inference_services.peer(&subject.key);
-        let before = Some(&Peer::of(service));
-        config::wake_users(context, &subject.key.namespace, before, published.as_deref());
     }
     phases.end(Phase::Report);
     let stopped = composition.stop.is_some().then_some(composition.message);
     verdict.map(|()| stopped.or(problem.map(|problem| problem.message)).or(found))
+}
+
+/// Notes what a pass that began at that moment has looked at; what changed meanwhile is looked at again.
+fn looked_at(context: &Context, service: &Key, seen: BTreeSet<ObjectKey>, began: Moment) {
+    if context.index.set(service, seen, began) {
+        context.services.add(service.clone());
+    }
 }
 
 /// What reporting has found to fail, not just to take its time.
@@ -326,12 +337,13 @@ async fn finalize(
     service: &LLMInferenceService,
 ) -> Result<(), PassError> {
     if finalizer::has(service, names::SERVICE_FINALIZER) {
+        let began = context.index.now();
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
         let plan::Finalization { remove, senders } =
             plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))?;
         if !senders.is_empty() {
-            return wait_for(context, subject, service, &senders).await;
+            return wait_for(context, subject, service, &senders, began).await;
         }
         for object in remove {
             remove::one(context, subject, &object).await?;
@@ -348,12 +360,13 @@ async fn wait_for(
     subject: &Subject,
     service: &LLMInferenceService,
     senders: &[String],
+    began: Moment,
 ) -> Result<(), PassError> {
     let namespace = &subject.key.namespace;
     let route = |sender: &String| Key::new(namespace, plan::names::route(sender)).of_kind(Kind::HttpRoute);
     let mut seen: BTreeSet<ObjectKey> = senders.iter().map(route).collect();
     seen.extend(observe::group(&service.spec, namespace));
-    context.index.set(&subject.key, seen);
+    looked_at(context, &subject.key, seen, began);
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
     let status = plan::leaving(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await

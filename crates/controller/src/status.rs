@@ -6,7 +6,6 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
-use longboat_plan::Peer;
 use serde_json::json;
 
 use crate::{
@@ -14,7 +13,6 @@ use crate::{
     context::Context,
     error::{PassError, has_code, text_of},
     events::Subject,
-    observe,
     watch::Watched,
 };
 
@@ -35,17 +33,7 @@ pub(crate) async fn publish(
     })?;
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
-        Ok(updated) => {
-            announce::reported(context, &updated);
-            // The watch has nothing new to say of it then: who shares the traffic, or the name of a model, has to hear it here.
-            let peer = Peer::of(&updated);
-            let aliases = observe::aliases(&subject.key.namespace, &peer);
-            for member in aliases.flat_map(|alias| context.index.users(&alias)) {
-                if member != subject.key {
-                    context.services.add(member);
-                }
-            }
-        }
+        Ok(updated) => announce::reported(context, &updated),
         Err(error) if has_code(&error, 404) => return Ok(()),
         Err(error) => {
             let message = format!(
