@@ -21,7 +21,11 @@ pub struct Misfit {
 /// The first value of a service (or of a config, which has the same types in metadata and spec) that Go's decoder does
 /// not take.
 pub fn misfit(object: &Value) -> Option<Misfit> {
-    let mut field = String::with_capacity(64);
+    if fits(schema::SERVICE, object) {
+        debug_assert_eq!(find(schema::SERVICE, object, &mut String::new()), None, "it fits");
+        return None;
+    }
+    let mut field = String::new();
     let (found, expected) = find(schema::SERVICE, object, &mut field)?;
     let message = codec::normalise(schema::SERVICE, object.clone()).err()?;
     Some(Misfit { message, field, found, expected })
@@ -89,6 +93,23 @@ fn field_type(structure: &'static Struct, name: &str) -> Option<Ty> {
         ty if field.json == name => Some(ty),
         _ => None,
     })
+}
+
+/// Whether nothing is there for [`find`] to find, in half of its time: what is there is asked for, not what could be.
+fn fits(ty: Ty, json: &Value) -> bool {
+    match (pointee(ty), json) {
+        (_, Value::Null)
+        | (Ty::Raw | Ty::Any, _)
+        | (Ty::Str(_), Value::String(_))
+        | (Ty::Bool(_), Value::Bool(_)) => true,
+        (Ty::Struct(structure), Value::Object(map)) => map.iter().all(|(name, value)| {
+            value.is_null() || field_type(structure, name).is_none_or(|ty| fits(ty, value))
+        }),
+        (Ty::Slice(_, inner), Value::Array(items)) => items.iter().all(|item| fits(*inner, item)),
+        (Ty::Map(_, inner), Value::Object(map)) => map.values().all(|item| fits(*inner, item)),
+        (Ty::Struct(_) | Ty::Slice(..) | Ty::Map(..), _) => false,
+        (ty, _) => codec::normalise(ty, json.clone()).is_ok(),
+    }
 }
 
 /// Where the first value is that does not fit; what it is, and what it should be.
