@@ -135,23 +135,21 @@ impl Pass<'_> {
         let api = K::api(&self.context.client, namespace);
         let cache = K::cache(&self.context.caches);
         // Not as the cache has it by now: what was planned may undo what has been decided since.
-        let mut live = match K::observed(self.seen).get(&reference.namespace, &reference.name) {
-            Some(live) => live.clone(),
-            None => {
-                if let Some(present) = cache.get(&key_of(reference)) {
-                    return Err(self.outdated(reference, present.as_ref(), "is there already"));
-                }
-                match api.create(&PostParams::default(), &desired).await {
-                    Ok(created) => return Ok(self.created(reference, &desired, created)),
-                    // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
-                    Err(error) if has_code(&error, 409) => {
-                        let present = self.read(&api, reference, &error).await?;
-                        return Err(self.outdated(reference, &present, "is there already"));
-                    }
-                    Err(error) => return Err(refused("create", reference, &error)),
-                }
+        let Some(live) = K::observed(self.seen).get(&reference.namespace, &reference.name) else {
+            if let Some(present) = cache.get(&key_of(reference)) {
+                return Err(self.outdated(reference, present.as_ref(), "is there already"));
             }
+            return match api.create(&PostParams::default(), &desired).await {
+                Ok(created) => Ok(self.created(reference, &desired, created)),
+                // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
+                Err(error) if has_code(&error, 409) => {
+                    let present = self.read(&api, reference, &error).await?;
+                    Err(self.outdated(reference, &present, "is there already"))
+                }
+                Err(error) => Err(refused("create", reference, &error)),
+            };
         };
+        let mut live = live.clone();
         for _ in 0..ATTEMPTS {
             if live.metadata().deletion_timestamp.is_some() {
                 let message = format!("{reference} is being deleted; it is made again when it is gone");

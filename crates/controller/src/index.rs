@@ -105,7 +105,7 @@ impl State {
     }
 
     /// Whether there was news since that moment of what a service looks at and did not look at before.
-    fn has_missed(&self, service: &Key, uses: &BTreeSet<ObjectKey>, began: Moment) -> bool {
+    fn has_missed(&self, service: &Key, looked_at: &BTreeSet<ObjectKey>, began: Moment) -> bool {
         let missed = usize::try_from(self.told - began.0).unwrap_or(usize::MAX);
         if missed > self.recent.len() {
             return true;
@@ -115,7 +115,7 @@ impl State {
             let users = self.objects.by_key(object);
             users.zip(number).is_some_and(|(users, number)| users.contains(number))
         };
-        self.recent.iter().rev().take(missed).any(|object| uses.contains(object) && !was_told(object))
+        self.recent.iter().rev().take(missed).any(|object| looked_at.contains(object) && !was_told(object))
     }
 
     fn remove(&mut self, service: &Key) {
