@@ -12,8 +12,8 @@ use crate::{key::Key, watch::Watched};
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     content: RwLock<Content<K>>,
-    /// By which those that are kept as text are compressed.
-    sample: Sample,
+    /// By which those that are kept as text are compressed: as this program prints them, and as API servers do.
+    samples: [Sample; 2],
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Change<'a, K> {
 impl<K> Default for Cache<K> {
     fn default() -> Self {
         let content = Content { objects: Objects::default(), peers: Peers::default() };
-        Self { content: RwLock::new(content), sample: Sample::default() }
+        Self { content: RwLock::new(content), samples: Default::default() }
     }
 }
 
@@ -108,6 +108,15 @@ impl<K: Watched> Cache<K> {
     /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or older than
     /// what is known: a watch may lag behind our own writes.
     pub(crate) fn set<'a>(&self, object: &'a K) -> Option<Change<'a, K>> {
+        self.take_over(object, None)
+    }
+
+    /// As [`Self::set`], of an object that is as it was read from this text: it need not be printed.
+    pub(crate) fn set_read<'a>(&self, object: &'a K, text: &str) -> Option<Change<'a, K>> {
+        self.take_over(object, Some(text))
+    }
+
+    fn take_over<'a>(&self, object: &'a K, text: Option<&str>) -> Option<Change<'a, K>> {
         let metadata = object.metadata();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -123,7 +132,7 @@ impl<K: Watched> Cache<K> {
             Kept::Whole(old) => Some(Arc::clone(old)),
             Kept::Packed(_) => None,
         });
-        objects.keep(metadata, self.to_keep(object));
+        objects.keep(metadata, self.to_keep(object, text));
         let before = peer.as_ref().and_then(|peer| peers.insert(namespace, name, Arc::clone(peer)));
         Some(Change { old, new: Some(object), peers: [before, peer] })
     }
@@ -166,10 +175,15 @@ impl<K: Watched> Cache<K> {
     }
 
     /// An object the way it is to be kept. What was read from text has twice the room that it needs, and a copy has none to spare.
-    fn to_keep(&self, object: &K) -> Kept<K> {
+    fn to_keep(&self, object: &K, text: Option<&str>) -> Kept<K> {
         if object.is_packed() && object.metadata().managed_fields.is_none() {
+            let [printed, received] = &self.samples;
+            let packed = match text {
+                Some(text) => Ok(Kept::of_text(object, text.as_bytes(), received, object.is_typical())),
+                None => Kept::packed(object, printed, object.is_typical()),
+            };
             // What cannot be printed was never sent to us.
-            if let Ok(packed) = Kept::packed(object, &self.sample, object.is_typical()) {
+            if let Ok(packed) = packed {
                 debug_assert_eq!(packed.open().as_deref(), Some(object), "its text does not say all of it");
                 return packed;
             }

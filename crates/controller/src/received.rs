@@ -65,6 +65,11 @@ impl<K: DeserializeOwned> Received<K> {
     pub(crate) fn read(&self) -> Result<K, serde_json::Error> {
         serde_json::from_str(&self.text)
     }
+
+    /// What it is read from.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl<K> Clone for Received<K> {

@@ -100,8 +100,10 @@ pub(crate) trait Watched:
         None
     }
 
-    /// Drops what nobody reads, to save memory.
-    fn slim(&mut self) {}
+    /// Drops what nobody reads, to save memory; whether there was any.
+    fn slim(&mut self) -> bool {
+        false
+    }
 
     /// Whether a change is worth looking at.
     fn matters(_old: &Self, _new: &Self) -> bool {
@@ -246,11 +248,9 @@ watched! {
     ConfigMap => ConfigMap, config_maps, namespaced, whole, labelled: false {
         const OF_PLATFORM: bool = true;
 
-        fn slim(&mut self) {
+        fn slim(&mut self) -> bool {
             // Every namespace has one.
-            if self.metadata.name.as_deref() == Some("kube-root-ca.crt") {
-                self.data = None;
-            }
+            self.metadata.name.as_deref() == Some("kube-root-ca.crt") && self.data.take().is_some()
         }
 
         fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
@@ -266,11 +266,10 @@ watched! {
             false
         }
 
-        fn slim(&mut self) {
+        fn slim(&mut self) -> bool {
             // What nobody looks for credentials in. Helm's releases are most of what Secrets weigh in many clusters.
-            if self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_)) {
-                self.data = None;
-            }
+            let is_sealed = self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_));
+            is_sealed && self.data.take().is_some()
         }
     };
     ServiceAccount => ServiceAccount, service_accounts, namespaced, packed, labelled: false;
@@ -290,7 +289,7 @@ watched! {
     };
     Deployment => Deployment, deployments, namespaced, packed, labelled: true;
     Pod => Pod, pods, namespaced, whole, labelled: true {
-        fn slim(&mut self) {
+        fn slim(&mut self) -> bool {
             // Whose it is and where it listens is all that certificates need. Pods are never written.
             self.spec = None;
             self.metadata.annotations = None;
@@ -299,6 +298,7 @@ watched! {
                 pod_ips: status.pod_ips,
                 ..PodStatus::default()
             });
+            true
         }
 
         fn matters(old: &Self, new: &Self) -> bool {
@@ -452,8 +452,8 @@ fn heard<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
             return None;
         }
     };
-    read.slim();
-    if let Some(change) = cache.set(&read) {
+    let change = if read.slim() { cache.set(&read) } else { cache.set_read(&read, object.text()) };
+    if let Some(change) = change {
         announce(context, &change);
     }
     Some(key)

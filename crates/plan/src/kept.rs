@@ -31,7 +31,8 @@ pub struct Packed<K> {
     read: fn(&[u8]) -> Option<K>,
 }
 
-/// The text of one object of a kind, by which others are compressed: most of what children of services say is the same.
+/// The text of one object of a kind, by which others are compressed: most of what children of services say is the same, if it is
+/// printed by the same program, in one order.
 #[derive(Debug, Default)]
 pub struct Sample(OnceLock<Arc<[u8]>>);
 
@@ -61,19 +62,25 @@ impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Kept<K> {
     /// # Errors
     /// When it cannot be printed.
     pub fn packed(object: &K, sample: &Sample, is_typical: bool) -> Result<Self, serde_json::Error> {
-        let text = serde_json::to_vec(object)?;
+        Ok(Self::of_text(object, &serde_json::to_vec(object)?, sample, is_typical))
+    }
+}
+
+impl<K: DeserializeOwned + Metadata<Ty = ObjectMeta>> Kept<K> {
+    /// As [`Self::packed`], of an object that was read from that text: it need not be printed.
+    pub fn of_text(object: &K, text: &[u8], sample: &Sample, is_typical: bool) -> Self {
         let sample = match sample.0.get() {
-            None if is_typical => Some(Arc::clone(sample.0.get_or_init(|| text.as_slice().into()))),
+            None if is_typical => Some(Arc::clone(sample.0.get_or_init(|| text.into()))),
             known => known.cloned(),
         };
-        Ok(Self::Packed(Arc::new(Packed {
+        Self::Packed(Arc::new(Packed {
             edition: Edition::of(object.metadata()),
-            compressed: compress_with_dict(&text, sample.as_deref().unwrap_or_default()).into_boxed_slice(),
+            compressed: compress_with_dict(text, sample.as_deref().unwrap_or_default()).into_boxed_slice(),
             length: text.len(),
             sample,
             // As a text, not as bytes: what reads objects from texts is there already.
             read: |text| serde_json::from_str(std::str::from_utf8(text).ok()?).ok(),
-        })))
+        }))
     }
 }
 

@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn a_text_in_another_order_and_with_more_in_it_is_the_object_that_was_read_from_it() {
+        let text = r#"{"x": 1, "data": {"k": "v"}, "metadata": {"name": "a", "managedFields": null, "namespace": "ns"}}"#;
+        let object: ConfigMap = serde_json::from_str(text).unwrap();
+        let sample = Sample::default();
+        let mut objects: Objects<ConfigMap> = Objects::default();
+        // The first is the sample, the second is compressed by it.
+        for name in ["a", "b"] {
+            let metadata = ObjectMeta { name: Some(name.into()), ..object.metadata.clone() };
+            objects.keep(&metadata, Kept::of_text(&object, text.as_bytes(), &sample, true));
+            assert_eq!(objects.get("ns", name), Some(&object));
+        }
+    }
+
+    #[test]
     fn who_asks_for_what_it_controls_gets_no_more() {
         let owned = |name: &str, uid: &str| {
             let mut object = object("ns", name, "1").as_ref().clone();

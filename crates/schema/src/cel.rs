@@ -320,8 +320,11 @@ impl Judgement {
             if known == Some(true) && !compiled.uses_old {
                 continue;
             }
+            // One that looks at all that they look at has nothing to remember that is not remembered for all of them.
+            let is_apart = known.is_none() || together != Some(&compiled.looks_at[0]);
             let seen = &mut self.seen[0];
-            let is_short = !compiled.uses_old && cel_memo::seen(value, &compiled.looks_at[0], seen);
+            let is_short =
+                !compiled.uses_old && is_apart && cel_memo::seen(value, &compiled.looks_at[0], seen);
             if is_short && compiled.memo.knows(seen) {
                 continue;
             }
