@@ -23,24 +23,6 @@ fn holder(server: &Server) -> String {
     lease.body["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What is said on the lease, in the order in which it was: about what, by whom, and the message.
-fn said_of_the_lease(server: &Server) -> Vec<(Value, Value, Value)> {
-    let events =
-        server.api.get("/api/v1/namespaces/kserve/events?fieldSelector=reason%3DLeaderElection").ok();
-    let mut events: Vec<Value> = events["items"].as_array().unwrap().clone();
-    events.sort_by_key(|event| event["metadata"]["name"].as_str().map(str::to_owned));
-    let part = |event: &mut Value, name: &str| event[name].take();
-    events
-        .iter_mut()
-        .map(|event| {
-            assert_eq!((&event["type"], &event["count"]), (&json!("Normal"), &json!(1)));
-            let mut about = part(event, "involvedObject");
-            assert!(about["resourceVersion"].take().is_string());
-            (about, event["source"]["component"].take(), part(event, "message"))
-        })
-        .collect()
-}
-
 /// How often each child of a namespace was created, successfully or not, dry runs aside.
 fn creations(server: &Server, namespace: &str) -> BTreeMap<String, usize> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
@@ -128,7 +110,6 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     }
     assert!(first.end("-TERM").success());
     until("the second replica leads", || second.leads().then_some(()));
-    let second_leading = holder(&server);
     for name in ["two", "three", "four"] {
         served(&server, "ops", name);
     }
@@ -148,17 +129,9 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     }
     let twice: Vec<_> = creations(&server, "ops").into_iter().filter(|(_, count)| *count > 1).collect();
     assert!(twice.is_empty(), "written twice: {twice:#?}");
-    let third_leading = holder(&server);
+    assert_eq!(server.api.get(LEASE).ok()["spec"]["leaseTransitions"], 2);
     assert!(third.end("-TERM").success());
     assert_eq!(holder(&server), "");
-    let lease = server.api.get(LEASE).ok();
-    let about = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "namespace": "kserve", "resourceVersion": null,
-        "name": lease["metadata"]["name"], "uid": lease["metadata"]["uid"],
-    });
-    let said = [leading, second_leading, third_leading]
-        .map(|holder| (about.clone(), json!(holder), json!(format!("{holder} became leader"))));
-    assert_eq!(said_of_the_lease(&server), said);
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
 }
 

@@ -52,9 +52,8 @@ impl Process {
         this
     }
 
-    /// Ends it as Kubernetes would, and starts the next one; with other arguments, if `change` makes them so.
-    pub(crate) fn restart(&mut self, change: impl FnOnce(&mut Vec<String>)) {
-        change(&mut self.arguments);
+    /// Ends it as Kubernetes would, and starts the next one.
+    pub(crate) fn restart(&mut self) {
         kill_process(self.pid(), Signal::TERM).unwrap();
         self.child.wait().unwrap();
         self.child = start(&self.program, &self.arguments, &self.kubeconfig);

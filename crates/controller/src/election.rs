@@ -1,5 +1,8 @@
 //! Who leads: what a lease says, when to take it, and when it is lost (contract 01 §14.3).
 //!
+//! The lease itself says who leads, since when, and how often that changed; unlike client-go, no event says it again, so that a
+//! restart writes nothing but the lease.
+//!
 //! The rules are those of client-go, so that our replicas and the reference's respect each other. Nothing here looks at a
 //! clock; times of other machines are kept, but never compared with ours.
 

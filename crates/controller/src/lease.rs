@@ -16,17 +16,13 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep_until, timeout, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     election::{Election, LEASE, Move, Seen, released},
     error::{Error, has_code, text_of},
     fence::Fence,
-    leader,
 };
 
 /// How long giving the lease back may take: whoever ends us waits for it.
@@ -50,8 +46,6 @@ pub(crate) struct Candidate {
     held: Option<Lease>,
     /// When the last renewal that went well was asked for.
     renewed: Option<Instant>,
-    /// What is said about leading, beside leading.
-    saying: JoinSet<()>,
 }
 
 // === impl Candidate ===
@@ -69,7 +63,6 @@ impl Candidate {
             seen: None,
             held: None,
             renewed: None,
-            saying: JoinSet::new(),
         }
     }
 
@@ -89,7 +82,6 @@ impl Candidate {
                         identity = self.identity,
                         "Holds the lease and leads."
                     );
-                    self.announce();
                     return true;
                 }
                 Ok(Ok(false)) => {
@@ -244,13 +236,6 @@ impl Candidate {
         let usual = now + self.election.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
         let over = self.seen.as_ref().map(|seen| seen.since + seen.lasts() + Duration::from_millis(1));
         over.filter(|over| *over > now).map_or(usual, |over| over.min(usual))
-    }
-
-    /// Says on the lease that we lead. Nobody waits for it, and it ends with the candidate.
-    fn announce(&mut self) {
-        let lease = self.held.as_ref().map(|lease| lease.metadata.clone()).unwrap_or_default();
-        let client = self.api.clone().into_client();
-        self.saying.spawn(leader::announce(client, self.namespace.clone(), lease, self.identity.clone()));
     }
 
     fn holder(&self) -> Option<String> {

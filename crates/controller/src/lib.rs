@@ -19,7 +19,6 @@ mod finalizer;
 mod health;
 mod index;
 mod key;
-mod leader;
 mod lease;
 mod lookups;
 mod merged;

@@ -126,7 +126,7 @@ fn services_become_what_they_would_be_without_the_faults_and_nothing_is_left_of_
     assert!(!said.contains("panicked"), "{said}");
 
     let (mark, told) = (log.mark(), events(api, &slots));
-    controller.restart(|_| {});
+    controller.restart();
     log.rest();
     let mut again = log.written(mark);
     // Beside the lease, that it leads. What a service is told may come late: nothing depends on it, and half an hour of faults has
