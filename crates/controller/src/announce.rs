@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    cache::Change,
+    cache::{Asked, Change},
     config,
     context::Context,
     key::{Key, ObjectKey},
@@ -13,10 +13,10 @@ use crate::{
 
 /// Takes over the answer to a status of ours. It has all that others have changed by then, which the watch may not have told of;
 /// and will not, since it is known now: nor of the status, of which those hear that look at a part of it.
-pub(crate) fn reported<K: Watched>(context: &Context, answer: &K) {
+pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
-    let Some(change) = cache.set(answer) else { return };
+    let Some(change) = cache.set_answer(answer, asked) else { return };
     let is_same = known.is_some_and(|mut known| {
         let new = answer.metadata();
         known.resource_version.clone_from(&new.resource_version);

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     announce::announce,
+    cache::Asked,
     context::Context,
     error::{has_code, text_of},
     events::Subject,
@@ -134,17 +135,18 @@ impl Pass<'_> {
         let namespace = (!reference.namespace.is_empty()).then_some(reference.namespace.as_str());
         let api = K::api(&self.context.client, namespace);
         let cache = K::cache(&self.context.caches);
+        let sent = cache.asking();
         // Not as the cache has it by now: what was planned may undo what has been decided since.
         let Some(live) = K::observed(self.seen).get(&reference.namespace, &reference.name) else {
             if let Some(present) = cache.get(&key_of(reference)) {
-                return Err(self.outdated(reference, present.as_ref(), "is there already"));
+                return Err(self.outdated(reference, present.as_ref(), sent, "is there already"));
             }
             return match api.create(&PostParams::default(), &desired).await {
-                Ok(created) => Ok(self.created(reference, &desired, created)),
+                Ok(created) => Ok(self.created(reference, &desired, created, sent)),
                 // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
-                    Err(self.outdated(reference, &present, "is there already"))
+                    Err(self.outdated(reference, &present, sent, "is there already"))
                 }
                 Err(error) => Err(refused("create", reference, &error)),
             };
@@ -162,7 +164,7 @@ impl Pass<'_> {
             }
             if desired.is_fixed(&live) {
                 match self.make_way(&api, reference, &live).await? {
-                    None => return self.create(&api, reference, &desired).await,
+                    None => return self.create(&api, reference, &desired, sent).await,
                     Some(present) => {
                         live = present;
                         continue;
@@ -172,11 +174,11 @@ impl Pass<'_> {
             let asked = settled::fingerprint(&desired);
             desired.carry_over(&live);
             match api.replace(&reference.name, &PostParams::default(), &desired).await {
-                Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated)),
+                Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated, sent)),
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     if settled::fingerprint(&present) != settled::fingerprint(&live) {
-                        return Err(self.outdated(reference, &present, "was changed meanwhile"));
+                        return Err(self.outdated(reference, &present, sent, "was changed meanwhile"));
                     }
                     live = present;
                 }
@@ -196,8 +198,14 @@ impl Pass<'_> {
 
     /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
     /// that was not known: what others decide is only kept if the plan is made anew.
-    fn outdated<K: Child + Watched>(&self, reference: &ObjectRef, present: &K, why: &str) -> Refused {
-        self.hear(present);
+    fn outdated<K: Child + Watched>(
+        &self,
+        reference: &ObjectRef,
+        present: &K,
+        sent: Asked,
+        why: &str,
+    ) -> Refused {
+        self.hear(present, sent);
         Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
 
@@ -206,9 +214,10 @@ impl Pass<'_> {
         api: &Api<K>,
         reference: &ObjectRef,
         desired: &K,
+        sent: Asked,
     ) -> Result<K, Refused> {
         match api.create(&PostParams::default(), desired).await {
-            Ok(created) => Ok(self.created(reference, desired, created)),
+            Ok(created) => Ok(self.created(reference, desired, created, sent)),
             Err(error) => {
                 // The one that makes way is still there for a moment: the watch says when it is gone.
                 let transient = has_code(&error, 409);
@@ -265,12 +274,18 @@ impl Pass<'_> {
         Ok(found)
     }
 
-    fn created<K: Child + Watched + Serialize>(&self, reference: &ObjectRef, desired: &K, created: K) -> K {
+    fn created<K: Child + Watched + Serialize>(
+        &self,
+        reference: &ObjectRef,
+        desired: &K,
+        created: K,
+        sent: Asked,
+    ) -> K {
         if desired.differs(&created) {
             let asked = settled::fingerprint(desired);
             self.context.settled.note(&self.subject.key, reference, asked, &created);
         }
-        self.written(reference, created, event::CREATED)
+        self.written(reference, created, sent, event::CREATED)
     }
 
     /// `asked` is the fingerprint of what was desired before it took over anything from the live object.
@@ -281,6 +296,7 @@ impl Pass<'_> {
         desired: &K,
         live: &K,
         updated: K,
+        sent: Asked,
     ) -> K {
         if desired.differs(&updated) {
             self.context.settled.note(&self.subject.key, reference, asked, &updated);
@@ -289,19 +305,25 @@ impl Pass<'_> {
                 return updated;
             }
         }
-        self.written(reference, updated, event::UPDATED)
+        self.written(reference, updated, sent, event::UPDATED)
     }
 
     /// Takes over an object, and wakes whom it concerns, as the watch would: which has nothing new to say of it then.
-    fn hear<K: Watched>(&self, object: &K) {
-        if let Some(change) = K::cache(&self.context.caches).set(object) {
+    fn hear<K: Watched>(&self, object: &K, sent: Asked) {
+        if let Some(change) = K::cache(&self.context.caches).set_answer(object, sent) {
             announce(self.context, &change);
         }
     }
 
     /// Notes what the server returned, so that the next pass knows it even before the watch does.
-    fn written<K: Child + Watched>(&self, reference: &ObjectRef, object: K, reason: &'static str) -> K {
-        self.hear(&object);
+    fn written<K: Child + Watched>(
+        &self,
+        reference: &ObjectRef,
+        object: K,
+        sent: Asked,
+        reason: &'static str,
+    ) -> K {
+        self.hear(&object, sent);
         // The next pass may have news of it, too: a Service's address belongs into a certificate.
         self.context.services.add(self.subject.key.clone());
         tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");

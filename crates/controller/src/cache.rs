@@ -1,12 +1,19 @@
 //! Objects as the watches last saw them.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_plan::{Edition, Kept, Objects, Peer, Peers, Sample};
 use parking_lot::RwLock;
 
 use crate::{key::Key, watch::Watched};
+
+/// The last removals, for answers under way: more of them, and it is not known any more what became of what is answered.
+const REMEMBERED: usize = 1024;
 
 /// The objects of one kind by namespace and name.
 #[derive(Debug)]
@@ -21,7 +28,20 @@ struct Content<K> {
     objects: Objects<K>,
     /// What others look at of them, where others do.
     peers: Peers,
+    /// The last objects that were removed, and how many there ever were.
+    removed: VecDeque<Edition>,
+    removals: u64,
 }
+
+/// What was taken out, to be read when nobody waits for it.
+struct Taken<K> {
+    object: Kept<K>,
+    peer: Option<Arc<Peer>>,
+}
+
+/// When something was asked of the API server, by the removals until then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked(u64);
 
 /// What became of an object.
 #[derive(Debug)]
@@ -37,7 +57,12 @@ pub(crate) struct Change<'a, K> {
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        let content = Content { objects: Objects::default(), peers: Peers::default() };
+        let content = Content {
+            objects: Objects::default(),
+            peers: Peers::default(),
+            removed: VecDeque::new(),
+            removals: 0,
+        };
         Self { content: RwLock::new(content), samples: Default::default() }
     }
 }
@@ -105,25 +130,44 @@ impl<K: Watched> Cache<K> {
         self.content.read().objects.clone()
     }
 
-    /// Takes over an object, from a watch or from the answer to a write of our own. None when it is already known, or older than
-    /// what is known: a watch may lag behind our own writes.
+    /// Takes over an object from a watch. None when it is already known, or older than what is known: a watch may lag behind our
+    /// own writes.
     pub(crate) fn set<'a>(&self, object: &'a K) -> Option<Change<'a, K>> {
-        self.take_over(object, None)
+        self.take_over(object, None, None)
     }
 
     /// As [`Self::set`], of an object that is as it was read from this text: it need not be printed.
     pub(crate) fn set_read<'a>(&self, object: &'a K, text: &str) -> Option<Change<'a, K>> {
-        self.take_over(object, Some(text))
+        self.take_over(object, Some(text), None)
     }
 
-    fn take_over<'a>(&self, object: &'a K, text: Option<&str>) -> Option<Change<'a, K>> {
+    /// To be called before a request, for [`Self::set_answer`].
+    pub(crate) fn asking(&self) -> Asked {
+        Asked(self.content.read().removals)
+    }
+
+    /// As [`Self::set`], from the answer to a request that was sent then. None also when the object was removed since: the watch
+    /// was faster than the answer, and would never say again that it is gone.
+    pub(crate) fn set_answer<'a>(&self, object: &'a K, asked: Asked) -> Option<Change<'a, K>> {
+        self.take_over(object, None, Some(asked))
+    }
+
+    fn take_over<'a>(
+        &self,
+        object: &'a K,
+        text: Option<&str>,
+        asked: Option<Asked>,
+    ) -> Option<Change<'a, K>> {
         let metadata = object.metadata();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
         // Not while others wait.
         let peer = object.peer().map(Arc::new);
         let mut content = self.content.write();
-        let Content { objects, peers } = &mut *content;
+        if asked.is_some_and(|asked| content.was_removed(&Edition::of(metadata), asked)) {
+            return None;
+        }
+        let Content { objects, peers, .. } = &mut *content;
         let old = objects.kept(namespace, name);
         if old.is_some_and(|old| !Edition::of(metadata).is_newer(&old.edition())) {
             return None;
@@ -148,7 +192,17 @@ impl<K: Watched> Cache<K> {
 
     /// Drops an object of that metadata, which is gone, unless another of its name has come since.
     pub(crate) fn remove(&self, metadata: &ObjectMeta) -> Option<Change<'static, K>> {
-        self.take_out(&Key::of_metadata(metadata), |known| known.edition().is_of_same(&Edition::of(metadata)))
+        let (key, gone) = (Key::of_metadata(metadata), Edition::of(metadata));
+        let taken = {
+            let mut content = self.content.write();
+            content.note_removal(gone.clone());
+            let known = content.objects.kept(&key.namespace, &key.name)?;
+            if !known.edition().is_of_same(&gone) {
+                return None;
+            }
+            content.take_out(&key)
+        };
+        taken?.into_change()
     }
 
     /// Drops all objects (of one namespace, if given) but these.
@@ -160,18 +214,13 @@ impl<K: Watched> Cache<K> {
             let keys = all.map(|(namespace, name)| Key::shared(namespace, name));
             keys.filter(|key| !present.contains(key)).collect()
         };
-        gone.iter().filter_map(|key| self.take_out(key, |_| true)).collect()
-    }
-
-    fn take_out(&self, key: &Key, is_meant: impl FnOnce(&Kept<K>) -> bool) -> Option<Change<'static, K>> {
-        let mut content = self.content.write();
-        if !is_meant(content.objects.kept(&key.namespace, &key.name)?) {
-            return None;
-        }
-        let old = content.objects.remove(&key.namespace, &key.name);
-        let before = content.peers.remove(&key.namespace, &key.name);
-        drop(content);
-        Some(Change { old: old?.open(), new: None, peers: [before, None] })
+        let take_out = |key: &Key| {
+            let mut content = self.content.write();
+            let known = content.objects.kept(&key.namespace, &key.name)?.edition().into_owned();
+            content.note_removal(known);
+            content.take_out(key)
+        };
+        gone.iter().filter_map(|key| take_out(key)?.into_change()).collect()
     }
 
     /// An object the way it is to be kept. What was read from text has twice the room that it needs, and a copy has none to spare.
@@ -194,11 +243,45 @@ impl<K: Watched> Cache<K> {
     }
 }
 
+// === impl Content ===
+
+impl<K: Watched> Content<K> {
+    fn take_out(&mut self, key: &Key) -> Option<Taken<K>> {
+        let object = self.objects.remove(&key.namespace, &key.name)?;
+        Some(Taken { object, peer: self.peers.remove(&key.namespace, &key.name) })
+    }
+
+    fn note_removal(&mut self, gone: Edition) {
+        if self.removed.len() == REMEMBERED {
+            self.removed.pop_front();
+        }
+        self.removed.push_back(gone);
+        self.removals += 1;
+    }
+
+    /// Whether an object was removed after something was asked, or may have been.
+    fn was_removed(&self, object: &Edition, asked: Asked) -> bool {
+        let since = usize::try_from(self.removals - asked.0).unwrap_or(usize::MAX);
+        since > self.removed.len()
+            || self.removed.iter().rev().take(since).any(|gone| gone.is_of_same(object))
+    }
+}
+
+// === impl Taken ===
+
+impl<K: Watched> Taken<K> {
+    fn into_change(self) -> Option<Change<'static, K>> {
+        Some(Change { old: Some(self.object.open()?), new: None, peers: [self.peer, None] })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-    use super::Cache;
+    use super::{Cache, REMEMBERED};
     use crate::key::Key;
 
     fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
@@ -228,6 +311,44 @@ mod tests {
         cache.set(&object("a", "2", "5"));
         assert!(cache.remove(&object("a", "1", "4").metadata).is_none());
         assert_eq!(cache.keys().len(), 1);
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_removal_does_not_bring_the_object_back() {
+        let cache = Cache::default();
+        cache.set(&object("a", "1", "10"));
+        let asked = cache.asking();
+        assert!(cache.remove(&object("a", "1", "12").metadata).is_some());
+        assert!(cache.set_answer(&object("a", "1", "11"), asked).is_none());
+        assert!(cache.keys().is_empty());
+        // Its successor is another object, and who asks now is told of what is there now.
+        assert!(cache.set_answer(&object("a", "2", "13"), asked).is_some());
+        assert!(cache.set_answer(&object("a", "1", "14"), cache.asking()).is_some());
+        // A watch says things in their order.
+        assert!(cache.retain(None, &BTreeSet::new()).len() == 1);
+        assert!(cache.set_answer(&object("a", "1", "15"), asked).is_none());
+        assert!(cache.set(&object("a", "1", "15")).is_some());
+    }
+
+    #[test]
+    fn what_is_gone_is_known_to_be_even_before_it_was_known() {
+        let cache = Cache::default();
+        let asked = cache.asking();
+        assert!(cache.remove(&object("a", "1", "12").metadata).is_none());
+        assert!(cache.set_answer(&object("a", "1", "11"), asked).is_none());
+    }
+
+    #[test]
+    fn after_more_removals_than_are_remembered_no_answer_is_believed() {
+        let cache = Cache::default();
+        let asked = cache.asking();
+        for number in 0..REMEMBERED {
+            cache.remove(&object("b", &format!("uid-{number}"), "5").metadata);
+        }
+        assert!(cache.set_answer(&object("a", "1", "11"), asked).is_some());
+        cache.remove(&object("b", "one more", "5").metadata);
+        assert!(cache.set_answer(&object("a", "1", "12"), asked).is_none());
+        assert!(cache.set_answer(&object("a", "1", "12"), cache.asking()).is_some());
     }
 
     #[test]

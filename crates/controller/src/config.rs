@@ -166,9 +166,10 @@ async fn write(
         PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
+    let asked = context.caches.configs.asking();
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
-            announce::reported(context, &updated);
+            announce::reported(context, &updated, asked);
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),

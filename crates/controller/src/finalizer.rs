@@ -43,11 +43,13 @@ async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String])
         "finalizers": finalizers,
     }});
     let api = K::api(&context.client, Some(&key.namespace));
+    let cache = K::cache(&context.caches);
+    let asked = cache.asking();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(updated) => {
             // An object that was only waiting for this is gone now, and the watch says so.
             if updated.metadata().deletion_timestamp.is_none() {
-                K::cache(&context.caches).set(&updated);
+                cache.set_answer(&updated, asked);
             }
             Ok(())
         }

@@ -42,7 +42,10 @@ async fn delete<K: Watched>(
             context.events.normal(subject, event::DELETED, format!("{} {object}", event::DELETED));
             Ok(())
         }
-        Err(error) if has_code(&error, 404) => Ok(()),
+        Err(error) if has_code(&error, 404) => {
+            K::cache(&context.caches).remove(live.metadata());
+            Ok(())
+        }
         Err(error) => Err(PassError::request(format!("delete {object}"), error)),
     }
 }

@@ -32,8 +32,9 @@ pub(crate) async fn publish(
         PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
+    let asked = context.caches.inference_services.asking();
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
-        Ok(updated) => announce::reported(context, &updated),
+        Ok(updated) => announce::reported(context, &updated, asked),
         Err(error) if has_code(&error, 404) => return Ok(()),
         Err(error) => {
             let message = format!(

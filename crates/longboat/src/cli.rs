@@ -15,7 +15,7 @@ use crate::called::Called;
 
 /// KServe's LLMInferenceService stack in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "longboat", version, about, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "longboat", version, propagate_version = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -435,6 +435,7 @@ mod tests {
             parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string()
         };
         let plugin = help(&["/bin/kubectl-longboat", "--help"]);
+        assert!(plugin.starts_with("KServe's LLMInferenceService stack"), "{plugin}");
         assert!(plugin.contains("Usage: kubectl longboat <COMMAND>"), "{plugin}");
         assert!(plugin.contains("render") && !plugin.contains("Role:"), "{plugin}");
         let verb = help(&["kubectl-longboat", "render", "--help"]);
