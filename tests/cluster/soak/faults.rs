@@ -32,8 +32,10 @@ pub(crate) enum Fault {
     Broken,
     /// Something in between answers, in no language that a client knows.
     Gibberish,
-    /// It takes so long.
+    /// It takes so long until the server hears of it.
     Late(Duration),
+    /// It is done at once, and its answer takes so long, by which it may have been undone.
+    Slow(Duration),
 }
 
 /// What becomes of a watch.
@@ -65,7 +67,7 @@ pub(crate) fn of_request(seed: u64, asked: &str, nth: u64) -> Option<Fault> {
     if random.random_range(0..EACH) > 0 {
         return None;
     }
-    Some(match random.random_range(0..8) {
+    Some(match random.random_range(0..9) {
         0 => Fault::Reset,
         1 => Fault::Lost,
         2 => Fault::Torn,
@@ -73,7 +75,8 @@ pub(crate) fn of_request(seed: u64, asked: &str, nth: u64) -> Option<Fault> {
         4 => Fault::TooMany,
         5 => Fault::Broken,
         6 => Fault::Gibberish,
-        _ => Fault::Late(Duration::from_millis(random.random_range(50..3000))),
+        7 => Fault::Late(Duration::from_millis(random.random_range(50..3000))),
+        _ => Fault::Slow(Duration::from_millis(random.random_range(50..3000))),
     })
 }
 

@@ -233,6 +233,12 @@ impl State {
                 tokio::time::sleep(wait).await;
                 self.pass(request).await
             }
+            Fault::Slow(wait) => {
+                let (head, body) = self.pass(request).await?.into_parts();
+                let whole_answer = body.collect().await?.to_bytes();
+                tokio::time::sleep(wait).await;
+                Ok(Response::from_parts(head, whole(whole_answer)))
+            }
         }
     }
 
@@ -322,6 +328,7 @@ impl Fault {
             Self::Broken => "500",
             Self::Gibberish => "502 in HTML",
             Self::Late(_) => "late",
+            Self::Slow(_) => "done, but the answer came late",
         }
     }
 }
