@@ -3,14 +3,22 @@
 use std::{
     fs,
     net::{Ipv4Addr, TcpListener},
+    ops::Range,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU16, Ordering::Relaxed},
+    },
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
 
 use crate::{api::Api, tools, wait::until};
+
+/// Below the ephemeral range of Linux, which begins at 32768, and above what is known to be somebody's.
+const PORTS: Range<u16> = 20_000..32_000;
 
 /// Kills the program when the pipe closes, which happens however this process ends, and removes what it kept. A signal for
 /// the whole group of processes, as Ctrl-C sends, must not end the shell before that.
@@ -264,8 +272,13 @@ impl Drop for Guarded {
     }
 }
 
-/// Ports that were free a moment ago.
+/// Ports that nobody listens on, and that nobody is given who asks for any: those come from the system's ephemeral range, of which
+/// this takes none. Within this process no port comes twice; other processes begin elsewhere.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| rand::random_range(PORTS).into());
+    [(); N].map(|()| {
+        let mut ports = PORTS.map(|_| PORTS.start + NEXT.fetch_add(1, Relaxed) % (PORTS.end - PORTS.start));
+        let free = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+        free.unwrap_or_else(|| panic!("all ports of {PORTS:?} are taken"))
+    })
 }
