@@ -205,21 +205,18 @@ impl<K: Watched> Cache<K> {
         taken?.into_change()
     }
 
-    /// Drops all objects (of one namespace, if given) but these.
+    /// Drops all objects (of one namespace, if given) but these. A new list does not say what came and went unseen before it, so
+    /// no answer to what was asked before it is taken over.
     pub(crate) fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K>> {
         let gone: Vec<Key> = {
-            let content = self.content.read();
+            let mut content = self.content.write();
+            content.forget_removals();
             let all = content.objects.names();
             let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == &***within));
             let keys = all.map(|(namespace, name)| Key::shared(namespace, name));
             keys.filter(|key| !present.contains(key)).collect()
         };
-        let take_out = |key: &Key| {
-            let mut content = self.content.write();
-            let known = content.objects.kept(&key.namespace, &key.name)?.edition().into_owned();
-            content.note_removal(known);
-            content.take_out(key)
-        };
+        let take_out = |key: &Key| self.content.write().take_out(key);
         gone.iter().filter_map(|key| take_out(key)?.into_change()).collect()
     }
 
@@ -256,6 +253,12 @@ impl<K: Watched> Content<K> {
             self.removed.pop_front();
         }
         self.removed.push_back(gone);
+        self.removals += 1;
+    }
+
+    /// Anything may have been removed until now.
+    fn forget_removals(&mut self) {
+        self.removed.clear();
         self.removals += 1;
     }
 
@@ -325,9 +328,22 @@ mod tests {
         assert!(cache.set_answer(&object("a", "2", "13"), asked).is_some());
         assert!(cache.set_answer(&object("a", "1", "14"), cache.asking()).is_some());
         // A watch says things in their order.
-        assert!(cache.retain(None, &BTreeSet::new()).len() == 1);
+        assert!(cache.remove(&object("a", "1", "15").metadata).is_some());
+        assert!(cache.set(&object("a", "1", "16")).is_some());
+    }
+
+    #[test]
+    fn what_came_and_went_unseen_before_a_new_list_is_not_believed_after_it() {
+        let cache = Cache::default();
+        cache.set(&object("b", "2", "2"));
+        let asked = cache.asking();
+        assert_eq!(cache.retain(None, &BTreeSet::new()).len(), 1);
         assert!(cache.set_answer(&object("a", "1", "15"), asked).is_none());
-        assert!(cache.set(&object("a", "1", "15")).is_some());
+        assert!(cache.set_answer(&object("b", "2", "3"), asked).is_none());
+        cache.remove(&object("c", "3", "16").metadata);
+        assert!(cache.set_answer(&object("a", "1", "15"), asked).is_none());
+        assert!(cache.set_answer(&object("a", "1", "17"), cache.asking()).is_some());
+        assert!(cache.set(&object("b", "2", "18")).is_some());
     }
 
     #[test]
