@@ -67,7 +67,7 @@ const LEASE_LOST: &str = "lost the lease";
 const KEPT: [(&str, &str); 7] = [
     (".status.observedGeneration: ", "it counts the edits"),
     (".labels.team: ", "labels that are taken away stay on a child"),
-    ("-kserve.spec.replicas: ", "who names no number of replicas leaves it to others"),
+    (".spec.replicas: ", "who names no number of replicas leaves it to others"),
     (".status.workloads.primary.readyReplicas: ", "the same"),
     (
         "-router-scheduler.spec.template.spec.containers[0].args[1]: ",
