@@ -34,8 +34,10 @@ pub(crate) enum Fault {
     Gibberish,
     /// It takes so long until the server hears of it.
     Late(Duration),
-    /// It is done at once, and its answer takes so long, by which it may have been undone.
+    /// It is done at once, and its answer takes so long.
     Slow(Duration),
+    /// It is done, somebody deletes what was written, and its answer takes so long: it says that there is what is gone.
+    Undone(Duration),
 }
 
 /// What becomes of a watch.
@@ -67,7 +69,7 @@ pub(crate) fn of_request(seed: u64, asked: &str, nth: u64) -> Option<Fault> {
     if random.random_range(0..EACH) > 0 {
         return None;
     }
-    Some(match random.random_range(0..9) {
+    Some(match random.random_range(0..10) {
         0 => Fault::Reset,
         1 => Fault::Lost,
         2 => Fault::Torn,
@@ -76,7 +78,8 @@ pub(crate) fn of_request(seed: u64, asked: &str, nth: u64) -> Option<Fault> {
         5 => Fault::Broken,
         6 => Fault::Gibberish,
         7 => Fault::Late(Duration::from_millis(random.random_range(50..3000))),
-        _ => Fault::Slow(Duration::from_millis(random.random_range(50..3000))),
+        8 => Fault::Slow(Duration::from_millis(random.random_range(50..3000))),
+        _ => Fault::Undone(Duration::from_millis(random.random_range(50..3000))),
     })
 }
 

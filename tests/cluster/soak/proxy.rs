@@ -26,7 +26,7 @@ use hyper_util::rt::TokioIo;
 use longboat_tls::{CertificateAuthority, LeafRequest};
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -239,7 +239,24 @@ impl State {
                 tokio::time::sleep(wait).await;
                 Ok(Response::from_parts(head, whole(whole_answer)))
             }
+            Fault::Undone(wait) => self.undo(request, wait).await,
         }
+    }
+
+    /// Deletes the child that an answer is about before anybody hears that answer.
+    async fn undo(&self, request: Request<Incoming>, wait: Duration) -> io::Result<Response<Body>> {
+        let (path, headers) = (request.uri().path().to_owned(), request.headers().clone());
+        let (head, body) = self.pass(request).await?.into_parts();
+        let answer = body.collect().await?.to_bytes();
+        if let Some(child) = child(&path, &answer) {
+            let deleting = self.client.delete(format!("{}{child}", self.upstream));
+            let deleting = deleting.header(header::AUTHORIZATION, &headers[header::AUTHORIZATION]);
+            let deleted = deleting.send().await.map_err(io::Error::other)?.status();
+            assert!(deleted.is_success() || deleted == StatusCode::NOT_FOUND, "{child}: {deleted}");
+            self.count("done, and undone before the answer came");
+            tokio::time::sleep(wait).await;
+        }
+        Ok(Response::from_parts(head, whole(answer)))
     }
 
     /// Asks the API server.
@@ -329,6 +346,7 @@ impl Fault {
             Self::Gibberish => "502 in HTML",
             Self::Late(_) => "late",
             Self::Slow(_) => "done, but the answer came late",
+            Self::Undone(_) => "to be undone, if it is of a child",
         }
     }
 }
@@ -350,6 +368,18 @@ impl fmt::Debug for Proxy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Proxy").field("url", &self.url).finish_non_exhaustive()
     }
+}
+
+/// Where the child of a service is that was answered with.
+fn child(path: &str, answer: &[u8]) -> Option<String> {
+    let object: Value = serde_json::from_slice(answer).ok()?;
+    let metadata = &object["metadata"];
+    if metadata["ownerReferences"][0]["kind"] != "LLMInferenceService" {
+        return None;
+    }
+    let name = metadata["name"].as_str()?;
+    let is_there = path.rsplit('/').next() == Some(name);
+    Some(if is_there { path.to_owned() } else { format!("{path}/{name}") })
 }
 
 fn failure(code: u16, reason: &str, message: &str) -> serde_json::Value {
