@@ -45,6 +45,7 @@ pub(crate) enum Command {
     /// Remove from a cluster what `install` wrote
     Uninstall(UninstallArgs),
     /// Print a script that completes this command line in a shell
+    #[command(visible_alias = "completions")]
     Completion(CompletionArgs),
     /// Print docs/cli.md
     #[command(hide = true)]

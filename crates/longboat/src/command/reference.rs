@@ -42,7 +42,10 @@ fn section(text: &mut String, verb: &Command) {
     let usage = verb.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
     let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-    let _ = write!(text, "\n## `longboat {}`\n\n{about}.\n\n```console\n{usage}\n```\n", verb.get_name());
+    let aliases: String =
+        verb.get_visible_aliases().map(|alias| format!(" Also `longboat {alias}`.")).collect();
+    let name = verb.get_name();
+    let _ = write!(text, "\n## `longboat {name}`\n\n{about}.{aliases}\n\n```console\n{usage}\n```\n");
     let shown = |argument: &&Arg| {
         let is_usual = matches!(argument.get_action(), ArgAction::Help | ArgAction::Version);
         !argument.is_hide_set() && !is_usual
