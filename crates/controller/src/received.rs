@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _},
+    de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -24,16 +24,25 @@ pub(crate) struct Received<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// What is looked for in the text of an object.
-#[derive(Default, Deserialize)]
-struct Outline<'a> {
-    #[serde(borrow)]
-    metadata: Option<OutlineOfMetadata<'a>>,
+/// The part of an object that says which one it is. What comes after it, which is most of the text, is not looked at.
+#[derive(Default)]
+struct Head<'a> {
+    metadata: Option<&'a RawValue>,
 }
 
+/// A field of an object.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Field {
+    Metadata,
+    #[serde(other)]
+    Other,
+}
+
+/// What is looked for in the metadata.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OutlineOfMetadata<'a> {
+struct Outline<'a> {
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -44,8 +53,16 @@ struct OutlineOfMetadata<'a> {
 
 /// The text of an object with null for its managed fields; the same text, where there are none to be found.
 pub(crate) fn without_managed_fields(text: &str) -> Cow<'_, str> {
-    let outline: Outline<'_> = serde_json::from_str(text).unwrap_or_default();
-    cut(text, outline.metadata.and_then(|all| all.managed_fields))
+    cut(text, metadata_of::<Outline<'_>>(text).ok().and_then(|found| found.managed_fields))
+}
+
+/// The metadata of an object, or what is looked for in them; nothing, where it has none.
+fn metadata_of<'a, M: Deserialize<'a> + Default>(text: &'a str) -> Result<M, serde_json::Error> {
+    let mut head = Head::default();
+    let read = serde_json::Deserializer::from_str(text).deserialize_map(&mut head);
+    let Some(metadata) = head.metadata else { return read.map(|()| M::default()) };
+    // That there is more than was asked for is no error.
+    Ok(serde_json::from_str::<Option<_>>(metadata.get())?.unwrap_or_default())
 }
 
 fn cut<'a>(text: &'a str, part: Option<&RawValue>) -> Cow<'a, str> {
@@ -53,6 +70,29 @@ fn cut<'a>(text: &'a str, part: Option<&RawValue>) -> Cow<'a, str> {
     let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
     let end = start + part.get().len();
     Cow::Owned([&text[..start], "null", &text[end..]].concat())
+}
+
+// === impl Head ===
+
+impl<'de> Visitor<'de> for &mut Head<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(field) = map.next_key()? {
+            match field {
+                Field::Metadata => {
+                    self.metadata = Some(map.next_value()?);
+                    break;
+                }
+                Field::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
 }
 
 // === impl Received ===
@@ -64,6 +104,14 @@ impl<K: DeserializeOwned> Received<K> {
     /// When it is not what its kind should be: what is wrong, and where in its text.
     pub(crate) fn read(&self) -> Result<K, serde_json::Error> {
         serde_json::from_str(&self.text)
+    }
+
+    /// Its metadata, all of them; the rest is not read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_metadata(&self) -> Result<ObjectMeta, serde_json::Error> {
+        metadata_of(&self.text)
     }
 
     /// What it is read from.
@@ -88,8 +136,7 @@ impl<K> fmt::Debug for Received<K> {
 impl<'de, K> Deserialize<'de> for Received<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&'de RawValue>::deserialize(deserializer)?.get();
-        let outline: Outline<'_> = serde_json::from_str(text).map_err(D::Error::custom)?;
-        let found = outline.metadata.unwrap_or_default();
+        let found: Outline<'_> = metadata_of(text).map_err(D::Error::custom)?;
         let text = cut(text, found.managed_fields).into();
         let metadata = ObjectMeta {
             namespace: found.namespace,
@@ -181,6 +228,20 @@ mod tests {
         let problem = list.items[1].read().unwrap_err().to_string();
         assert!(problem.contains("nonsense"), "{problem}");
         assert_eq!(list.items[1].meta().resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn of_an_object_as_much_is_read_as_is_asked_for() {
+        let object = config_map(&json!("nonsense"));
+        let received: Received<ConfigMap> = serde_json::from_str(&object.to_string()).unwrap();
+        let metadata = received.read_metadata().unwrap();
+        assert_eq!((metadata.name.as_deref(), metadata.managed_fields), (Some("a"), None));
+        assert!(received.read().is_err());
+        for none in [r#"{"kind":"ConfigMap"}"#, r#"{"kind":"ConfigMap","metadata":null}"#] {
+            let received: Received<ConfigMap> = serde_json::from_str(none).unwrap();
+            assert_eq!(received.metadata, ObjectMeta::default(), "{none}");
+        }
+        assert!(serde_json::from_str::<Received<ConfigMap>>(r#"{"metadata":3}"#).is_err());
     }
 
     #[test]

@@ -78,6 +78,10 @@ pub(crate) trait Watched:
     const OF_CLUSTER: bool;
     /// Whether services of other namespaces look at those of the platform's namespace.
     const OF_PLATFORM: bool = false;
+    /// Makes an object of which only the metadata are known: where that is enough to tell whom a change concerns and how the object
+    /// is kept, and its text is always readable, as that of what is part of Kubernetes. No more of it is read then until a pass
+    /// asks for it.
+    const OUTLINE: Option<fn(ObjectMeta) -> Self> = None;
 
     fn cache(caches: &Caches) -> &Cache<Self>;
 
@@ -164,6 +168,11 @@ macro_rules! watched {
         fn is_packed(&self) -> bool {
             true
         }
+    };
+    (@form outlined) => {
+        const OUTLINE: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
+
+        watched!(@form packed);
     };
     (@form whole) => {
         fn is_packed(&self) -> bool {
@@ -272,9 +281,10 @@ watched! {
             is_sealed && self.data.take().is_some()
         }
     };
-    ServiceAccount => ServiceAccount, service_accounts, namespaced, packed, labelled: false;
+    ServiceAccount => ServiceAccount, service_accounts, namespaced, outlined, labelled: false;
     Service => Service, services, namespaced, either, labelled: false {
         const OF_PLATFORM: bool = true;
+        const OUTLINE: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
 
         fn is_packed(&self) -> bool {
             // Gateways' are looked for by their label.
@@ -287,7 +297,7 @@ watched! {
             gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
         }
     };
-    Deployment => Deployment, deployments, namespaced, packed, labelled: true;
+    Deployment => Deployment, deployments, namespaced, outlined, labelled: true;
     Pod => Pod, pods, namespaced, whole, labelled: true {
         fn slim(&mut self) -> bool {
             // Whose it is and where it listens is all that certificates need. Pods are never written.
@@ -310,8 +320,8 @@ watched! {
             labelled(&self.metadata, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
         }
     };
-    Role => Role, roles, namespaced, packed, labelled: true;
-    RoleBinding => RoleBinding, role_bindings, namespaced, packed, labelled: true;
+    Role => Role, roles, namespaced, outlined, labelled: true;
+    RoleBinding => RoleBinding, role_bindings, namespaced, outlined, labelled: true;
     ClusterRoleBinding => ClusterRoleBinding, cluster_role_bindings, cluster, packed, labelled: true {
         fn concerns(&self) -> Vec<Key> {
             let subjects = self.subjects.iter().flatten();
@@ -445,7 +455,7 @@ fn heard<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
     if cache.knows(&object.metadata) {
         return Some(key);
     }
-    let mut read = match object.read() {
+    let mut read = match outline_of(object).map_or_else(|| object.read(), Ok) {
         Ok(read) => read,
         Err(error) => {
             tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
@@ -457,6 +467,12 @@ fn heard<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
         announce(context, &change);
     }
     Some(key)
+}
+
+/// An object of which no more is read than its metadata, if that is enough.
+fn outline_of<K: Watched>(object: &Received<K>) -> Option<K> {
+    let outline = K::OUTLINE?;
+    Some(outline(object.read_metadata().ok()?)).filter(K::is_packed)
 }
 
 /// Drops what is not there any more.
