@@ -113,6 +113,27 @@ fn diff_tells_by_its_exit_code_and_names_the_field_that_rolls_pods() {
 }
 
 #[test]
+fn one_service_that_cannot_be_planned_hides_nothing_of_the_others() {
+    let folder = TempDir::new().unwrap();
+    let example = example();
+    let example = example.to_str().unwrap();
+    let broken = changed(folder.path(), "spec:\n", "spec:\n  baseRefs: [{name: nowhere}]\n");
+    let text = fs::read_to_string(&broken).unwrap();
+    fs::write(&broken, text.replace("name: qwen\n", "name: broken\n")).unwrap();
+    let ended = longboat(&["explain", &broken, "spec.replicas", "-f", example]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("default/broken cannot be explained"), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("spec.replicas = 1\n"), "{}", ended.stdout);
+    let other = folder.path().join("other.yaml");
+    let text = fs::read_to_string(example).unwrap();
+    fs::write(&other, text.replace("replicas: 1", "replicas: 2")).unwrap();
+    let ended = longboat(&["diff", &broken, other.to_str().unwrap(), "--from", example]);
+    assert_eq!(ended.status.code(), Some(2), "{ended:#?}");
+    assert!(ended.stderr.contains("default/broken cannot be planned"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("~ spec.replicas: 1 → 2"), "{}", ended.stdout);
+}
+
+#[test]
 fn a_world_that_runs_is_what_render_says_and_differs_by_what_is_changed() {
     let _turn = turn();
     let world = World::shared();

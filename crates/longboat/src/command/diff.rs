@@ -16,8 +16,7 @@ const FAILED: u8 = 2;
 /// Runs `diff` to its end.
 pub(crate) fn run(args: &DiffArgs) -> ExitCode {
     match differs(args) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
             printer::error(&error, None);
             ExitCode::from(FAILED)
@@ -25,7 +24,8 @@ pub(crate) fn run(args: &DiffArgs) -> ExitCode {
     }
 }
 
-fn differs(args: &DiffArgs) -> anyhow::Result<bool> {
+/// Prints what differs, and tells of services of which nobody can say.
+fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let documents = world::documents(&args.manifests.files())?;
     let settings = world::settings(&args.world)?;
     let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
@@ -48,7 +48,7 @@ fn differs(args: &DiffArgs) -> anyhow::Result<bool> {
         let before = Scene::new(&old, &Settings { presets, ..settings.clone() })?;
         (before, Scene::new(&documents, &settings)?)
     };
-    let differences = diff::diff(&before, &after, live)?;
+    let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());
     match args.output {
         Shown::Json => printer::line(&serde_json::to_string_pretty(&differences)?),
@@ -56,5 +56,13 @@ fn differs(args: &DiffArgs) -> anyhow::Result<bool> {
             printer::piece(&diff::to_text(&differences));
         }
     }
-    Ok(any)
+    let is_incomplete = !failed.is_empty();
+    for error in failed {
+        printer::error(&error.into(), None);
+    }
+    Ok(match (is_incomplete, any) {
+        (true, _) => ExitCode::from(FAILED),
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => ExitCode::SUCCESS,
+    })
 }

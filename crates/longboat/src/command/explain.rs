@@ -46,24 +46,31 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
             (None, _) => return Err(world::no_service(&documents)),
         }
     }
-    let mut answers = Vec::new();
-    let mut unknown = None;
+    let (mut answers, mut failed, mut unknown) = (Vec::new(), Vec::new(), None);
     for subject in asked {
         match explain::explain(&scene, &subject.service, args.path.as_deref()) {
             Ok(answer) => answers.push(answer),
             // Of several services, not all have every field.
             Err(error @ (ExplainError::Unknown { .. } | ExplainError::Unset { .. })) => unknown = Some(error),
             Err(error) => {
-                return Err(
-                    anyhow::Error::new(error).context(format!("{} cannot be explained", full_name(subject)))
+                failed.push(
+                    anyhow::Error::new(error).context(format!("{} cannot be explained", full_name(subject))),
                 );
             }
         }
     }
-    if let Some(error) = unknown.filter(|_| answers.is_empty()) {
+    if let Some(error) = unknown.filter(|_| answers.is_empty() && failed.is_empty()) {
         return Err(error.into());
     }
-    print(&answers, args.output)
+    if !answers.is_empty() {
+        print(&answers, args.output)?;
+    }
+    // The others are told of all the same.
+    let Some(last) = failed.pop() else { return Ok(()) };
+    for error in &failed {
+        printer::error(error, None);
+    }
+    Err(last)
 }
 
 fn print(answers: &[Explanation], format: Shown) -> anyhow::Result<()> {

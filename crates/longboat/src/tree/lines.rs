@@ -64,7 +64,7 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<
                 ("serves; what cannot run on this machine is marked below".into(), Mark::Good)
             }
             Some(condition) if condition.status != ConditionStatus::True => {
-                (describe(condition), mark(condition))
+                (describe(condition), worst(conditions))
             }
             // Either nothing was said yet, or it was said of an earlier generation.
             _ => ("waiting for the controller".into(), Mark::Waiting),
@@ -251,6 +251,11 @@ fn mark(condition: &Condition) -> Mark {
     }
 }
 
+/// What a service that is not ready is marked with: as bad, where the cause is.
+fn worst(conditions: &[Condition]) -> Mark {
+    if conditions.iter().any(|condition| mark(condition) == Mark::Bad) { Mark::Bad } else { Mark::Waiting }
+}
+
 fn owned(object: &ObjectMeta, service: &LLMInferenceService) -> bool {
     let uid = service.metadata.uid.as_ref();
     object.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
@@ -343,6 +348,14 @@ mod tests {
         assert_eq!(scaling.text, "cannot run here  False  FailedGetExternalMetric  none");
         conditions[2]["status"] = json!("False");
         assert!(!serves(&with(conditions.clone())));
+        let marked = |conditions: &serde_json::Value| {
+            let seen = Seen { services: vec![with(conditions.clone())], ..self::seen() };
+            all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop)[0].mark
+        };
+        assert_eq!(marked(&conditions), Mark::Waiting);
+        // Nobody but the user gets it any further.
+        conditions[2]["reason"] = json!("ReconcileError");
+        assert_eq!(marked(&conditions), Mark::Bad);
         conditions[2]["status"] = json!("True");
         conditions[3]["reason"] = json!("HPAProgressing");
         assert!(!serves(&with(conditions)), "nothing is known of the autoscaler yet");

@@ -133,32 +133,32 @@ pub struct Unplannable {
 }
 
 /// What would change if the world became `after`: for each service that `after` was given, and those that only `before`
-/// was given. `live`: whether the children of `before` are those that a cluster has, instead of planned ones; then services
-/// that nobody gave are compared too, and told of if a config that was given changes their effective spec.
-///
-/// # Errors
-/// When the layers of a service of `after` do not combine.
-pub fn diff(before: &Scene, after: &Scene, live: bool) -> Result<Vec<Difference>, Unplannable> {
-    let mut all = Vec::new();
+/// was given; and those of which nobody can say, because their layers do not combine. `live`: whether the children of `before`
+/// are those that a cluster has, instead of planned ones; then services that nobody gave are compared too, and told of if a
+/// config that was given changes their effective spec.
+pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<Unplannable>) {
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
     for subject in &after.subjects {
         let old = find(before, &subject.service);
         match one(before, old, after, &subject.service, live) {
             Ok(difference) if subject.given || live && !difference.effective.is_empty() => {
                 all.push(difference);
             }
-            Err(source) if subject.given => return Err(unplannable(&subject.service, source)),
+            Err(source) if subject.given => failed.push(unplannable(&subject.service, source)),
             _ => {}
         }
     }
     if !live {
         for subject in before.subjects.iter().filter(|subject| subject.given) {
             if find(after, &subject.service).is_none() {
-                let gone = gone(before, &subject.service);
-                all.push(gone.map_err(|source| unplannable(&subject.service, source))?);
+                match gone(before, &subject.service) {
+                    Ok(difference) => all.push(difference),
+                    Err(source) => failed.push(unplannable(&subject.service, source)),
+                }
             }
         }
     }
-    Ok(all)
+    (all, failed)
 }
 
 fn unplannable(service: &LLMInferenceService, source: PlanningError) -> Unplannable {
