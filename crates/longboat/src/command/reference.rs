@@ -42,10 +42,12 @@ fn section(text: &mut String, verb: &Command) {
     let usage = verb.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
     let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-    let aliases: String =
-        verb.get_visible_aliases().map(|alias| format!(" Also `longboat {alias}`.")).collect();
     let name = verb.get_name();
-    let _ = write!(text, "\n## `longboat {name}`\n\n{about}.{aliases}\n\n```console\n{usage}\n```\n");
+    let _ = write!(text, "\n## `longboat {name}`\n\n{about}.");
+    for alias in verb.get_visible_aliases() {
+        let _ = write!(text, " Also `longboat {alias}`.");
+    }
+    let _ = write!(text, "\n\n```console\n{usage}\n```\n");
     let shown = |argument: &&Arg| {
         let is_usual = matches!(argument.get_action(), ArgAction::Help | ArgAction::Version);
         !argument.is_hide_set() && !is_usual
