@@ -13,7 +13,7 @@ WORKDIR /src
 COPY . .
 # The crates of the registry and the build's own output are kept between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package longboat && cp target/release/longboat /longboat
+    cargo build --profile dist --locked --package longboat && cp target/dist/longboat /longboat
 # Names under which pods start the roles (crates/longboat/src/role.rs): the reference's manifests have them too.
 RUN mkdir -p /image/app /image/storage-initializer/scripts /image/etc/ssl/certs /image/tmp && chmod 1777 /image/tmp && \
     cp /longboat /image/longboat && \
