@@ -1,14 +1,10 @@
 //! Reading a recorded case: what goes in, what the reference made of it, stage by stage.
 
-use std::{
-    cell::OnceCell,
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    rc::Rc,
-};
+use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
+
+use crate::Entry;
 
 /// One recorded case.
 #[derive(Debug)]
@@ -51,46 +47,27 @@ pub struct Stage {
 /// A recorded child, read when it is looked at.
 #[derive(Debug)]
 pub struct Recorded {
-    path: PathBuf,
+    file: Entry,
     value: OnceCell<Value>,
 }
 
 impl Recorded {
     /// The object.
     pub fn get(&self) -> &Value {
-        self.value.get_or_init(|| documents(&self.path).remove(0))
+        self.value.get_or_init(|| documents(&self.file).remove(0))
     }
 }
 
-/// The folder of recordings, if it is there.
-pub fn golden() -> Option<PathBuf> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    let folder = std::env::var_os("LONGBOAT_GOLDEN").map_or(default, PathBuf::from);
-    folder.is_dir().then_some(folder)
-}
-
 /// The folders of all cases.
-pub fn folders(golden: &Path) -> Vec<PathBuf> {
-    files(&golden.join("cases"))
+pub fn folders(golden: &Entry) -> Vec<Entry> {
+    golden.join("cases").folders()
 }
 
-/// The documents of a YAML file.
-pub fn documents(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    text.split("\n---\n").filter(|text| !text.trim().is_empty()).map(|text| yaml(text, path)).collect()
-}
-
-fn yaml(text: &str, path: &Path) -> Value {
-    // Times and addresses that differ from run to run were replaced by words in angle brackets.
-    let text = text.replace("<time>", "2026-11-20T00:00:00Z");
-    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
+/// The documents of a YAML file, with a time in the place of each that the recorder left out.
+pub fn documents(file: &Entry) -> Vec<Value> {
+    let text = file.read().replace("<time>", "2026-11-20T00:00:00Z");
+    let texts = text.split("\n---\n").filter(|text| !text.trim().is_empty());
+    texts.map(|text| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{file}: {error}"))).collect()
 }
 
 /// The service whose status is in a file: the only one of a case has no name.
@@ -113,40 +90,36 @@ fn events(text: &str) -> Vec<String> {
     events
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap().to_string_lossy().into_owned()
-}
-
-fn inputs(folder: &Path) -> Vec<Value> {
-    let yaml =
-        files(&folder.join("input")).into_iter().filter(|path| path.extension().is_some_and(|e| e == "yaml"));
-    yaml.flat_map(|path| documents(&path)).collect()
+fn inputs(folder: &Entry) -> Vec<Value> {
+    let files = folder.join("input").entries().into_iter();
+    files.filter(|file| file.has_extension("yaml")).flat_map(|file| documents(&file)).collect()
 }
 
 // === impl Case ===
 
 impl Case {
     /// Reads a case.
-    pub fn read(folder: &Path) -> Self {
-        let about = fs::read_to_string(folder.join("about.txt")).unwrap_or_default();
+    pub fn read(folder: &Entry) -> Self {
+        let about = folder.join("about.txt").text().unwrap_or_default();
         let after = |prefix: &str| {
             about.lines().find_map(|line| line.strip_prefix(prefix)).map(|text| text.trim().to_owned())
         };
         let mut stages = vec![Stage::read(&folder.join("expected"), None)];
-        let mut later: Vec<(u32, PathBuf)> = files(folder)
+        let mut later: Vec<(u32, Entry)> = folder
+            .folders()
             .into_iter()
-            .filter_map(|path| {
-                let number = file_name(&path).strip_prefix("expected-")?.split('-').next()?.parse().ok()?;
-                Some((number, path))
+            .filter_map(|stage| {
+                let number = stage.name().strip_prefix("expected-")?.split('-').next()?.parse().ok()?;
+                Some((number, stage))
             })
             .collect();
         later.sort();
-        for (_, path) in later {
-            let stage = Stage::read(&path, stages.last());
+        for (_, folder) in later {
+            let stage = Stage::read(&folder, stages.last());
             stages.push(stage);
         }
         Self {
-            name: file_name(folder),
+            name: folder.name().to_owned(),
             server: after("server:"),
             variant: after("variant of the global ConfigMap:"),
             inputs: inputs(folder),
@@ -211,14 +184,14 @@ fn needs(case: &Case) -> Option<String> {
 // === impl Stage ===
 
 impl Stage {
-    fn read(folder: &Path, before: Option<&Self>) -> Self {
-        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    fn read(folder: &Entry, before: Option<&Self>) -> Self {
+        let read = |file: &str| folder.join(file).text().unwrap_or_default();
         let mut children = before.map(|stage| stage.children.clone()).unwrap_or_default();
         let mut statuses = before.map(|stage| stage.statuses.clone()).unwrap_or_default();
-        for path in files(&folder.join("children")) {
-            children.insert(file_name(&path), Rc::new(Recorded { path, value: OnceCell::new() }));
+        for file in folder.join("children").entries() {
+            children.insert(file.name().to_owned(), Rc::new(Recorded { file, value: OnceCell::new() }));
         }
-        for line in read(&folder.join("changes.txt")).lines() {
+        for line in read("changes.txt").lines() {
             if let Some(name) = line.strip_prefix("deleted: children/") {
                 children.remove(name);
             }
@@ -229,21 +202,21 @@ impl Stage {
         let mut certificates = before.map(|stage| stage.certificates.clone()).unwrap_or_default();
         let mut told = Vec::new();
         let mut denied = false;
-        for path in files(folder) {
-            let name = file_name(&path);
-            if let Some(service) = service_of(&name) {
-                let value = documents(&path).pop().unwrap_or_default();
+        for file in folder.entries() {
+            let name = file.name();
+            if let Some(service) = service_of(name) {
+                let value = documents(&file).pop().unwrap_or_default();
                 statuses.insert(service.to_owned(), value);
             } else if name == "certificates.yaml" {
-                certificates = documents(&path).remove(0);
+                certificates = documents(&file).remove(0);
             } else if name == "events.txt" {
-                told = events(&read(&path));
+                told = events(&file.read());
             }
             denied |= name.starts_with("denied");
         }
         Self {
-            name: file_name(folder),
-            action: read(&folder.join("stage.txt")).trim().to_owned(),
+            name: folder.name().to_owned(),
+            action: read("stage.txt").trim().to_owned(),
             inputs: inputs(folder),
             denied,
             children,

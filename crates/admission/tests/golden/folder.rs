@@ -1,4 +1,4 @@
-//! Files of the recordings and of our cases.
+//! Files of our cases.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +7,6 @@ use serde_json::Value;
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The recordings, or none with a loud note where they are not there. In CI they must be.
-pub(crate) fn golden() -> Option<PathBuf> {
-    let root = std::env::var_os("LONGBOAT_GOLDEN")
-        .map_or_else(|| repository().join("../shared/golden"), PathBuf::from);
-    if root.is_dir() {
-        return Some(root);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no recordings at {}", root.display());
-    say(&format!("SKIPPED: no recordings at {}", root.display()));
-    None
 }
 
 /// What is in a folder, by name; nothing where it is missing.

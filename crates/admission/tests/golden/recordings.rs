@@ -3,15 +3,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use longboat_admission::{Facts, Subject};
 use longboat_compose::{Platform, go, platform::PlatformError};
+use longboat_golden::{Entry, golden};
 use serde_json::{Value, json};
 
 use crate::{
-    folder::{entries, golden, name, repository, say, yaml},
+    folder::{repository, say},
     refusal::{Refusal, recorded},
     server::{Reply, Server},
 };
@@ -39,14 +40,14 @@ fn reasons() -> BTreeMap<String, String> {
 }
 
 /// What admission knows in a case: its `about.txt` may name another ConfigMap.
-fn facts(golden: &Path, about: &str) -> Facts {
+fn facts(golden: &Entry, about: &str) -> Facts {
     let variant = about.lines().find_map(|line| line.strip_prefix("variant of the global ConfigMap: "));
     let file = match variant {
         None => golden.join("base/configmap.yaml"),
-        Some(variant) => golden.join(format!("base/variants/{}.yaml", variant.trim())),
+        Some(variant) => golden.join(&format!("base/variants/{}.yaml", variant.trim())),
     };
     let platform = if file.exists() {
-        let data: BTreeMap<String, String> = serde_json::from_value(yaml(&file)["data"].clone()).unwrap();
+        let data: BTreeMap<String, String> = serde_json::from_value(file.yaml()["data"].clone()).unwrap();
         Platform::parse(&data, "kserve")
     } else {
         Err(PlatformError::Missing { name: "inferenceservice-config" })
@@ -55,9 +56,9 @@ fn facts(golden: &Path, about: &str) -> Facts {
 }
 
 /// Objects of our kinds in a folder of inputs.
-fn inputs(folder: &Path) -> Vec<Value> {
+fn inputs(folder: &Entry) -> Vec<Value> {
     let ours = |object: &Value| Subject::of_kind(object["kind"].as_str().unwrap_or_default()).is_some();
-    entries(folder).iter().map(|file| yaml(file)).filter(ours).collect()
+    folder.entries().iter().map(Entry::yaml).filter(ours).collect()
 }
 
 struct Run<'a> {
@@ -70,11 +71,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn case(&mut self, case: &Path) {
-        let stages = entries(case).into_iter().filter(|path| name(path).starts_with("expected"));
+    async fn case(&mut self, case: &Entry) {
+        let stages = case.folders().into_iter().filter(|stage| stage.name().starts_with("expected"));
         for stage in stages {
-            let place = format!("{}/{}", name(case), name(&stage));
-            let replies = if name(&stage) == "expected" {
+            let place = format!("{}/{}", case.name(), stage.name());
+            let replies = if stage.name() == "expected" {
                 let mut replies = Vec::new();
                 for object in inputs(&case.join("input")) {
                     self.server.namespace(self.of(&object)).await;
@@ -103,7 +104,7 @@ impl Run<'_> {
     }
 
     /// Does what a later stage says, where it is about our kinds.
-    async fn stage(&self, stage: &Path) -> Vec<(Value, Reply)> {
+    async fn stage(&self, stage: &Entry) -> Vec<(Value, Reply)> {
         let mut replies = Vec::new();
         for object in inputs(&stage.join("input")) {
             let exists = self.server.get(self.of(&object), &object).await.code == 200;
@@ -114,7 +115,7 @@ impl Run<'_> {
             };
             replies.push((object, reply));
         }
-        let text = std::fs::read_to_string(stage.join("stage.txt")).unwrap_or_default();
+        let text = stage.join("stage.txt").text().unwrap_or_default();
         let (request, patch) = text.trim().split_once(" : ").unwrap_or((text.trim(), ""));
         let words: Vec<_> = request.split(' ').collect();
         match words[..] {
@@ -142,7 +143,7 @@ impl Run<'_> {
         replies
     }
 
-    fn compare_refusals(&mut self, place: &str, stage: &Path, replies: &[(Value, Reply)]) {
+    fn compare_refusals(&mut self, place: &str, stage: &Entry, replies: &[(Value, Reply)]) {
         let mut recorded = recorded(stage);
         for (object, reply) in replies {
             let (kind, name) = (&object["kind"], object["metadata"]["name"].as_str().unwrap_or_default());
@@ -166,8 +167,8 @@ impl Run<'_> {
     }
 
     /// Every warning of the reference is given. There may be more: no field is silent.
-    fn compare_warnings(&mut self, place: &str, stage: &Path, replies: &[(Value, Reply)]) {
-        let Ok(text) = std::fs::read_to_string(stage.join("warnings.txt")) else { return };
+    fn compare_warnings(&mut self, place: &str, stage: &Entry, replies: &[(Value, Reply)]) {
+        let Some(text) = stage.join("warnings.txt").text() else { return };
         self.compared += 1;
         let given: BTreeSet<_> = replies.iter().flat_map(|(_, reply)| &reply.warnings).collect();
         let missing: Vec<_> = text.lines().filter(|line| !given.contains(&(*line).to_owned())).collect();
@@ -176,16 +177,15 @@ impl Run<'_> {
     }
 
     /// Compares what is stored: labels, annotations and spec, after the round trip through the reference's types that its
-    /// controller makes of every object (contract 06 B3).
-    async fn compare_stored(&mut self, place: &str, stage: &Path) {
-        for file in entries(stage) {
-            let named = name(&file);
-            if file.extension().is_none_or(|extension| extension != "yaml")
-                || !(named.starts_with("service") || named.starts_with("config-"))
+    /// controller makes of every object.
+    async fn compare_stored(&mut self, place: &str, stage: &Entry) {
+        for file in stage.entries() {
+            let named = file.name();
+            if !file.has_extension("yaml") || !(named.starts_with("service") || named.starts_with("config-"))
             {
                 continue;
             }
-            let wanted = yaml(&file);
+            let wanted = file.yaml();
             if Subject::of_kind(wanted["kind"].as_str().unwrap_or_default()).is_none() {
                 continue;
             }
@@ -217,8 +217,8 @@ impl Run<'_> {
 }
 
 /// Whether a stage deletes an object.
-fn deletes(stage: &Path, object: &Value) -> bool {
-    let text = std::fs::read_to_string(stage.join("stage.txt")).unwrap_or_default();
+fn deletes(stage: &Entry, object: &Value) -> bool {
+    let text = stage.join("stage.txt").text().unwrap_or_default();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     text.trim() == format!("DELETE {} {name}", object["kind"].as_str().unwrap_or_default())
 }
@@ -263,27 +263,27 @@ fn walk(path: &str, ours: &Value, theirs: &Value, out: &mut String) {
     }
 }
 
-fn cases(golden: &Path) -> Vec<PathBuf> {
-    entries(&golden.join("cases"))
-        .into_iter()
+fn cases(golden: &Entry) -> Vec<Entry> {
+    let cases = golden.join("cases").folders().into_iter();
+    cases
         .filter(|case| !inputs(&case.join("input")).is_empty() && case.join("expected").is_dir())
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_recorded_case_is_admitted_defaulted_and_refused_as_the_reference_does() {
-    let Some(golden) = golden() else { return };
+    let golden = golden();
     let reasons = reasons();
     let server = Server::start(Facts::default()).await;
     let mut used = BTreeSet::new();
     let (mut equal, mut explained, mut different, mut compared) = (0, 0, Vec::new(), 0);
     for case in cases(&golden) {
-        let about = std::fs::read_to_string(case.join("about.txt")).unwrap_or_default();
+        let about = case.join("about.txt").text().unwrap_or_default();
         server.know(facts(&golden, &about));
-        server.namespace(&name(&case)).await;
+        server.namespace(&case.name()).await;
         let mut run = Run {
             server: &server,
-            namespace: name(&case),
+            namespace: case.name().to_owned(),
             differences: Vec::new(),
             compared: 0,
             generated: None,
@@ -302,7 +302,7 @@ async fn every_recorded_case_is_admitted_defaulted_and_refused_as_the_reference_
         } else {
             "different"
         };
-        say(&format!("{:60} {verdict}", name(&case)));
+        say(&format!("{:60} {verdict}", case.name()));
         different.extend(unexplained.into_iter().map(|d| format!("{}: {}", d.place, d.what)));
     }
     say(&format!("{equal} equal, {explained} different with a reason, {compared} comparisons"));

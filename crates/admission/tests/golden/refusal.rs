@@ -1,7 +1,6 @@
 //! A refusal as recorded (`denied*.txt`), and as a client gets it.
 
-use std::path::Path;
-
+use longboat_golden::Entry;
 use serde_json::Value;
 
 /// What a client learns of a refusal.
@@ -72,15 +71,12 @@ fn comparable(message: &str) -> String {
 }
 
 /// The refusals that a stage records.
-pub(crate) fn recorded(stage: &Path) -> Vec<Recorded> {
-    let mut files: Vec<_> = std::fs::read_dir(stage).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    let named = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
+pub(crate) fn recorded(stage: &Entry) -> Vec<Recorded> {
+    let files = stage.entries().into_iter();
     files
-        .into_iter()
-        .filter(|file| named(file).starts_with("denied"))
+        .filter(|file| file.name().starts_with("denied"))
         .map(|file| {
-            let text = std::fs::read_to_string(&file).unwrap();
+            let text = file.read();
             let line = |key: &str| {
                 text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().to_owned()
             };
@@ -88,7 +84,7 @@ pub(crate) fn recorded(stage: &Path) -> Vec<Recorded> {
             let mut words = request.split(' ').skip(1).map(ToOwned::to_owned);
             let status: Value = serde_json::from_str(&line("body: ")).unwrap();
             Recorded {
-                file: named(&file),
+                file: file.name().to_owned(),
                 kind: words.next().unwrap(),
                 name: words.next().unwrap_or_default(),
                 refusal: Refusal::of(&status),

@@ -6,6 +6,5 @@ mod condition_laws;
 mod conditions;
 mod conversion;
 mod crds;
-mod golden;
 mod types;
 mod walk;

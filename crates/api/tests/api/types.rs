@@ -4,7 +4,7 @@ use longboat_api::child_name;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
 use serde_json::Value;
 
-use crate::golden;
+use longboat_golden::part;
 
 fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
@@ -12,8 +12,7 @@ fn yaml(text: &str) -> Value {
 
 #[test]
 fn children_are_named_as_the_reference_names_them() {
-    let Some(merge) = golden::folder("merge") else { return };
-    let table = yaml(&std::fs::read_to_string(merge.join("childname.yaml")).unwrap());
+    let table = part("merge").join("childname.yaml").yaml();
     for case in table.as_array().unwrap() {
         let text = |key: &str| case[key].as_str().unwrap().to_owned();
         assert_eq!(child_name(&text("parent"), &text("suffix")), text("result"));
@@ -40,28 +39,25 @@ fn without_empties(value: &mut Value) {
 
 #[test]
 fn stored_services_survive_a_round_trip_through_the_types() {
-    let Some(cases) = golden::folder("cases") else { return };
     let mut seen = 0;
-    for case in std::fs::read_dir(cases).unwrap() {
-        for file in std::fs::read_dir(case.unwrap().path().join("expected")).unwrap() {
-            let path = file.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if !name.starts_with("service") {
+    for case in part("cases").folders() {
+        for file in case.join("expected").entries() {
+            if !file.name().starts_with("service") {
                 continue;
             }
-            let mut stored = yaml(&std::fs::read_to_string(&path).unwrap());
+            let mut stored = file.yaml();
             if stored["apiVersion"] != "serving.kserve.io/v1alpha2" {
                 continue;
             }
             let typed: LLMInferenceService =
-                serde_json::from_value(stored.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                serde_json::from_value(stored.clone()).unwrap_or_else(|e| panic!("{file}: {e}"));
             let mut printed = serde_json::to_value(&typed).unwrap();
             for value in [&mut stored, &mut printed] {
                 value.as_object_mut().unwrap().remove("metadata");
                 value.as_object_mut().unwrap().remove("status");
                 without_empties(value);
             }
-            similar_asserts(&path.display().to_string(), &stored["spec"], &printed["spec"]);
+            similar_asserts(&file.to_string(), &stored["spec"], &printed["spec"]);
             seen += 1;
         }
     }
@@ -70,15 +66,14 @@ fn stored_services_survive_a_round_trip_through_the_types() {
 
 #[test]
 fn recorded_statuses_survive_a_round_trip_exactly() {
-    let Some(cases) = golden::folder("cases") else { return };
     let mut seen = 0;
-    for case in std::fs::read_dir(cases).unwrap() {
-        let path = case.unwrap().path().join("expected/status.yaml");
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+    for case in part("cases").folders() {
+        let file = case.join("expected/status.yaml");
+        let Some(text) = file.text() else { continue };
         let recorded = yaml(&text.replace("<time>", "2026-11-20T10:00:00Z"));
         let typed: LLMInferenceServiceStatus =
-            serde_json::from_value(recorded.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        similar_asserts(&path.display().to_string(), &recorded, &serde_json::to_value(&typed).unwrap());
+            serde_json::from_value(recorded.clone()).unwrap_or_else(|e| panic!("{file}: {e}"));
+        similar_asserts(&file.to_string(), &recorded, &serde_json::to_value(&typed).unwrap());
         seen += 1;
     }
     assert!(seen > 100, "only {seen} statuses were found");

@@ -99,7 +99,6 @@ fn kubectl(url: &str, home: &std::path::Path) -> Command {
 }
 
 /// Whether kubectl is there; says so if not.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
 async fn has_kubectl() -> bool {
     let there = Command::new("kubectl")
         .args(["version", "--client"])
@@ -109,7 +108,7 @@ async fn has_kubectl() -> bool {
         .await
         .is_ok_and(|status| status.success());
     if !there {
-        eprintln!("\n*** SKIPPED: kubectl is not installed ***\n");
+        longboat_untested::skipped("no kubectl on the PATH");
     }
     there
 }

@@ -1,7 +1,7 @@
 //! Replays recorded conversations with a real API server, and compares every answer.
 //!
-//! The recordings are in `$LONGBOAT_GOLDEN/apiserver`; they are played by the program that comes with them, which needs
-//! python3 with PyYAML and cryptography. What is meant to differ is in `differences.txt`; an entry that no longer
+//! The recordings (`apiserver` of `crates/golden`) are played by the program that comes with them, which needs python3 with
+//! PyYAML and cryptography. What is meant to differ is in `differences.txt`; an entry that no longer
 //! differs is an error, too.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
@@ -15,8 +15,8 @@ mod versions;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
     process::Stdio,
 };
 
@@ -27,18 +27,6 @@ use tokio_util::sync::CancellationToken;
 
 /// `scenario` → steps that are meant to differ; none means all of them.
 type Differences = BTreeMap<String, Option<BTreeSet<u64>>>;
-
-fn golden() -> PathBuf {
-    env::var_os("LONGBOAT_GOLDEN")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from)
-}
-
-/// Says why the recordings cannot be played; fatal where it must not be overlooked.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn skip(why: &str) {
-    assert!(env::var_os("CI").is_none(), "{why}");
-    eprintln!("\n*** SKIPPED: {why} ***\n");
-}
 
 fn meant() -> Differences {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/differences.txt");
@@ -65,17 +53,13 @@ fn meant() -> Differences {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recorded_conversations_go_as_with_a_real_api_server() {
-    let folder = golden().join("apiserver");
-    if !folder.join("replay.py").is_file() {
-        return skip(&format!("no recordings in {}", folder.display()));
-    }
     let python = Command::new("python3")
         .args(["-c", "import yaml, cryptography"])
         .stderr(Stdio::null())
         .status()
         .await;
     if !python.is_ok_and(|status| status.success()) {
-        return skip("python3 with PyYAML and cryptography is needed to play the recordings");
+        return longboat_untested::skipped("no python3 with PyYAML and cryptography");
     }
     longboat_tls::install_default_provider();
     let server = ApiServer::new(Options::default()).unwrap();
@@ -87,7 +71,8 @@ async fn recorded_conversations_go_as_with_a_real_api_server() {
         async move { server.serve(listener, None, shutdown).await }
     });
     let scratch = tempfile::tempdir().unwrap();
-    let summary = scratch.path().join("summary.json");
+    let (folder, summary) = (scratch.path().join("apiserver"), scratch.path().join("summary.json"));
+    longboat_golden::part("apiserver").unpack(&folder);
     let played = Command::new("python3")
         .arg(folder.join("replay.py"))
         .arg(&url)

@@ -1,18 +1,14 @@
 //! Whole compositions against `cases/`.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_golden::{Entry, folders, golden};
 use serde_json::{Value, json};
 
 use super::{
     recordings::{
-        config_set, differences, folders, golden, name, platform, recorded_presets, remark, text,
-        with_configs, yaml,
+        config_set, differences, platform, recorded_presets, remark, text, with_configs, yaml,
     },
     replay,
 };
@@ -28,8 +24,8 @@ pub(super) struct World {
 
 impl World {
     /// Reads a case.
-    pub(super) fn read(golden: &Path, folder: &Path) -> Self {
-        let case = name(folder);
+    pub(super) fn read(golden: &Entry, folder: &Entry) -> Self {
+        let case = folder.name();
         let about = text(&folder.join("about.txt")).unwrap_or_default();
         let variant =
             about.lines().find_map(|l| l.strip_prefix("variant of the global ConfigMap: ")).map(str::trim);
@@ -39,10 +35,7 @@ impl World {
         };
         let mut world =
             Self { services: Vec::new(), configs: Vec::new(), config_maps: BTreeMap::new(), platform };
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(folder.join("input")).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        for file in files {
+        for file in folder.join("input").entries() {
             let mut object = yaml(&file);
             if !object.is_object() {
                 continue;
@@ -70,12 +63,9 @@ impl World {
     }
 
     /// Objects as they were stored, with defaults. What was denied is not among them.
-    fn read_stored(&mut self, folder: &Path) {
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        for file in files {
-            let file_name = name(&file);
+    fn read_stored(&mut self, folder: &Entry) {
+        for file in folder.entries() {
+            let file_name = file.name();
             if file_name == "service.yaml" || file_name.starts_with("service-") {
                 let mut stored = yaml(&file);
                 stored.as_object_mut().unwrap().remove("status");
@@ -92,8 +82,8 @@ impl World {
     }
 }
 
-fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Path) -> Vec<String> {
-    let file_name = name(file);
+fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Entry) -> Vec<String> {
+    let file_name = file.name();
     let (stem, error) = match file_name.strip_suffix(".error.txt") {
         Some(stem) => (stem, text(file)),
         None => (file_name.trim_end_matches(".yaml"), None),
@@ -141,18 +131,14 @@ fn normalised(spec: Value) -> Value {
 
 #[test]
 fn compositions_equal_the_recordings() {
-    let Some(golden) = golden() else { return };
+    let golden = golden();
     let presets = config_set(&recorded_presets(&golden));
     let mut different = Vec::new();
     let mut equal = 0;
     let composer = Composer::default();
-    for folder in folders(&golden.join("cases")) {
-        let mut files: Vec<PathBuf> = fs::read_dir(folder.join("expected"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|p| name(p).starts_with("composed-"))
-            .collect();
-        files.sort();
+    for folder in folders(&golden) {
+        let mut files = folder.join("expected").entries();
+        files.retain(|file| file.name().starts_with("composed-"));
         if files.is_empty() {
             continue;
         }
@@ -162,7 +148,7 @@ fn compositions_equal_the_recordings() {
             if found.is_empty() {
                 equal += 1;
             } else {
-                different.push(format!("{}/{}:\n    {}", name(&folder), name(&file), found.join("\n    ")));
+                different.push(format!("{}/{}:\n    {}", folder.name(), file.name(), found.join("\n    ")));
             }
         }
     }

@@ -1,11 +1,10 @@
 //! The merge operator and templates against `merge/`.
 
-use std::path::Path;
-
 use longboat_api::child_name;
+use longboat_golden::{Entry, golden};
 use serde_json::{Value, json};
 
-use super::recordings::{differences, folders, golden, name, remark, text, yaml};
+use super::recordings::{differences, remark, text, yaml};
 use crate::{
     codec,
     compose::fill_containers,
@@ -57,15 +56,15 @@ fn merged_generally(layers: Vec<Value>) -> Result<Value, String> {
     codec::normalise(schema::SPEC, result.unwrap())
 }
 
-fn layers(folder: &Path) -> Vec<Value> {
+fn layers(folder: &Entry) -> Vec<Value> {
     (1..=9)
-        .map(|i| folder.join(format!("layer-{i}.yaml")))
+        .map(|i| folder.join(&format!("layer-{i}.yaml")))
         .take_while(|file| file.exists())
         .map(|file| yaml(&file))
         .collect()
 }
 
-fn rendered(folder: &Path) -> Result<Value, String> {
+fn rendered(folder: &Entry) -> Result<Value, String> {
     let service = yaml(&folder.join("service.yaml"));
     let config = yaml(&folder.join("config.yaml"));
     let globals = yaml(&folder.join("globals.yaml"));
@@ -107,11 +106,11 @@ fn without_addresses(value: &Value) -> Value {
 
 #[test]
 fn merging_and_rendering_equal_the_recordings() {
-    let Some(golden) = golden() else { return };
+    let golden = golden();
     let mut different = Vec::new();
     let mut equal = 0;
-    for folder in folders(&golden.join("merge")) {
-        let case = name(&folder);
+    for folder in golden.join("merge").folders() {
+        let case = folder.name();
         let result = if case.starts_with("template-") { rendered(&folder) } else { merged(layers(&folder)) };
         let expected = match text(&folder.join("error.txt")) {
             Some(error) => Err(error),
@@ -136,17 +135,17 @@ fn merging_and_rendering_equal_the_recordings() {
 
 #[test]
 fn merging_over_borrowed_trees_equals_the_general_strategic_merge() {
-    let Some(golden) = golden() else { return };
-    for folder in folders(&golden.join("merge")).iter().filter(|f| name(f).starts_with("merge-")) {
+    let golden = golden();
+    for folder in golden.join("merge").folders().iter().filter(|f| f.name().starts_with("merge-")) {
         let Ok(ours) = merged(layers(folder)) else { continue };
-        let theirs = merged_generally(layers(folder)).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-        assert_eq!(differences(&ours, &theirs), Vec::<String>::new(), "{}", folder.display());
+        let theirs = merged_generally(layers(folder)).unwrap_or_else(|e| panic!("{}: {e}", folder));
+        assert_eq!(differences(&ours, &theirs), Vec::<String>::new(), "{}", folder);
     }
 }
 
 #[test]
 fn child_names_equal_the_recordings() {
-    let Some(golden) = golden() else { return };
+    let golden = golden();
     for entry in yaml(&golden.join("merge/childname.yaml")).as_array().unwrap() {
         let [parent, suffix, result] = ["parent", "suffix", "result"].map(|k| entry[k].as_str().unwrap());
         assert_eq!(child_name(parent, suffix), result);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use longboat_golden::{folders, golden};
 use serde_json::{Value, json};
 
 use super::{
     cases::World,
-    recordings::{config_set, differences, folders, golden, name, recorded_presets, with_configs},
+    recordings::{config_set, differences, recorded_presets, with_configs},
 };
 use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, platform::Images, presets, schema};
 
@@ -46,24 +47,24 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
 
 #[test]
 fn our_presets_compose_to_what_the_recorded_ones_do_but_for_the_scripts() {
-    let Some(golden) = golden() else { return };
+    let golden = golden();
     let theirs = config_set(&recorded_presets(&golden));
     let ours = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
     let composer = Composer::default();
     let mut unmeant = BTreeSet::new();
-    for folder in folders(&golden.join("cases")) {
+    for folder in folders(&golden) {
         let world = World::read(&golden, &folder);
         let with = |presets: &ConfigSet| composed(&world, &with_configs(presets, &world.configs), &composer);
         for (ours, theirs) in with(&ours).into_iter().zip(with(&theirs)) {
             match (ours, theirs) {
                 (Ok(ours), Ok(theirs)) => {
                     for difference in differences(&ours, &theirs).into_iter().filter(|d| !meant(d)) {
-                        unmeant.insert(format!("{}: {difference}", name(&folder)));
+                        unmeant.insert(format!("{}: {difference}", folder.name()));
                     }
                 }
                 (ours, theirs) => {
                     if ours != theirs {
-                        unmeant.insert(format!("{}: {ours:?} {theirs:?}", name(&folder)));
+                        unmeant.insert(format!("{}: {ours:?} {theirs:?}", folder.name()));
                     }
                 }
             }

@@ -1,69 +1,39 @@
 //! Access to the recordings of the reference.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_golden::Entry;
 use serde_json::Value;
 
 use crate::{ConfigSet, Layer, Platform, platform::PlatformError};
-
-/// The folder of recordings, or nothing with a loud remark; a missing folder fails where `CI` is set.
-pub(super) fn golden() -> Option<PathBuf> {
-    let root = std::env::var_os("LONGBOAT_GOLDEN")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from);
-    if root.is_dir() {
-        return Some(root);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no recordings in {}", root.display());
-    remark(&format!("SKIPPED: no recordings of the reference in {}", root.display()));
-    None
-}
 
 #[expect(clippy::print_stderr, reason = "a test's findings are for whoever runs it")]
 pub(super) fn remark(text: &str) {
     eprintln!("{text}");
 }
 
-/// Folders in `parent`, by name.
-pub(super) fn folders(parent: &Path) -> Vec<PathBuf> {
-    let mut folders: Vec<_> =
-        fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_dir()).collect();
-    folders.sort();
-    folders
-}
-
-/// The name of a folder.
-pub(super) fn name(path: &Path) -> String {
-    path.file_name().unwrap().to_string_lossy().into_owned()
-}
-
 /// A file's text without the final newline; none if there is no such file.
-pub(super) fn text(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim_end_matches('\n').to_owned())
+pub(super) fn text(file: &Entry) -> Option<String> {
+    file.text().map(|text| text.trim_end_matches('\n').to_owned())
 }
 
 /// A YAML file; an empty one is an empty object.
-pub(super) fn yaml(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap();
-    let value: Value = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+pub(super) fn yaml(file: &Entry) -> Value {
+    let value = file.yaml();
     if value.is_null() { Value::Object(serde_json::Map::new()) } else { value }
 }
 
 /// The presets as the reference stored them.
-pub(super) fn recorded_presets(golden: &Path) -> Vec<LLMInferenceServiceConfig> {
-    let text = fs::read_to_string(golden.join("base/presets-stored.yaml")).unwrap();
-    serde_saphyr::from_multiple(&text).unwrap()
+pub(super) fn recorded_presets(golden: &Entry) -> Vec<LLMInferenceServiceConfig> {
+    serde_saphyr::from_multiple(&golden.join("base/presets-stored.yaml").read()).unwrap()
 }
 
 /// The platform settings of a case: `variant` as its `about.txt` names it.
-pub(super) fn platform(golden: &Path, variant: Option<&str>) -> Result<Platform, PlatformError> {
+pub(super) fn platform(golden: &Entry, variant: Option<&str>) -> Result<Platform, PlatformError> {
     let file = match variant {
         None => golden.join("base/configmap.yaml"),
-        Some(variant) => golden.join(format!("base/variants/{variant}.yaml")),
+        Some(variant) => golden.join(&format!("base/variants/{variant}.yaml")),
     };
     let map = yaml(&file);
     let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap();

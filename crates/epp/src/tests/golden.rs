@@ -1,4 +1,4 @@
-//! Replays the recorded picks of the reference (`golden/picks`), by relation: a pick is right when it has the highest
+//! Replays the recorded picks of the reference (`picks` of `crates/golden`), by relation: a pick is right when it has the highest
 //! of the recorded scores; later requests then depend on where earlier ones went, so a recording is followed by
 //! steering our picks to the endpoints that it picked.
 
@@ -6,7 +6,6 @@ mod scenario;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -46,43 +45,23 @@ struct Counts {
     failures: Vec<String>,
 }
 
-fn folder() -> Option<PathBuf> {
-    let golden = std::env::var_os("LONGBOAT_GOLDEN")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from);
-    let picks = golden.join("picks");
-    if picks.is_dir() {
-        return Some(picks);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no recordings at {}", picks.display());
-    None
-}
-
 #[test]
 #[expect(clippy::print_stderr, reason = "the counts are the point of the test's output")]
 fn recorded_picks_are_made_again() {
-    let Some(folder) = folder() else {
-        eprintln!("SKIPPED: no recordings; set LONGBOAT_GOLDEN");
-        return;
-    };
     let mut counts = Counts::default();
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
-        .collect();
-    files.sort();
-    for file in files {
-        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        if let Some(reason) = different(&name) {
+    let files = longboat_golden::part("picks").entries().into_iter();
+    for file in files.filter(|file| file.has_extension("yaml")) {
+        let name = file.stem();
+        if let Some(reason) = different(name) {
             eprintln!("not replayed: {name}: {reason}");
             counts.skipped += 1;
             continue;
         }
-        let text = std::fs::read_to_string(&file).unwrap();
+        let text = file.read();
         let scenario: Scenario =
             serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         counts.scenarios += 1;
-        replay(&name, &scenario, &mut counts);
+        replay(name, &scenario, &mut counts);
     }
     eprintln!(
         "golden/picks: {} scenarios with {} requests replayed, {} left out, {} differences",

@@ -167,11 +167,9 @@ fn kubectl(pods: &[Value], patch: &Value) -> Result<Vec<Value>, String> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that proves nothing must say so")]
 fn kubectl_merges_alike() {
     if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
-        eprintln!("SKIPPED: kubectl is not installed, so strategic merge is not compared with upstream's");
-        assert!(std::env::var("CI").is_err(), "kubectl must be installed in CI");
+        longboat_untested::skipped("no kubectl on the PATH");
         return;
     }
     let mut runner = TestRunner::deterministic();

@@ -1,6 +1,6 @@
 //! Composing for the world of a test.
 
-use std::{collections::BTreeMap, path::Path, sync::LazyLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use longboat_admission::MergedSpecs;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
@@ -29,7 +29,7 @@ pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
 }
 
 /// The presets of the reference, which its recordings were made with.
-pub(super) fn presets(golden: &Path) -> ConfigSet {
+pub(super) fn presets(golden: &longboat_golden::Entry) -> ConfigSet {
     let presets = longboat_golden::documents(&golden.join("base/presets-stored.yaml"));
     presets.into_iter().map(|preset| Layer::new(&serde_json::from_value(preset).unwrap()).unwrap()).collect()
 }

@@ -179,11 +179,9 @@ fn without_types(message: &str) -> &str {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that proves nothing must say so")]
 fn go_renders_alike() {
     let Some(kubectl) = kubectl() else {
-        eprintln!("SKIPPED: kubectl is not installed, so templates are not compared with Go's");
-        assert!(std::env::var_os("CI").is_none(), "kubectl must be installed in CI");
+        longboat_untested::skipped("no kubectl on the PATH");
         return;
     };
     let data = data();

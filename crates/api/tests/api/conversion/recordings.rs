@@ -1,12 +1,10 @@
 //! Conversion against what the reference showed in `v1alpha1`.
 
-use std::path::Path;
-
 use longboat_api::conversion::{KEPT_PREFIX, LORA_CRITICALITIES};
 use serde_json::Value;
 
 use super::{differences, down, up};
-use crate::golden;
+use longboat_golden::{Entry, part};
 
 /// Of a service, what differs from the reference (COMPATIBILITY.md, "What v1alpha1 cannot express").
 fn without_kept(mut object: Value) -> Value {
@@ -32,32 +30,30 @@ fn without_empty(mut object: Value) -> Value {
     object
 }
 
-fn read(path: &Path) -> Option<Value> {
-    Some(serde_saphyr::from_str(&std::fs::read_to_string(path).ok()?).unwrap())
+fn read(file: &Entry) -> Option<Value> {
+    Some(serde_saphyr::from_str(&file.text()?).unwrap())
 }
 
 #[test]
 fn services_look_in_v1alpha1_as_those_of_the_reference() {
-    let Some(cases) = golden::folder("cases") else { return };
+    let cases = part("cases");
     let mut seen = 0;
-    for case in std::fs::read_dir(cases).unwrap() {
-        let case = case.unwrap().path();
-        for stage in std::fs::read_dir(&case).unwrap() {
-            let stage = stage.unwrap().path();
+    for case in cases.folders() {
+        for stage in case.folders() {
             for suffix in ["", "-llm", "-bad"] {
-                let file = |what: &str| read(&stage.join(format!("{what}{suffix}.yaml")));
-                let Some(wanted) = read(&stage.join(format!("service{suffix}.v1alpha1.yaml"))) else {
+                let file = |what: &str| read(&stage.join(&format!("{what}{suffix}.yaml")));
+                let Some(wanted) = read(&stage.join(&format!("service{suffix}.v1alpha1.yaml"))) else {
                     continue;
                 };
                 // A stage names only what changed.
-                let before = |what: &str| read(&case.join(format!("expected/{what}{suffix}.yaml")));
+                let before = |what: &str| read(&case.join(&format!("expected/{what}{suffix}.yaml")));
                 let mut object = file("service").or_else(|| before("service")).unwrap();
                 if let Some(status) = file("status").or_else(|| before("status")) {
                     object["status"] = status;
                 }
                 let older = down(&object);
                 let none = Vec::<String>::new();
-                assert_eq!(differences(&without_kept(older.clone()), &wanted), none, "{}", stage.display());
+                assert_eq!(differences(&without_kept(older.clone()), &wanted), none, "{}", stage);
                 // Entries without an adapter go, as in the reference.
                 let mut back = up(&older);
                 for object in [&mut back, &mut object] {
@@ -69,7 +65,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
                     differences(&without_empty(back), &without_empty(object)),
                     none,
                     "{}",
-                    stage.display()
+                    stage
                 );
                 seen += 1;
             }
@@ -80,7 +76,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
 
 #[test]
 fn services_written_in_v1alpha1_are_stored_as_those_of_the_reference() {
-    let Some(cases) = golden::folder("cases") else { return };
+    let cases = part("cases");
     let case = cases.join("conv-v1alpha1-update-through-v1alpha2");
     let input = read(&case.join("input/00-llminferenceservice-llm.yaml")).unwrap();
     let mut wanted = read(&case.join("expected/service.yaml")).unwrap();
@@ -95,7 +91,7 @@ fn services_written_in_v1alpha1_are_stored_as_those_of_the_reference() {
 
 #[test]
 fn what_the_reference_lost_through_v1alpha1_is_still_there() {
-    let Some(cases) = golden::folder("cases") else { return };
+    let cases = part("cases");
     let case = cases.join("conv-v1alpha2-rich");
     let stored = read(&case.join("expected/service.yaml")).unwrap();
     let lost = read(&case.join("expected-1-put-through-v1alpha1/service.yaml")).unwrap();

@@ -1,10 +1,10 @@
 //! What the recordings were made with: presets, settings and the default Gateway of the reference.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
-use longboat_golden::{Case, documents};
+use longboat_golden::{Case, Entry, documents};
 use longboat_testkit::{Faults, World};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::setup::{Hook, Running};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// The usual world.
-pub(super) async fn world(recordings: &Path) -> World {
+pub(super) async fn world(recordings: &Entry) -> World {
     let world = World::bare(Arc::new(Hook)).await;
     for crd in optional_apis() {
         world.install_crd(crd).await;
@@ -29,7 +29,7 @@ pub(super) async fn world(recordings: &Path) -> World {
 }
 
 /// Gives the world the settings and the APIs of a case.
-pub(super) async fn become_that_of(world: &World, recordings: &Path, case: &Case) {
+pub(super) async fn become_that_of(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, case.variant.as_deref()).await;
     }
@@ -47,7 +47,7 @@ pub(super) async fn become_that_of(world: &World, recordings: &Path, case: &Case
 }
 
 /// Undoes that.
-pub(super) async fn become_usual_again(world: &World, recordings: &Path, case: &Case) {
+pub(super) async fn become_usual_again(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, None).await;
     }
@@ -70,7 +70,7 @@ fn optional_apis() -> impl Iterator<Item = Value> {
     longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional())
 }
 
-async fn gateway(world: &World, recordings: &Path) {
+async fn gateway(world: &World, recordings: &Entry) {
     for gateway in documents(&recordings.join("base/gateway.yaml")) {
         run::put(world, gateway, "kserve").await.unwrap();
     }
@@ -84,7 +84,7 @@ pub(super) async fn controller(world: &World) -> Running {
 }
 
 /// Puts the preset, if it is one, back as it was.
-pub(super) async fn restore_preset(world: &World, recordings: &Path, name: &str) {
+pub(super) async fn restore_preset(world: &World, recordings: &Entry, name: &str) {
     let presets = documents(&recordings.join("base/presets-stored.yaml"));
     for preset in presets.into_iter().filter(|preset| preset["metadata"]["name"] == name) {
         run::put(world, preset, "kserve").await.unwrap();
@@ -107,9 +107,9 @@ fn is_served(server: Option<&str>, crd: &Value) -> bool {
     }
 }
 
-async fn settings(world: &World, recordings: &Path, variant: Option<&str>) {
+async fn settings(world: &World, recordings: &Entry, variant: Option<&str>) {
     let file = match variant {
-        Some(variant) => recordings.join(format!("base/variants/{variant}.yaml")),
+        Some(variant) => recordings.join(&format!("base/variants/{variant}.yaml")),
         None => recordings.join("base/configmap.yaml"),
     };
     if file.exists() {

@@ -1,6 +1,6 @@
 //! Doing what a case did.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::{
@@ -8,7 +8,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
-use longboat_golden::{Case, Difference, Stage};
+use longboat_golden::{Case, Difference, Entry, Stage};
 use longboat_testkit::World;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -77,7 +77,7 @@ fn namespaces(case: &Case) -> BTreeSet<String> {
 }
 
 /// Takes what a case left out of a world that others share.
-pub(super) async fn forget(world: &World, recordings: &Path, case: &Case) {
+pub(super) async fn forget(world: &World, recordings: &Entry, case: &Case) {
     let all: Api<Namespace> = Api::all(world.client());
     for namespace in namespaces(case) {
         // Nobody else takes the protection of claims away.

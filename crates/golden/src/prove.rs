@@ -1,0 +1,72 @@
+//! Proving that packing changed no outcome: the tests that read recordings say the same of a folder and of what was packed
+//! from it.
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+/// The test targets that read recordings: package, target, filter.
+const TARGETS: [[&str; 3]; 9] = [
+    ["longboat-api", "--test=api", ""],
+    ["longboat-compose", "--lib", "tests::"],
+    ["longboat-plan", "--lib", "tests::"],
+    ["longboat-schema", "--lib", "tests::"],
+    ["longboat-epp", "--lib", "golden"],
+    ["longboat-admission", "--test=golden", ""],
+    ["longboat-apiserver", "--lib", "webhook::tests"],
+    ["longboat-apiserver", "--test=transcripts", "recorded_conversations"],
+    ["longboat-controller", "--test=controller", "golden::"],
+];
+
+/// Runs each target on both; fails where one of them says something else.
+pub(crate) fn prove(folder: &Path) -> ExitCode {
+    let folder = match folder.canonicalize() {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("{}: {error}", folder.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut failed = false;
+    for [package, target, filter] in TARGETS {
+        let of_folder = said(package, target, filter, Some(&folder));
+        let of_packed = said(package, target, filter, None);
+        let different: Vec<&String> = of_folder.symmetric_difference(&of_packed).collect();
+        let tests = of_packed.iter().filter(|line| line.starts_with("test ")).count();
+        println!("{package} {target} {filter}: {tests} tests, {} lines, {} different", of_packed.len(), different.len());
+        for line in &different {
+            println!("  {} {line}", if of_folder.contains(*line) { "folder" } else { "packed" });
+        }
+        failed |= !different.is_empty() || tests == 0;
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What a run of tests printed, but for what differs between any two runs.
+fn said(package: &str, target: &str, filter: &str, folder: Option<&Path>) -> BTreeSet<String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--quiet", "-p", package, target, "--", "--nocapture", "--format=pretty"]);
+    command.args(Some(filter).filter(|filter| !filter.is_empty()));
+    command.env("NO_COLOR", "1");
+    if package == "longboat-controller" {
+        command.env("LONGBOAT_CASE", "all");
+    }
+    match folder {
+        Some(folder) => command.env("LONGBOAT_GOLDEN", folder),
+        None => command.env_remove("LONGBOAT_GOLDEN"),
+    };
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return BTreeSet::from([format!("cargo cannot be started: {error}")]),
+    };
+    let text = [output.stdout, output.stderr].concat();
+    let lines = String::from_utf8_lossy(&text).into_owned();
+    let passing = ["Compiling", "Finished", "Running", "Blocking", "warning"];
+    lines
+        .lines()
+        .map(|line| line.split("; finished in").next().unwrap_or_default().trim().to_owned())
+        .filter(|line| !line.is_empty() && !passing.iter().any(|word| line.starts_with(word)))
+        .collect()
+}
