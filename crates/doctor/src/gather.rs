@@ -278,7 +278,7 @@ async fn denied(client: &Client, facts: &mut Facts) {
             Ok(true) => {}
             Ok(false) => facts.denied.push(in_words(&attributes)),
             Err(error) => {
-                facts.hidden.push(format!("the rights of {user}: {error}"));
+                facts.hidden.push(format!("the rights of {user}: {}", reader::sentence(&error)));
                 return;
             }
         }

@@ -10,8 +10,7 @@ use crate::{
 pub(crate) fn missing(facts: &Facts) -> Option<Finding> {
     let is_there =
         |name: &&str| facts.definitions.contains_key(*name) || facts.unseen_definitions.contains(*name);
-    if facts.local
-        || definitions::OURS.iter().any(is_there)
+    if definitions::OURS.iter().any(is_there)
         || facts.controller.is_some()
         || !facts.mutating.is_empty()
         || !facts.validating.is_empty()
