@@ -39,6 +39,7 @@ pub(crate) fn longboat(server: &Server, verb: &str, ports: Ports, arguments: &[&
     if verb == "install" {
         command.arg(format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks));
         command.arg("--set=metrics.enabled=false");
+        command.arg(format!("--set=image={}", longboat_install::Values::default().image));
     }
     command.args(arguments);
     command

@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::Context,
     error::has_code,
+    reader,
     run::Startup,
     watch::{FirstList, Watched, forget_others, list, scopes, watch},
 };
@@ -58,9 +59,16 @@ macro_rules! optional {
                 }
             }
 
-            async fn list(self, context: &Context) -> Result<(), kube::Error> {
+            async fn list(self, context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
                 match self {
-                    $(Self::$kind => list::<$type>(context, None).await,)*
+                    $(Self::$kind => list::<$type>(context, namespace).await,)*
+                }
+            }
+
+            /// The kind as requests name it.
+            fn plural(self) -> String {
+                match self {
+                    $(Self::$kind => <$type as Resource>::plural(&()).into_owned(),)*
                 }
             }
 
@@ -190,7 +198,7 @@ async fn discover(follower: &mut Follower) {
         for &optional in ALL {
             let (api, kind) = optional.resource();
             if !served.contains_key(&api) {
-                let found = kinds_of(follower, &api).await;
+                let found = kinds_of(&follower.context, &api).await;
                 served.insert(api.clone(), found);
             }
             let kinds = served.get(&api).and_then(Option::as_ref);
@@ -210,8 +218,8 @@ async fn discover(follower: &mut Follower) {
 }
 
 /// The kinds of a group and version, if the API server says.
-async fn kinds_of(follower: &Follower, api: &str) -> Option<Vec<String>> {
-    match follower.context.client.list_api_group_resources(api).await {
+async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
+    match context.client.list_api_group_resources(api).await {
         Ok(list) => Some(list.resources.into_iter().map(|resource| resource.kind).collect()),
         Err(error) if has_code(&error, 404) => Some(Vec::new()),
         Err(error) => {
@@ -275,24 +283,53 @@ impl Follower {
 /// watches: so they are asked for again each time the CRDs are listed anew.
 async fn follow_builtin(follower: &mut Follower) {
     let (api, kind) = Optional::ResourceClaimTemplate.resource();
-    match kinds_of(follower, &api).await {
+    match kinds_of(&follower.context, &api).await {
         Some(kinds) if kinds.contains(&kind) => follower.start(Optional::ResourceClaimTemplate),
         Some(_) => follower.stop(Optional::ResourceClaimTemplate),
         None => {}
     }
 }
 
-/// Fills the caches of the optional kinds once, and notes which there are.
-pub(crate) async fn list_all(context: &Context) -> Result<(), kube::Error> {
+/// Fills the caches of the optional kinds once, and notes which there are. Says what may not be listed, one sentence each.
+///
+/// # Errors
+/// The kind that cannot be listed, and why.
+pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, kube::Error)> {
+    let mut hidden = Vec::new();
     for &optional in ALL.iter().filter(|optional| !matches!(optional, Optional::Service | Optional::Config)) {
-        let listed = optional.list(context).await;
-        match listed {
+        match optional.list(context, None).await {
             Ok(()) => context.update_capabilities(|all| optional.set(all, true)),
-            Err(error) if has_code(&error, 404) => {}
-            Err(error) => return Err(error),
+            Err(error) if reader::is_missing(&error) => {}
+            Err(error) if has_code(&error, 403) => hidden.extend(list_in_part(context, optional).await),
+            Err(error) => return Err((optional.plural(), error)),
         }
     }
-    Ok(())
+    Ok(hidden)
+}
+
+/// The same for who may not list a kind in the whole cluster: what is in the namespaces that are looked at has to do. API
+/// servers refuse also what they do not serve, so discovery says whether they do. What stays hidden, if something does.
+async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
+    let (api, kind) = optional.resource();
+    if kinds_of(context, &api).await.is_some_and(|kinds| !kinds.contains(&kind)) {
+        return None;
+    }
+    context.update_capabilities(|all| optional.set(all, true));
+    let namespaces = context.args.namespaces.iter().chain([&context.args.system_namespace]);
+    let mut refused = Vec::new();
+    for namespace in namespaces.collect::<BTreeSet<_>>() {
+        if optional.list(context, Some(namespace)).await.is_err() {
+            refused.push(namespace.as_str());
+        }
+    }
+    let where_from = if context.args.namespaces.is_empty() {
+        String::new()
+    } else if refused.is_empty() {
+        return None;
+    } else {
+        format!(" of {}", refused.join(" and "))
+    };
+    Some(format!("{}{where_from} may not be listed, and count as absent", optional.plural()))
 }
 
 /// Asks for the version of the API server, which some features depend on. Not knowing it costs an advisory condition.

@@ -28,6 +28,7 @@ mod observe;
 mod outbound;
 mod process;
 mod queue;
+pub mod reader;
 mod readiness;
 mod received;
 mod remove;

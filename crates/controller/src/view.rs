@@ -18,10 +18,10 @@ use crate::{
     args::Args,
     capabilities,
     context::Context,
-    error::{has_code, text_of},
+    error::has_code,
     events,
     metrics::Metrics,
-    observe,
+    observe, reader,
     watch::{Watched, list},
 };
 
@@ -45,8 +45,14 @@ pub struct View {
 /// A cluster that cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
+    /// The cluster does not serve our own kinds.
+    #[error("the cluster does not serve {what}: `longboat install` brings it")]
+    NotInstalled {
+        /// The kind, in the plural.
+        what: String,
+    },
     /// A request failed.
-    #[error("cannot list {what}: {}", text_of(source))]
+    #[error("cannot list {what}: {}", reader::sentence(source))]
     Request {
         /// What was asked for.
         what: String,
@@ -86,10 +92,11 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         wanted::<RoleBinding>(&context, scope, &mut hidden).await?;
     }
     wanted::<ClusterRoleBinding>(&context, None, &mut hidden).await?;
-    capabilities::list_all(&context).await.map_err(|source| ViewError::Request {
-        what: "optional kinds (Gateways, routes, pools, what runs groups of pods and what scales)".into(),
-        source: source.into(),
-    })?;
+    hidden.extend(
+        capabilities::list_all(&context)
+            .await
+            .map_err(|(what, source)| ViewError::Request { what, source: source.into() })?,
+    );
     capabilities::version(&context).await;
     context.load_platform();
     let (platform, platform_error) = match context.platform() {
@@ -114,9 +121,14 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
 }
 
 async fn needed<K: Watched>(context: &Context, scope: Option<&str>) -> Result<(), ViewError> {
-    list::<K>(context, scope)
-        .await
-        .map_err(|source| ViewError::Request { what: what::<K>(scope), source: source.into() })
+    list::<K>(context, scope).await.map_err(|source| {
+        let what = what::<K>(scope);
+        if reader::is_missing(&source) {
+            ViewError::NotInstalled { what }
+        } else {
+            ViewError::Request { what, source: source.into() }
+        }
+    })
 }
 
 /// The same for what only makes the picture better.
@@ -127,6 +139,7 @@ async fn wanted<K: Watched>(
 ) -> Result<(), ViewError> {
     match list::<K>(context, scope).await {
         Ok(()) => Ok(()),
+        Err(error) if reader::is_missing(&error) => Ok(()),
         Err(error) if has_code(&error, 403) => {
             hidden.push(format!("{} may not be listed, and count as absent", what::<K>(scope)));
             Ok(())

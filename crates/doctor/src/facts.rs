@@ -1,6 +1,9 @@
 //! What is looked at: plain data, gathered once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     api::{
@@ -24,6 +27,8 @@ pub struct Facts {
     pub preset_names: PresetNames,
     /// Definitions of our kinds and of those that services need, by name. Only heads: no schemas.
     pub definitions: BTreeMap<String, CustomResourceDefinition>,
+    /// Definitions of which nobody can say whether they are there: this user may not read them.
+    pub unseen_definitions: BTreeSet<String>,
     /// Why the platform's settings cannot be used, if so.
     pub platform_error: Option<String>,
     /// What the controller sees.

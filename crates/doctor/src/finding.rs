@@ -29,6 +29,27 @@ pub struct Finding {
     pub fix: String,
 }
 
+/// Faults that no waiting mends: somebody has to change something.
+const LASTING: [&str; 8] = [
+    "ComposedSpecInvalid",
+    "ConfigNotFound",
+    "ContainerNotCreated",
+    "ControllerFailed",
+    "LayersDoNotCombine",
+    "ModelNotFetched",
+    "NoLocalProgram",
+    "PodsRefused",
+];
+
+// === impl Finding ===
+
+impl Finding {
+    /// Whether it stays as it is until somebody changes something, however long one waits.
+    pub fn is_lasting(&self) -> bool {
+        LASTING.contains(&self.fault)
+    }
+}
+
 /// A cause without the one who suffers from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {

@@ -1,6 +1,11 @@
 //! Looks at a cluster or a local world, once, and writes nothing.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::{
@@ -23,7 +28,7 @@ use kube::{
 };
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
-use longboat_controller::{Args, ViewError, view};
+use longboat_controller::{Args, ViewError, reader, view};
 use longboat_plan::{Snapshot, names};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -65,8 +70,8 @@ pub struct Scope {
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
     /// The API server does not answer.
-    #[error("the API server does not answer")]
-    Server(#[source] kube::Error),
+    #[error("the API server does not answer: {}", reader::sentence(.0))]
+    Server(kube::Error),
     /// What the controller would see cannot be seen.
     #[error(transparent)]
     View(#[from] ViewError),
@@ -87,6 +92,7 @@ where
         local: version.git_version.ends_with("+longboat"),
         preset_names,
         definitions: BTreeMap::new(),
+        unseen_definitions: BTreeSet::new(),
         platform_error: None,
         snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system),
         services: Vec::new(),
@@ -105,10 +111,19 @@ where
         hidden: Vec::new(),
     };
     definitions(&client, &mut facts).await;
-    let ours = check::definitions::names().take(2).all(|name| facts.definitions.contains_key(name));
+    let mut ours = check::definitions::OURS
+        .iter()
+        .all(|name| facts.definitions.contains_key(*name) || facts.unseen_definitions.contains(*name));
     if ours {
-        seen_by_the_controller(&client, scope, &mut facts).await?;
-        of_services(&client, &mut facts).await;
+        match seen_by_the_controller(&client, scope, &mut facts).await {
+            Ok(()) => of_services(&client, &mut facts).await,
+            // Who may not read definitions learns in this way that there are none.
+            Err(GatherError::View(ViewError::NotInstalled { .. })) => {
+                facts.unseen_definitions.retain(|name| !check::definitions::OURS.contains(&name.as_str()));
+                ours = false;
+            }
+            Err(error) => return Err(error),
+        }
     }
     if !facts.local {
         installation(&client, &mut facts, ours).await;
@@ -137,7 +152,10 @@ async fn definitions(client: &Client, facts: &mut Facts) {
                 facts.definitions.insert(name.to_owned(), definition);
             }
             Ok(None) => {}
-            Err(error) => facts.hidden.push(format!("CustomResourceDefinition {name}: {error}")),
+            Err(error) => {
+                facts.hidden.push(format!("CustomResourceDefinition {name}: {}", reader::sentence(&error)));
+                facts.unseen_definitions.insert(name.to_owned());
+            }
         }
     }
 }
@@ -170,7 +188,7 @@ async fn seen_by_the_controller(
 
 /// What only a person looks at: pods in full, warnings, volumes.
 async fn of_services(client: &Client, facts: &mut Facts) {
-    let namespaces: std::collections::BTreeSet<String> =
+    let namespaces: BTreeSet<String> =
         facts.services.iter().filter_map(|service| service.metadata.namespace.clone()).collect();
     let ours = ListParams::default().labels(OF_SERVICES);
     let (warnings, any) = (ListParams::default().fields("type=Warning"), ListParams::default());
@@ -195,12 +213,14 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), &system);
     match deployments.get_opt(check::controller::NAME).await {
         Ok(found) => facts.controller = found,
-        Err(error) => facts.hidden.push(format!("the controller's Deployment: {error}")),
+        Err(error) => {
+            facts.hidden.push(format!("the controller's Deployment: {}", reader::sentence(&error)));
+        }
     }
     let leases: Api<Lease> = Api::namespaced(client.clone(), &system);
     match leases.get_opt(check::leader::LEASE).await {
         Ok(found) => facts.lease = found,
-        Err(error) => facts.hidden.push(format!("the controllers' Lease: {error}")),
+        Err(error) => facts.hidden.push(format!("the controllers' Lease: {}", reader::sentence(&error))),
     }
     let pods = list::<Pod>(Api::namespaced(client.clone(), &system), &ListParams::default()).await;
     facts.pods.extend(kept(pods, &format!("pods of {system}"), &mut facts.hidden));
@@ -258,7 +278,7 @@ async fn denied(client: &Client, facts: &mut Facts) {
             Ok(true) => {}
             Ok(false) => facts.denied.push(in_words(&attributes)),
             Err(error) => {
-                facts.hidden.push(format!("the rights of {user}: {error}"));
+                facts.hidden.push(format!("the rights of {user}: {}", reader::sentence(&error)));
                 return;
             }
         }
@@ -331,7 +351,7 @@ async fn admission(client: &Client, system: &str, facts: &mut Facts) {
             facts.hidden.push(format!("whether services can be created: {}", status.message));
         }
         Err(kube::Error::Api(status)) => facts.admission = Some(status.message.clone()),
-        Err(error) => facts.admission = Some(error.to_string()),
+        Err(error) => facts.admission = Some(reader::sentence(&error)),
         Ok(_) => {}
     }
 }
@@ -352,7 +372,7 @@ async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
             facts.hidden.push(format!("whether objects can be converted: {}", status.message));
         }
         Err(kube::Error::Api(status)) => facts.conversion = Some(status.message.clone()),
-        Err(error) => facts.conversion = Some(error.to_string()),
+        Err(error) => facts.conversion = Some(reader::sentence(&error)),
         Ok(_) => {}
     }
 }
@@ -411,7 +431,7 @@ async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Res
             Ok(Err(kube::Error::Api(status))) if status.code == 503 || status.code == 400 => {}
             Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
             Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
-            Ok(Err(error)) => return Some(Err(error.to_string())),
+            Ok(Err(error)) => return Some(Err(reader::sentence(&error))),
             Err(_) => return Some(Err(format!("nothing within {} s", PATIENCE.as_secs()))),
         }
     }
@@ -422,13 +442,13 @@ async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>, kube::E
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
-    Ok(api.list(parameters).await?.items)
+    Ok(reader::list(&api, parameters).await?.unwrap_or_default())
 }
 
 /// What was listed; nothing, and a note, where it may not be.
 fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Vec<K> {
     listed.unwrap_or_else(|error| {
-        hidden.push(format!("{what}: {error}"));
+        hidden.push(format!("{what}: {}", reader::sentence(&error)));
         Vec::new()
     })
 }

@@ -17,6 +17,9 @@ pub use text::to_text;
 
 /// What is wrong, the worst and the most basic first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
+    if let Some(nothing) = check::installation::missing(facts) {
+        return vec![nothing];
+    }
     let mut findings = Vec::new();
     for check in check::ALL {
         check(facts, &mut findings);

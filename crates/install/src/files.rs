@@ -1,9 +1,9 @@
 //! The installation as files: what `deploy/` holds besides what is written by hand.
 
-use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
+use longboat_api::names::{DEFAULT_SYSTEM_NAMESPACE, preset};
 use serde_json::Value;
 
-use crate::{InstallError, Values, kustomize};
+use crate::{InstallError, Values, kustomize, rights};
 
 /// First line of every file.
 pub(crate) const GENERATED: &str =
@@ -45,6 +45,24 @@ pub fn all() -> Result<Vec<File>, InstallError> {
         files.extend(kustomize::overlay(name, DEFAULT_SYSTEM_NAMESPACE, &values)?);
     }
     Ok(files)
+}
+
+/// Files that the Helm charts hold copies of: where each is, and where its copy belongs, below `deploy/`. Charts may not reach
+/// outside of their own folders, and Helm complains of links.
+pub fn copies() -> Vec<(String, String)> {
+    let definitions = ["llminferenceserviceconfigs", "llminferenceservices"];
+    let definitions = definitions.map(|plural| format!("serving.kserve.io_{plural}.yaml"));
+    let definitions = definitions.iter().map(|name| ("crds", name.as_str(), "longboat/definitions"));
+    let base = kustomize::PARTS.iter().map(|(name, _)| ("kustomize/base", *name, "longboat/base"));
+    let rights = rights::FILES.iter().map(|(name, _)| ("rbac", *name, "longboat/rbac"));
+    let narrow = ["platform/role.yaml", "watched/role.yaml"];
+    let narrow = narrow.iter().map(|name| ("rbac-namespaced", *name, "longboat/rbac-namespaced"));
+    let presets: Vec<String> = preset::WELL_KNOWN.iter().map(|suffix| format!("{suffix}.yaml")).collect();
+    let presets = presets.iter().map(|name| ("../presets", name.as_str(), "longboat-presets/presets"));
+    // Helm makes the namespace itself.
+    let all = definitions.chain(base.filter(|(_, name, _)| *name != "namespace.yaml"));
+    let all = all.chain(rights).chain(narrow).chain(presets);
+    all.map(|(from, name, to)| (format!("{from}/{name}"), format!("helm/{to}/{name}"))).collect()
 }
 
 /// Objects as YAML documents.

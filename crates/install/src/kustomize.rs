@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Files of the base, by what they hold: the first that fits takes an object.
-const PARTS: [(&str, &[&str]); 4] = [
+pub(crate) const PARTS: [(&str, &[&str]); 4] = [
     ("namespace.yaml", &["Namespace"]),
     ("settings.yaml", &["ConfigMap"]),
     ("webhooks.yaml", &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]),

@@ -75,7 +75,7 @@ pub struct Metrics {
 pub struct PlatformValues {
     /// Whether the ConfigMap is part of the installation. A cluster that has one already keeps it.
     pub create: bool,
-    /// Its keys, each with an object that is written as JSON (contract 01 §16).
+    /// Its keys, each with an object that is written as JSON.
     pub settings: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -169,6 +169,15 @@ impl Values {
         })?;
         values.check()?;
         Ok(values)
+    }
+
+    /// Whether these layers choose an image. The default one is of no use where nobody has published it.
+    pub fn choose_an_image(files: &[(String, String)], assignments: &[String]) -> bool {
+        let in_file = |(_, text): &(String, String)| {
+            serde_saphyr::from_str::<Value>(text).is_ok_and(|layer| layer["image"].is_string())
+        };
+        let is_given = |given: &String| given.split_once('=').is_some_and(|(path, _)| path == "image");
+        files.iter().any(in_file) || assignments.iter().any(is_given)
     }
 
     fn check(&self) -> Result<(), ValuesError> {
@@ -351,6 +360,15 @@ mod tests {
         assert_eq!(values.resources.keys().collect::<Vec<_>>(), ["requests"]);
         let untouched = Values::read(&[("empty".to_owned(), "# nothing\n".to_owned())], &[]).unwrap();
         assert_eq!(untouched, Values::default());
+    }
+
+    #[test]
+    fn an_image_is_chosen_in_a_file_or_by_a_flag_even_if_it_is_the_default_one() {
+        let file = |text: &str| vec![("values.yaml".to_owned(), text.to_owned())];
+        assert!(Values::choose_an_image(&file("image: r/l:1"), &[]));
+        assert!(Values::choose_an_image(&[], &[format!("image={}", platform::IMAGE)]));
+        assert!(!Values::choose_an_image(&file("imagePullPolicy: Always"), &["imagePullPolicy=Never".to_owned()]));
+        assert!(!Values::choose_an_image(&[], &[]));
     }
 
     #[test]

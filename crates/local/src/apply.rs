@@ -1,15 +1,21 @@
 //! Writing the user's objects, with errors that name the file, the object and the field.
 
+use std::fmt;
+
 use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams},
     core::{GroupVersionKind, TypeMeta},
     discovery::{self, Scope},
 };
+use longboat_controller::reader;
 use longboat_manifest::Document;
 use serde_json::Value;
 
-use crate::schema_hint::{Unknown, unknown_fields};
+use crate::{
+    schema_hint::{Unknown, unknown_fields},
+    warnings::Warnings,
+};
 
 /// Field manager of everything that `up` writes.
 pub(crate) const MANAGER: &str = "longboat-up";
@@ -28,6 +34,17 @@ pub struct Applied {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// What the API server warned of when it was written.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
+        }
+    }
 }
 
 /// An object that was not written.
@@ -74,7 +91,7 @@ fn place(origin: Option<&str>) -> String {
 fn refusal(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => reader::sentence(other),
     }
 }
 
@@ -150,6 +167,8 @@ pub(crate) async fn one(
         api_version: api_version.clone(),
     };
     let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
+    let warnings = Warnings::default();
+    let client = &warnings.of(client);
     let (resource, capabilities) = discovery::pinned_kind(client, &gvk).await.map_err(|_| unknown())?;
     let mut namespace = String::new();
     let api: Api<DynamicObject> = if capabilities.scope == Scope::Namespaced {
@@ -178,7 +197,7 @@ pub(crate) async fn one(
         api.patch(&name, &parameters, &Patch::Apply(object)).await
     };
     let name = written.map_err(refused)?.metadata.name.unwrap_or_default();
-    Ok(Applied { api_version, kind, namespace, name })
+    Ok(Applied { api_version, kind, namespace, name, warnings: warnings.take() })
 }
 
 /// Names what is wrong with the field names of our own kinds before the server does, since it cannot say what was

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod folders;
+mod help;
 mod install;
 
 use std::{
@@ -15,7 +17,7 @@ use crate::called::Called;
 
 /// KServe's LLMInferenceService stack in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "longboat", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "longboat", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     /// Print a script that completes this command line in a shell
     #[command(visible_alias = "completions")]
     Completion(CompletionArgs),
+    /// Print the version of this build
+    Version,
     /// Print docs/cli.md
     #[command(hide = true)]
     CliReference,
@@ -80,6 +84,9 @@ pub(crate) struct ManifestArgs {
     /// The same as a flag, repeatable
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     filenames: Vec<PathBuf>,
+    /// Read the folders below folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
 }
 
 // === impl ManifestArgs ===
@@ -87,7 +94,7 @@ pub(crate) struct ManifestArgs {
 impl ManifestArgs {
     /// All that were named, in order.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.manifests.iter().chain(&self.filenames).cloned().collect()
+        folders::with_those_below(self.manifests.iter().chain(&self.filenames), self.recursive)
     }
 }
 
@@ -202,7 +209,10 @@ pub(crate) struct ExplainArgs {
     pub(crate) path: Option<String>,
     /// More manifests: files, folders, or `-` for standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
-    pub(crate) filenames: Vec<PathBuf>,
+    filenames: Vec<PathBuf>,
+    /// Read the folders below folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// Which service, where the manifests hold several
@@ -224,7 +234,7 @@ pub(crate) struct DiffArgs {
     pub(crate) world: WorldArgs,
     /// Compare with these manifests instead of a cluster; repeatable
     #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
-    pub(crate) from: Vec<PathBuf>,
+    from: Vec<PathBuf>,
     /// Compare with these presets: a file or folder of them, `none`, or `builtin`
     #[arg(long, value_name = "DIR|none|builtin", value_hint = ValueHint::AnyPath)]
     pub(crate) from_presets: Option<PathBuf>,
@@ -233,6 +243,30 @@ pub(crate) struct DiffArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
+}
+
+// === impl ExplainArgs ===
+
+impl ExplainArgs {
+    /// The target, taken as a file, and the files of the flags.
+    pub(crate) fn files_with_target(&self) -> Vec<PathBuf> {
+        let target = PathBuf::from(&self.target);
+        folders::with_those_below([&target].into_iter().chain(&self.filenames), self.recursive)
+    }
+
+    /// The files of the flags.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        folders::with_those_below(&self.filenames, self.recursive)
+    }
+}
+
+// === impl DiffArgs ===
+
+impl DiffArgs {
+    /// The manifests that are compared with.
+    pub(crate) fn from(&self) -> Vec<PathBuf> {
+        folders::with_those_below(&self.from, self.manifests.recursive)
+    }
 }
 
 /// Arguments of `status`.
@@ -261,9 +295,9 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Names of services; all if not given
-    #[arg(value_name = "SERVICE", requires = "namespace")]
+    #[arg(value_name = "SERVICE")]
     pub(crate) services: Vec<String>,
-    /// Look at services of this namespace only
+    /// Look at services of this namespace only; names alone are looked for in the one of the context
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// Namespace of the platform: controller, presets and settings
@@ -301,6 +335,8 @@ pub(crate) enum Shown {
     Text,
     /// One JSON document.
     Json,
+    /// One YAML document.
+    Yaml,
 }
 
 /// Arguments of `crds`.
@@ -349,6 +385,7 @@ pub(crate) fn command(called: Called) -> clap::Command {
         "validate" | "render" | "diff" => must_name_manifests(verb),
         _ => verb,
     });
+    let command = help::dressed(command, called, &ROLES);
     match called {
         Called::Longboat => command,
         Called::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {
@@ -397,90 +434,4 @@ fn under_its_own_name(verb: clap::Command, program: &OsStr) -> clap::Command {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_of_the_image_is_helped_with_under_its_name() {
-        for (arguments, usage) in [
-            (&["/app/epp", "--help"][..], "Usage: epp [OPTIONS]\n"),
-            (&["/manager", "--nonsense"], "Usage: manager [OPTIONS]\n"),
-            (&["longboat", "epp", "--help"], "Usage: longboat epp [OPTIONS]\n"),
-            (
-                &["/storage-initializer/scripts/initializer-entrypoint", "--help"],
-                "Usage: initializer-entrypoint <SOURCE> ",
-            ),
-        ] {
-            let said = parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string();
-            assert!(said.contains(usage), "{said}");
-        }
-    }
-
-    #[test]
-    fn the_definition_is_consistent() {
-        command(Called::Longboat).debug_assert();
-        command(Called::Plugin).debug_assert();
-    }
-
-    #[test]
-    fn roles_are_what_says_so() {
-        for verb in command(Called::Longboat).get_subcommands() {
-            let says_so = verb.get_about().is_some_and(|about| about.to_string().starts_with("Role: "));
-            assert_eq!(ROLES.contains(&verb.get_name()), says_so, "{}", verb.get_name());
-        }
-    }
-
-    #[test]
-    fn a_plugin_is_helped_with_under_its_name_and_about_what_people_do() {
-        let help = |arguments: &[&str]| {
-            parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string()
-        };
-        let plugin = help(&["/bin/kubectl-longboat", "--help"]);
-        assert!(plugin.starts_with("KServe's LLMInferenceService stack"), "{plugin}");
-        assert!(plugin.contains("Usage: kubectl longboat <COMMAND>"), "{plugin}");
-        assert!(plugin.contains("render") && !plugin.contains("Role:"), "{plugin}");
-        let verb = help(&["kubectl-longboat", "render", "--help"]);
-        assert!(verb.contains("Usage: kubectl longboat render [OPTIONS]"), "{verb}");
-        let mistake = help(&["kubectl-longboat", "diff"]);
-        assert!(mistake.contains("Usage: kubectl longboat diff <MANIFEST>..."), "{mistake}");
-        // The roles work all the same.
-        assert!(matches!(
-            parse(["kubectl-longboat", "sim", "m"].map(Into::into).to_vec()),
-            Ok(Command::Sim(_))
-        ));
-        assert!(help(&["longboat", "--help"]).contains("Role:"));
-    }
-
-    #[test]
-    fn manifests_are_named_with_and_without_the_flag() {
-        let Ok(Command::Validate(args)) =
-            parse(["longboat", "validate", "a", "-f", "b", "c"].map(Into::into).to_vec())
-        else {
-            panic!("it was not understood")
-        };
-        assert_eq!(args.manifests.files(), ["a", "c", "b"].map(PathBuf::from));
-        for verb in ["validate", "render", "diff"] {
-            assert!(parse(["longboat", verb].map(Into::into).to_vec()).is_err(), "{verb}");
-            assert!(parse(["longboat", verb, "-f", "x"].map(Into::into).to_vec()).is_ok(), "{verb}");
-        }
-        assert!(parse(["longboat", "up"].map(Into::into).to_vec()).is_ok());
-    }
-
-    #[test]
-    fn a_program_name_chooses_its_role() {
-        let parsed =
-            parse(["/x/bin/vllm", "serve", "/mnt/models", "--port", "8000"].map(Into::into).to_vec())
-                .unwrap();
-        assert!(
-            matches!(parsed, Command::Vllm(args) if args.arguments == ["serve", "/mnt/models", "--port", "8000"])
-        );
-        let parsed =
-            parse(["/x/bin/storage-initializer", "hf://a/b", "/mnt"].map(Into::into).to_vec()).unwrap();
-        assert!(matches!(parsed, Command::Fetch(args) if args.pairs == ["hf://a/b", "/mnt"]));
-        let parsed =
-            parse(["/app/pd-sidecar", "--port=1", "", "--vllm-port=2", "extra"].map(Into::into).to_vec());
-        assert!(
-            matches!(parsed.unwrap(), Command::Sidecar(args) if (args.port, args.vllm_port) == (1, Some(2)))
-        );
-    }
-}
+mod tests;

@@ -59,6 +59,14 @@ pub struct LogOptions {
 /// Starts logging to stderr, and recording traces if there are to be any. A second call in one process changes nothing, so
 /// that tests may call it freely.
 pub fn init(options: &LogOptions, traces: Option<&Traces>) {
+    init_with(options, traces, io::stderr);
+}
+
+/// The same for a program that draws on stderr, and takes care of that itself when a line is written.
+pub fn init_with<W>(options: &LogOptions, traces: Option<&Traces>, writer: W)
+where
+    W: for<'writer> fmt::MakeWriter<'writer> + Send + Sync + 'static,
+{
     let filter = match &options.filter {
         Some(filter) => EnvFilter::new(filter),
         None => EnvFilter::try_from_env("LONGBOAT_LOG")
@@ -66,7 +74,7 @@ pub fn init(options: &LogOptions, traces: Option<&Traces>) {
     };
     // What a file or `kubectl logs` gets carries no colours.
     let layer =
-        fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).with_timer(options.time);
+        fmt::layer().with_writer(writer).with_ansi(io::stderr().is_terminal()).with_timer(options.time);
     let layer: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
         Format::Text => layer.boxed(),
         Format::Json => layer.json().flatten_event(true).boxed(),

@@ -72,7 +72,7 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     }
     let initial = status.init_container_statuses.iter().flatten();
     for container in initial.chain(status.container_statuses.iter().flatten()) {
-        if let Some(cause) = container_trouble(namespace, name, container) {
+        if let Some(cause) = container_trouble(facts.local, namespace, name, container) {
             return cause.through(step);
         }
     }
@@ -173,7 +173,7 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
     Cause::new("PodUnschedulable", message, fix)
 }
 
-fn container_trouble(namespace: &str, pod: &str, container: &ContainerStatus) -> Option<Cause> {
+fn container_trouble(local: bool, namespace: &str, pod: &str, container: &ContainerStatus) -> Option<Cause> {
     let (name, image) = (&container.name, &container.image);
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
@@ -191,8 +191,14 @@ fn container_trouble(namespace: &str, pod: &str, container: &ContainerStatus) ->
                 );
                 Some(Cause::new("ContainerNotCreated", format!("container {name}: {message}"), fix))
             }
-            "CrashLoopBackOff" => Some(crashed(namespace, pod, container, container.last_state.as_ref())),
-            // What local mode has no program for, and whatever else kubelets say.
+            "CrashLoopBackOff" => {
+                Some(crashed(local, namespace, pod, container, container.last_state.as_ref()))
+            }
+            // What a local world says of images and commands that this machine has no program for.
+            "NoLocalRole" => {
+                let fix = "a command that exists on this machine, in the pod template; or run the service on a cluster";
+                Some(Cause::new("NoLocalProgram", format!("container {name}: {message}"), fix))
+            }
             reason => {
                 let fix = format!("kubectl describe pod -n {namespace} {pod}");
                 Some(Cause::new("ContainerWaits", format!("container {name}: {reason}: {message}"), fix))
@@ -200,10 +206,16 @@ fn container_trouble(namespace: &str, pod: &str, container: &ContainerStatus) ->
         };
     }
     let failed = state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0);
-    failed.then(|| crashed(namespace, pod, container, Some(state)))
+    failed.then(|| crashed(local, namespace, pod, container, Some(state)))
 }
 
-fn crashed(namespace: &str, pod: &str, container: &ContainerStatus, state: Option<&ContainerState>) -> Cause {
+fn crashed(
+    local: bool,
+    namespace: &str,
+    pod: &str,
+    container: &ContainerStatus,
+    state: Option<&ContainerState>,
+) -> Cause {
     let name = &container.name;
     let ended = state.and_then(|state| state.terminated.as_ref());
     let code = ended.map_or(0, |ended| ended.exit_code);
@@ -221,6 +233,11 @@ fn crashed(namespace: &str, pod: &str, container: &ContainerStatus, state: Optio
         container.restart_count,
         said.unwrap_or_default()
     );
+    if name == FETCHES && local {
+        let fix = "a model that is on this machine, `spec.model.uri: file:///FOLDER`; or leave `--engine` away, since the \
+                   simulator needs no model";
+        return Cause::new("ModelNotFetched", cause, fix);
+    }
     if name == FETCHES {
         let fix = format!(
             "{logs}: the address in spec.model.uri, its credentials, and the way to the hub or store"

@@ -7,7 +7,8 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-const OURS: [&str; 2] =
+/// Our own kinds.
+pub(crate) const OURS: [&str; 2] =
     ["llminferenceservices.serving.kserve.io", "llminferenceserviceconfigs.serving.kserve.io"];
 const STORED: &str = "v1alpha2";
 const INSTALL: &str = "longboat install";
@@ -29,7 +30,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
-    for name in OURS {
+    for name in OURS.into_iter().filter(|name| !facts.unseen_definitions.contains(*name)) {
         let object = format!("CustomResourceDefinition {name}");
         let Some(definition) = facts.definitions.get(name) else {
             findings.push(

@@ -2,6 +2,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod definitions;
+pub(crate) mod installation;
 pub(crate) mod leader;
 mod platform;
 mod presets;

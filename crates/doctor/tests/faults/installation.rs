@@ -40,6 +40,36 @@ fn definitions_that_are_missing_or_of_another_version_are_told() {
 }
 
 #[test]
+fn an_empty_cluster_is_one_finding() {
+    let empty = |facts: &mut Facts| {
+        facts.definitions.clear();
+        facts.configs.clear();
+        facts.services.clear();
+        facts.controller = None;
+        facts.mutating.clear();
+        facts.validating.clear();
+        facts.platform_error = Some("there is no ConfigMap".into());
+    };
+    only(
+        &with(empty),
+        "NotInstalled",
+        "Installation in namespace kserve",
+        "no controller",
+        "longboat install --set image=",
+    );
+
+    // Who may not read definitions cannot say that there are none; a controller without them is another fault.
+    let hidden = with(|facts| {
+        empty(facts);
+        facts.unseen_definitions = ["llminferenceservices", "llminferenceserviceconfigs"]
+            .map(|name| format!("{name}.serving.kserve.io"))
+            .into();
+    });
+    let faults: Vec<&str> = hidden.iter().map(|finding| finding.fault).collect();
+    assert!(faults.contains(&"ControllerMissing") && !faults.contains(&"DefinitionMissing"), "{faults:?}");
+}
+
+#[test]
 fn a_controller_that_is_not_there_or_does_not_run_is_told() {
     let controller = "Deployment kserve/llmisvc-controller-manager";
     let found = with(|facts| facts.controller = None);

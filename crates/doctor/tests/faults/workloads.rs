@@ -47,7 +47,18 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     let found = with_pod(&waiting("main", "CreateContainerConfigError", "secret \"token\" not found"));
     only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", "create in ns the Secret");
     let found = with_pod(&waiting("main", "NoLocalRole", "nothing here runs this image"));
-    only(&found, "ContainerWaits", LLM, "NoLocalRole", "kubectl describe pod -n ns llm-kserve-1");
+    let finding = only(
+        &found,
+        "NoLocalProgram",
+        LLM,
+        "nothing here runs this image",
+        "or run the service on a cluster",
+    );
+    assert!(finding.is_lasting());
+    let found = with_pod(&waiting("main", "RegistryUnavailable", "try later"));
+    let finding =
+        only(&found, "ContainerWaits", LLM, "RegistryUnavailable", "kubectl describe pod -n ns llm-kserve-1");
+    assert!(!finding.is_lasting());
 
     let crashed = |container: &str, reason: &str, code: i32, message: &str| {
         let mut status = waiting(container, "CrashLoopBackOff", "back-off");
@@ -61,6 +72,15 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     only(&found, "ContainerCrashes", LLM, "exit code 1 (3 restarts): ValueError: bad dtype", "--previous");
     let found = crashed("storage-initializer", "Error", 1, "401 Client Error");
     only(&found, "ModelNotFetched", LLM, "401 Client Error", "spec.model.uri");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "MinimumReplicasUnavailable", "");
+        facts.local = true;
+        let mut status = waiting("storage-initializer", "CrashLoopBackOff", "back-off");
+        status["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"exitCode": 1, "message": "no network"}});
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &status))];
+    });
+    only(&found, "ModelNotFetched", LLM, "no network", "spec.model.uri: file:///FOLDER");
 
     let running = json!({"containerStatuses": [{
         "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {}},

@@ -1,6 +1,9 @@
 //! A world in which all is well, and what is found when something in it is not.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_compose::{PresetNames, presets};
@@ -134,6 +137,7 @@ pub(crate) fn well() -> Facts {
         definitions: own.iter().map(|name| (name.clone(), object(crd(name, "v1alpha2")))).collect(),
         configs: presets::builtin(&names, "kserve").unwrap().into_iter().map(Arc::new).collect(),
         preset_names: names,
+        unseen_definitions: BTreeSet::new(),
         platform_error: None,
         snapshot,
         services: vec![arc(service(&READY))],

@@ -1,32 +1,62 @@
 //! Reaching the cluster that a verb is about.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use longboat_controller::reader;
 
 use crate::{cli::ClusterArgs, tree::Place};
 
-/// A client, as the flags or the environment say.
-pub(crate) async fn client(cluster: &ClusterArgs) -> anyhow::Result<Client> {
+/// A cluster that answers.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    /// Where it is.
+    pub(crate) place: Place,
+}
+
+/// Reaches the cluster that the flags or the environment name.
+///
+/// # Errors
+/// Where there is none, or it does not answer: with its address, and one sentence.
+pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
+    let config = config(cluster).await?;
+    let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let client = Client::try_from(config).map_err(|error| unreachable(&address, &error))?;
+    let place = match client.apiserver_version().await {
+        Ok(version) if version.git_version.ends_with("+longboat") => Place::Laptop,
+        Ok(_) => Place::Cluster,
+        // It is there, and keeps its version to itself.
+        Err(kube::Error::Api(status)) if status.code == 403 => Place::Cluster,
+        Err(error) => return Err(unreachable(&address, &error)),
+    };
+    Ok(Cluster { client, place })
+}
+
+async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
     let options = KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
-    let config = match &cluster.kubeconfig {
+    match &cluster.kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?;
-            Config::from_custom_kubeconfig(file, &options).await?
+            Config::from_custom_kubeconfig(file, &options)
+                .await
+                .with_context(|| format!("cannot use the kubeconfig `{}`", path.display()))
         }
-        None if cluster.context.is_some() => Config::from_kubeconfig(&options).await?,
-        None => {
-            Config::infer().await.context("no cluster to look at: set KUBECONFIG, or use `--kubeconfig`")?
+        None if cluster.context.is_some() => {
+            Config::from_kubeconfig(&options).await.context("cannot use the kubeconfig")
         }
-    };
-    Ok(Client::try_from(config)?)
+        None => Config::infer().await.context("no cluster to look at: set KUBECONFIG, or use `--kubeconfig`"),
+    }
 }
 
-/// Whether the cluster is a local world.
-pub(crate) async fn place(client: &Client) -> anyhow::Result<Place> {
-    let version = client.apiserver_version().await.context("the API server does not answer")?;
-    Ok(if version.git_version.ends_with("+longboat") { Place::Laptop } else { Place::Cluster })
+fn unreachable(address: &str, error: &kube::Error) -> anyhow::Error {
+    let said = reader::sentence(error);
+    match error {
+        kube::Error::Api(_) => anyhow!("the API server at {address} refuses: {said}"),
+        _ => anyhow!(
+            "the API server at {address} does not answer: {said}\n  Is the cluster running, and is this its kubeconfig?"
+        ),
+    }
 }

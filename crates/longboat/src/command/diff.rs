@@ -32,14 +32,15 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     if !documents.iter().any(|document| ours.contains(&document.kind())) {
         return Err(world::no_service(&documents));
     }
-    let live = args.from.is_empty() && args.from_presets.is_none();
+    let from = args.from();
+    let live = from.is_empty() && args.from_presets.is_none();
     let (before, after) = if live {
         let namespaces = world::namespaces(&documents, &settings);
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
         (Scene::observed(observed.clone())?, world::on_top(observed, &documents, &settings)?)
     } else {
         // Against other presets the manifests stay the same, against other manifests the presets.
-        let old = if args.from.is_empty() { documents.clone() } else { world::documents(&args.from)? };
+        let old = if from.is_empty() { documents.clone() } else { world::documents(&from)? };
         let presets = match args.from_presets.as_deref() {
             Some(path) if path.as_os_str() == "builtin" => world::presets(None)?,
             Some(path) => world::presets(Some(path))?,
@@ -51,7 +52,7 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());
     match args.output {
-        Shown::Json => printer::line(&serde_json::to_string_pretty(&differences)?),
+        Shown::Json | Shown::Yaml => printer::data(&differences, args.output)?,
         Shown::Text => {
             printer::piece(&diff::to_text(&differences));
         }

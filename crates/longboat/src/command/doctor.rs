@@ -19,14 +19,24 @@ use crate::{
 pub(crate) fn run(args: DoctorArgs) -> ExitCode {
     let output = args.output;
     match runtime().and_then(|runtime| runtime.block_on(look(args))) {
-        Ok(findings) => {
+        Ok((findings, missing)) => {
             let broken = findings.iter().any(|finding| finding.severity == Severity::Broken);
             match output {
-                Shown::Json => printer::line(&serde_json::to_string_pretty(&findings).unwrap_or_default()),
-                Shown::Text if findings.is_empty() => printer::note("Nothing is wrong."),
+                Shown::Json | Shown::Yaml => {
+                    if let Err(error) = printer::data(&findings, output) {
+                        return super::report(Err(error));
+                    }
+                }
+                Shown::Text if findings.is_empty() && missing.is_empty() => {
+                    printer::note("Nothing is wrong.")
+                }
                 Shown::Text => {
                     printer::piece(&to_text(&findings));
                 }
+            }
+            if !missing.is_empty() {
+                let error = anyhow::anyhow!("LLMInferenceService {} not found", missing.join(", "));
+                return super::report(Err(error));
             }
             if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }
@@ -37,12 +47,16 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
     }
 }
 
-async fn look(args: DoctorArgs) -> anyhow::Result<Vec<Finding>> {
-    let client = cluster::client(&args.cluster).await?;
+/// What is wrong, and which services that were asked for are not there.
+async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
+    let client = cluster::connect(&args.cluster).await?.client;
+    // A name alone is one of the context's namespace, as kubectl takes it.
+    let named = (!args.services.is_empty()).then(|| client.default_namespace().to_owned());
+    let namespace = args.namespace.or(named);
     let scope = Scope {
         system_namespace: args.system_namespace,
         preset_prefix: args.preset_prefix,
-        namespaces: args.namespace.into_iter().collect(),
+        namespaces: namespace.clone().into_iter().collect(),
         services: args.services,
         ask: !args.no_requests,
     };
@@ -63,7 +77,12 @@ async fn look(args: DoctorArgs) -> anyhow::Result<Vec<Finding>> {
     for sentence in &facts.hidden {
         printer::note(&format!("{} {sentence}", "not looked at:".bold()));
     }
-    Ok(examine(&facts))
+    let is_there =
+        |name: &&String| facts.services.iter().any(|found| found.metadata.name.as_ref() == Some(*name));
+    let missing = scope.services.iter().filter(|name| !is_there(name));
+    let missing = missing.map(|name| format!("{}/{name}", namespace.as_deref().unwrap_or_default()));
+    let missing = missing.collect();
+    Ok((examine(&facts), missing))
 }
 
 /// What went wrong at last: the rest repeats the URL.

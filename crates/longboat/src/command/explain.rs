@@ -1,6 +1,6 @@
 //! `longboat explain`: which layer set what.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::bail;
 use longboat_offline::{
@@ -21,14 +21,12 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let documents;
     let mut name = args.service.as_deref();
     if is_file(&args.target) {
-        let files: Vec<PathBuf> =
-            [args.target.clone().into()].into_iter().chain(args.filenames.iter().cloned()).collect();
-        documents = world::documents(&files)?;
+        documents = world::documents(&args.files_with_target())?;
         scene = Scene::new(&documents, &settings)?;
     } else {
         name = Some(&args.target);
-        let files = &args.filenames;
-        documents = if files.is_empty() { Vec::new() } else { world::documents(files)? };
+        let files = args.files();
+        documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
         let namespaces = vec![namespace.to_owned()];
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
@@ -74,13 +72,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
 }
 
 fn print(answers: &[Explanation], format: Shown) -> anyhow::Result<()> {
-    if format == Shown::Json {
-        let text = match answers {
-            [one] => serde_json::to_string_pretty(one)?,
-            several => serde_json::to_string_pretty(several)?,
+    if format != Shown::Text {
+        return match answers {
+            [one] => printer::data(one, format),
+            several => printer::data(&several, format),
         };
-        printer::line(&text);
-        return Ok(());
     }
     for (number, answer) in answers.iter().enumerate() {
         if number > 0 {

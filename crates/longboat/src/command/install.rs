@@ -2,8 +2,9 @@
 
 use std::{io::Read, path::Path, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use longboat_install::{Installation, Values, files};
+use owo_colors::OwoColorize;
 use serde_json::json;
 
 use super::{cluster, runtime};
@@ -16,9 +17,14 @@ use crate::{
 /// Runs `install` to its end.
 pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
     let texts: anyhow::Result<Vec<_>> = args.values.iter().map(|path| read(path)).collect();
-    let values = Values::read(&texts?, &args.assignments)?;
+    let texts = texts?;
+    let values = Values::read(&texts, &args.assignments)?;
+    let has_image = Values::choose_an_image(&texts, &args.assignments);
     let installation = Installation::new(&args.namespace, &values)?;
     if args.dry_run {
+        if !has_image {
+            printer::note(&format!("{} {}", "note:".bold(), no_image(&values.image)));
+        }
         return print(&installation, args.output);
     }
     let options = Options {
@@ -28,9 +34,26 @@ pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
         limit: Duration::from_secs(args.timeout),
     };
     runtime()?.block_on(async {
-        let client = cluster::client(&args.cluster).await?;
+        let client = cluster::connect(&args.cluster).await?.client;
+        if !has_image {
+            let running = installer::image(&client, &args.namespace).await?;
+            match running {
+                Some(image) => bail!(
+                    "no image is chosen, and the controller of this cluster runs `{image}`\n  `--set image={image}` keeps \
+                     that one; `--set image=REGISTRY/longboat:TAG` names another."
+                ),
+                None => bail!(no_image(&values.image)),
+            }
+        }
         installer::install(client, &installation, &options).await
     })
+}
+
+fn no_image(default: &str) -> String {
+    format!(
+        "no image is chosen: none is published under `{default}`\n  Build one with `docker build .`, push it to a registry \
+         that the cluster's nodes reach, and name it: `--set image=REGISTRY/longboat:TAG`."
+    )
 }
 
 fn read(path: &Path) -> anyhow::Result<(String, String)> {

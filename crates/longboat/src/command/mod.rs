@@ -41,6 +41,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Install(_)
             | Command::Uninstall(_)
             | Command::Completion(_)
+            | Command::Version
             | Command::CliReference
     );
     let (options, traces) = if let Command::Controller(args) = &command {
@@ -50,7 +51,11 @@ pub(crate) fn run(command: Command) -> ExitCode {
         let default_filter = if is_verb { "error" } else { "info" }.into();
         (LogOptions { default_filter, ..LogOptions::default() }, None)
     };
-    logging::init(&options, traces.as_ref());
+    if is_verb {
+        logging::init_with(&options, traces.as_ref(), printer::LogLine::default);
+    } else {
+        logging::init(&options, traces.as_ref());
+    }
     match command {
         Command::Up(args) => up::run(*args),
         Command::Validate(args) => validate::run(args),
@@ -63,6 +68,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Install(args) => report(install::run(&args)),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
+        Command::Version => {
+            printer::line(&format!("longboat {}", env!("CARGO_PKG_VERSION")));
+            ExitCode::SUCCESS
+        }
         Command::CliReference => reference::run(),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),

@@ -32,10 +32,15 @@ fn document() -> String {
     let mut command = cli::command(Called::Longboat);
     command.build();
     let mut text = HEAD.to_owned();
-    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+    for verb in command.get_subcommands().filter(|verb| is_shown(verb)) {
         section(&mut text, verb);
     }
     text
+}
+
+/// clap's own `help` needs no section.
+fn is_shown(verb: &Command) -> bool {
+    !verb.is_hide_set() && verb.get_name() != "help"
 }
 
 fn section(text: &mut String, verb: &Command) {
@@ -151,7 +156,7 @@ mod tests {
         let document = document();
         let mut command = cli::command(Called::Longboat);
         command.build();
-        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        for verb in command.get_subcommands().filter(|verb| is_shown(verb)) {
             for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set() && flag.get_id() != "help") {
                 let Some(long) = flag.get_long().filter(|long| *long != "version") else { continue };
                 assert!(document.contains(&format!("`--{long}")), "--{long} of {}", verb.get_name());

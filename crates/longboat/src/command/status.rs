@@ -2,15 +2,24 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use anyhow::bail;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::Instant,
+};
 
-use super::{cluster, runtime};
+use super::{
+    cluster::{self, Cluster},
+    runtime,
+};
 use crate::{
     cli::{Shown, StatusArgs},
     printer::{self, Stream},
-    tree::{self, Follow, Line, Place, Scope, Screen, Seen, lines},
+    tree::{self, Follow, Line, Mark, Place, Scope, Screen, Seen, data, lines},
 };
+
+/// Between two pictures while something waits: times are told in seconds.
+const TICK: Duration = Duration::from_secs(1);
 
 /// While nothing changes there is nothing to draw.
 const LONG: Duration = Duration::from_hours(1);
@@ -29,8 +38,7 @@ pub(crate) fn run(args: &StatusArgs) -> ExitCode {
 
 /// Whether all services that were asked for are ready.
 async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
-    let client = cluster::client(&args.cluster).await?;
-    let place = cluster::place(&client).await?;
+    let Cluster { client, place, .. } = cluster::connect(&args.cluster).await?;
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
         Some(namespace) => Scope::Namespace(namespace.clone()),
@@ -40,17 +48,22 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     if args.watch {
         // A first look that fails says why; a watch only tries again.
         drop(seen);
-        follow(args, place, &scope, Follow::start(&client, &scope)).await;
-        return Ok(true);
+        return follow(args, place, &scope, Follow::start(&client, &scope)).await;
     }
     let names = names(args, &scope, &seen);
-    let all = lines::all(&seen, &names, place);
+    let is_missing = |(namespace, name): &&(String, String)| lines::find(&seen, namespace, name).is_none();
+    let (missing, found): (Vec<_>, Vec<_>) = names.iter().partition(is_missing);
+    let found: Vec<_> = found.into_iter().cloned().collect();
     match args.output {
-        Shown::Json => printer::line(&serde_json::to_string_pretty(&as_json(&all))?),
-        Shown::Text if all.is_empty() => printer::note(&nothing(&scope)),
+        Shown::Json | Shown::Yaml => printer::data(&data::list(&seen, &found), args.output)?,
+        Shown::Text if names.is_empty() => printer::note(&nothing(&scope)),
         Shown::Text => {
-            printer::piece(&tree::text(&all));
+            printer::piece(&tree::text(&lines::all(&seen, &found, place)));
         }
+    }
+    if !missing.is_empty() {
+        let missing: Vec<_> = missing.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+        bail!("LLMInferenceService {} not found", missing.join(", "));
     }
     let works = |(namespace, name): &(String, String)| {
         lines::find(&seen, namespace, name).is_some_and(|service| match place {
@@ -62,12 +75,22 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
 }
 
 /// Draws what changes until somebody ends it.
-async fn follow(args: &StatusArgs, place: Place, scope: &Scope, mut follow: Follow) {
+async fn follow(args: &StatusArgs, place: Place, scope: &Scope, mut follow: Follow) -> anyhow::Result<bool> {
     let mut screen = Screen::new(Stream::Stdout);
+    let mut resized = signal(SignalKind::window_change())?;
     let mut seen = follow.synced().await;
     loop {
-        screen.show(&lines::all(&seen, &names(args, scope, &seen), place));
-        follow.changed_by(Instant::now() + LONG).await;
+        let mut all = lines::all(&seen, &names(args, scope, &seen), place);
+        if let Some(trouble) = follow.trouble() {
+            let text = format!("not heard of, so that this may be old: {trouble}");
+            all.push(Line { subject: "cluster".into(), text, mark: Mark::Bad, depth: 0, time: None });
+        }
+        screen.show(&all);
+        let waits = screen.is_live && all.iter().any(|line| line.mark != Mark::Good);
+        tokio::select! {
+            _ = follow.changed_by(Instant::now() + if waits { TICK } else { LONG }) => {}
+            _ = resized.recv() => {}
+        }
         seen = follow.seen();
     }
 }
@@ -96,28 +119,4 @@ fn nothing(scope: &Scope) -> String {
             format!("There is no LLMInferenceService in namespace {namespace}; `-A` looks at all namespaces.")
         }
     }
-}
-
-/// One object for each service, with the lines below it.
-fn as_json(all: &[Line]) -> Value {
-    let mut services: Vec<Value> = Vec::new();
-    for line in all {
-        let said = json!({"state": line.mark, "text": line.text});
-        match line.subject.split_once(' ') {
-            None => {
-                let mut service = json!({"service": line.subject, "lines": []});
-                service["state"] = said["state"].clone();
-                service["text"] = said["text"].clone();
-                services.push(service);
-            }
-            Some((_, about)) => {
-                if let Some(below) = services.last_mut().and_then(|service| service["lines"].as_array_mut()) {
-                    below.push(json!({
-                        "about": about, "depth": line.depth, "state": said["state"], "text": said["text"],
-                    }));
-                }
-            }
-        }
-    }
-    Value::Array(services)
 }

@@ -8,7 +8,7 @@ use crate::{cli::UninstallArgs, installer};
 /// Runs `uninstall` to its end.
 pub(crate) fn run(args: &UninstallArgs) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let client = cluster::client(&args.cluster).await?;
+        let client = cluster::connect(&args.cluster).await?.client;
         let removal = installer::Removal {
             services: args.services,
             definitions: args.crds,

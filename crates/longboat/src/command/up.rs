@@ -7,13 +7,15 @@ use longboat_local::{Applied, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use longboat_node::Engine;
 use owo_colors::OwoColorize;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::UpArgs,
     printer, signals,
-    tree::group::Group,
-    up::{Service, prompt, watch},
+    tree::age,
+    up::{farewell, guide, prompt, watch::Watch},
 };
 
 /// Runs `up` to its end.
@@ -66,12 +68,24 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     };
     let local = Local::start(options).await?;
     announce(&args, &local);
+    // What is known of it when somebody ends this.
+    let services = Mutex::new(Vec::new());
     let result = tokio::select! {
-        result = serve(&args, &local, &documents) => result,
+        result = serve(&args, &local, &documents, &services) => result,
         () = shutdown.cancelled() => Ok(()),
     };
+    let asked_to_stop = shutdown.is_cancelled();
+    if asked_to_stop {
+        let services = services.lock().clone();
+        let sentence = farewell::stopping(&local.client(), &services).await;
+        printer::erase();
+        printer::note(&sentence);
+    }
     // A second signal does not wait for this.
     local.shutdown().await;
+    if asked_to_stop {
+        printer::note(&farewell::stopped(args.state.as_deref()));
+    }
     result
 }
 
@@ -84,19 +98,32 @@ fn announce(args: &UpArgs, local: &Local) {
     printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
 }
 
-async fn serve(args: &UpArgs, local: &Local, documents: &[manifest::Document]) -> anyhow::Result<()> {
+async fn serve(
+    args: &UpArgs,
+    local: &Local,
+    documents: &[manifest::Document],
+    services: &Mutex<Vec<(String, String)>>,
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
     let applied = local.apply(documents).await?;
-    let names = services(&applied);
+    for object in &applied {
+        for warning in &object.warnings {
+            printer::note(&format!("{} {object}: {warning}", "warning:".yellow().bold()));
+        }
+    }
+    let names = self::services(&applied);
+    services.lock().clone_from(&names);
     if names.is_empty() && args.prompt.is_some() {
         anyhow::bail!("there is no LLMInferenceService to ask: the manifests hold none");
     }
-    let (services, groups) = watch::until_ready(
-        local.client(),
-        &names,
-        local.gateway_address(),
-        Duration::from_secs(args.timeout),
-    )
-    .await?;
+    let mut watch = Watch::start(local.client(), names, local.gateway_address())?;
+    let (services, groups) = watch.until_ready(Duration::from_secs(args.timeout)).await?;
+    let took = age(begin.elapsed());
+    if args.once {
+        printer::leave();
+    } else {
+        printer::erase();
+    }
     if let Some(text) = &args.prompt {
         for service in &services {
             prompt::ask(service, text).await?;
@@ -105,47 +132,13 @@ async fn serve(args: &UpArgs, local: &Local, documents: &[manifest::Document]) -
     if args.once {
         return Ok(());
     }
-    for line in how_to_go_on(local, &services, &groups) {
+    for line in guide::lines(&services, &groups, local.kubeconfig(), &took) {
         printer::note(&line);
     }
-    watch::forever(local.client(), &names).await
+    watch.forever(vec!["Ctrl-C stops everything.".into()]).await
 }
 
 fn services(applied: &[Applied]) -> Vec<(String, String)> {
     let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
     own.map(|object| (object.namespace.clone(), object.name.clone())).collect()
-}
-
-fn how_to_go_on(local: &Local, services: &[Service], groups: &[Group]) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for service in services {
-        lines.push(format!("{} serves at {}", service.name.bold(), service.url.cyan()));
-        lines.extend(how_to_ask(&service.url, &service.model));
-    }
-    for group in groups {
-        lines.push(format!("group {} shares {}: {}", group.name.bold(), group.url.cyan(), group.shares));
-        lines.extend(how_to_ask(&group.url, &group.model));
-    }
-    lines.push(format!("  export KUBECONFIG={}", local.kubeconfig().display()));
-    lines.push("  kubectl get llmisvc".into());
-    lines.push(String::new());
-    lines.push("Ctrl-C stops everything.".into());
-    lines
-}
-
-fn how_to_ask(url: &str, model: &str) -> [String; 8] {
-    [
-        String::new(),
-        format!("  curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\"),
-        format!(
-            "    -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"
-        ),
-        String::new(),
-        "  from openai import OpenAI".into(),
-        format!("  client = OpenAI(base_url=\"{url}/v1\", api_key=\"none\")"),
-        format!(
-            "  print(client.chat.completions.create(model=\"{model}\", messages=[{{\"role\": \"user\", \"content\": \"Hello\"}}]))"
-        ),
-        String::new(),
-    ]
 }

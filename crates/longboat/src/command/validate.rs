@@ -28,7 +28,11 @@ pub(crate) fn run(args: ValidateArgs) -> ExitCode {
     };
     match output {
         cli::Shown::Text => print(&report),
-        cli::Shown::Json => print_json(&report),
+        cli::Shown::Json | cli::Shown::Yaml => {
+            if let Err(error) = printer::data(&report.findings, output) {
+                return super::report(Err(error));
+            }
+        }
     }
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -79,11 +83,5 @@ fn coloured(finding: &Finding) -> String {
     match &finding.hint {
         Some(hint) => format!("{line}\n  {} {hint}", "hint:".cyan().bold()),
         None => line,
-    }
-}
-
-fn print_json(report: &Report) {
-    if let Ok(text) = serde_json::to_string_pretty(&report.findings) {
-        printer::line(&text);
     }
 }

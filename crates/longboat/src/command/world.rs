@@ -89,7 +89,7 @@ pub(crate) async fn observe(
     settings: &Settings,
     namespaces: Vec<String>,
 ) -> anyhow::Result<Observed> {
-    let client = cluster::client(cluster).await?;
+    let client = cluster::connect(cluster).await?.client;
     let args = ControllerArgs {
         system_namespace: settings.system_namespace.clone(),
         preset_prefix: settings.preset_names.prefix.clone(),

@@ -13,8 +13,9 @@ mod wait;
 use std::time::Duration;
 
 use anyhow::bail;
-use kube::Client;
-use longboat_install::{Installation, Values};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, Client};
+use longboat_install::{Installation, Values, names::CONTROLLER};
 use owo_colors::OwoColorize;
 
 pub(crate) use remove::{Removal, uninstall};
@@ -36,6 +37,19 @@ pub(crate) struct Options<'a> {
     pub(crate) force: bool,
     /// How long everything may take.
     pub(crate) limit: Duration,
+}
+
+/// The image of the controller that this command has installed.
+pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<Option<String>> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let found = deployments.get_opt(CONTROLLER).await;
+    let title = object::named("Deployment", Some(namespace), CONTROLLER);
+    let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+    let managers = |found: &Deployment| {
+        found.metadata.managed_fields.iter().flatten().any(|entry| entry.manager.as_deref() == Some(MANAGER))
+    };
+    let pod = found.filter(managers).and_then(|found| found.spec?.template.spec);
+    Ok(pod.and_then(|pod| pod.containers.into_iter().next()?.image))
 }
 
 /// Writes everything, in order, and waits for what the next part needs.

@@ -5,6 +5,7 @@ use kube::{
     Api, Client,
     core::{ApiResource, DynamicObject, PartialObjectMeta},
 };
+use longboat_controller::reader;
 use longboat_install::kinds::{self, Kind};
 use serde_json::Value;
 
@@ -92,7 +93,7 @@ pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::
             };
             (status.message.clone(), hint)
         }
-        other => (other.to_string(), "\n  Nothing is lost: run this again to go on."),
+        other => (reader::sentence(other), "\n  Nothing is lost: run this again to go on."),
     };
     anyhow::anyhow!("cannot {what} {object}: {text}{hint}")
 }

@@ -2,12 +2,12 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use anyhow::bail;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
+use longboat_controller::reader;
 use longboat_install::{Installation, names::CONTROLLER};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -195,10 +195,8 @@ pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadli
             return Err(object::refused("try", &object::title(&probe), &error));
         }
         if deadline.is_over() {
-            let kube::Error::Api(status) = &error else { bail!(error) };
-            return Err(
-                deadline.missed(&format!("API servers do not reach the webhooks: {}", status.message))
-            );
+            let why = reader::sentence(&error);
+            return Err(deadline.missed(&format!("API servers do not reach the webhooks: {why}")));
         }
         deadline.nap().await;
     }

@@ -1,6 +1,6 @@
 //! What the tree shows, as it changes.
 
-use std::{fmt::Debug, future, hash::Hash, time::Duration};
+use std::{fmt::Debug, future, hash::Hash, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -9,6 +9,8 @@ use kube::{
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
+use longboat_controller::reader;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::Instant};
 
@@ -19,12 +21,27 @@ const FRAME: Duration = Duration::from_millis(30);
 
 /// Watches of everything that the tree shows.
 pub(crate) struct Follow {
-    services: Store<LLMInferenceService>,
-    deployments: Store<Deployment>,
-    sets: Store<LeaderWorkerSet>,
-    pods: Store<Pod>,
+    services: Watch<LLMInferenceService>,
+    deployments: Watch<Deployment>,
+    sets: Watch<LeaderWorkerSet>,
+    pods: Watch<Pod>,
     watches: BoxStream<'static, ()>,
     wake: mpsc::Receiver<()>,
+}
+
+/// The objects of a kind.
+struct Watch<K: Resource<DynamicType: Eq + Hash + Clone> + 'static> {
+    store: Store<K>,
+    state: Arc<Mutex<State>>,
+}
+
+/// How the watch of a kind goes.
+#[derive(Default)]
+struct State {
+    /// Whether all objects were told once, or the cluster does not serve the kind.
+    known: bool,
+    /// Why nothing is heard of them, if so.
+    trouble: Option<String>,
 }
 
 // === impl Follow ===
@@ -45,26 +62,35 @@ impl Follow {
     /// What is known by now.
     pub(crate) fn seen(&self) -> Seen {
         Seen {
-            services: self.services.state(),
-            deployments: self.deployments.state(),
-            sets: self.sets.state(),
-            pods: self.pods.state(),
+            services: self.services.store.state(),
+            deployments: self.deployments.store.state(),
+            sets: self.sets.store.state(),
+            pods: self.pods.store.state(),
         }
     }
 
-    /// What there is, once all of it is known.
+    /// Why nothing is heard of the cluster, if so: what was seen may be old then.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
+        states.into_iter().find_map(|state| state.lock().trouble.clone())
+    }
+
+    /// What there is, once all of it is known or cannot be.
     pub(crate) async fn synced(&mut self) -> Seen {
-        let ready = async {
-            let _ = self.services.wait_until_ready().await;
-            let _ = self.deployments.wait_until_ready().await;
-            let _ = self.sets.wait_until_ready().await;
-            let _ = self.pods.wait_until_ready().await;
-        };
-        tokio::select! {
-            () = ready => {}
-            () = (&mut self.watches).for_each(|()| future::ready(())) => {}
+        loop {
+            let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
+            let is_known = |state: &Arc<Mutex<State>>| {
+                let state = state.lock();
+                state.known || state.trouble.is_some()
+            };
+            if states.into_iter().all(is_known) {
+                return self.seen();
+            }
+            tokio::select! {
+                changed = self.wake.recv() => if changed.is_none() { return self.seen() },
+                () = (&mut self.watches).for_each(|()| future::ready(())) => return self.seen(),
+            }
         }
-        self.seen()
     }
 
     /// Waits for a change; false when the deadline comes first.
@@ -86,7 +112,7 @@ fn watch<K>(
     api: Api<K>,
     config: watcher::Config,
     changed: &mpsc::Sender<()>,
-) -> (Store<K>, BoxStream<'static, ()>)
+) -> (Watch<K>, BoxStream<'static, ()>)
 where
     K: Resource<DynamicType: Default + Eq + Hash + Clone>
         + Clone
@@ -96,11 +122,63 @@ where
         + Sync
         + 'static,
 {
-    let (reader, writer) = reflector::store();
-    let changed = changed.clone();
+    let (store, writer) = reflector::store();
+    let state = Arc::new(Mutex::new(State::default()));
+    let (changed, says) = (changed.clone(), state.clone());
     let events = watcher(api, config).default_backoff().reflect(writer);
-    let stream = events.map(move |_| {
+    let stream = events.map(move |event| {
+        says.lock().hear(&event);
         let _ = changed.try_send(());
     });
-    (reader, stream.boxed())
+    (Watch { store, state }, stream.boxed())
+}
+
+// === impl State ===
+
+impl State {
+    fn hear<K>(&mut self, event: &Result<watcher::Event<K>, watcher::Error>) {
+        match event {
+            Ok(event) => {
+                self.trouble = None;
+                self.known |= matches!(event, watcher::Event::InitDone);
+            }
+            // A kind that is not served has no objects; should it come, the next try finds it.
+            Err(watcher::Error::InitialListFailed(error)) if reader::is_missing(error) => {
+                self.known = true;
+                self.trouble = None;
+            }
+            Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
+                self.trouble = Some(reader::sentence(error));
+            }
+            // A watch that ends is usual, and begins again.
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_served_counts_as_known_and_a_refused_one_as_trouble() {
+        type Heard = Result<watcher::Event<Pod>, watcher::Error>;
+        let failed = |message: &str, code: u16| -> Heard {
+            let status = Status::failure(message, "x").with_code(code).boxed();
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
+        };
+        let mut state = State::default();
+        state.hear(&failed("404 page not found", 404));
+        assert!(state.known && state.trouble.is_none());
+
+        let mut state = State::default();
+        state.hear(&failed("pods is forbidden", 403));
+        assert_eq!((state.known, state.trouble.as_deref()), (false, Some("pods is forbidden")));
+        state.hear(&Heard::Ok(watcher::Event::Init));
+        assert_eq!((state.known, state.trouble.as_deref()), (false, None));
+        state.hear(&Heard::Ok(watcher::Event::InitDone));
+        assert!(state.known);
+    }
 }

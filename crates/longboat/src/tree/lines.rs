@@ -1,30 +1,20 @@
 //! The tree of a service as lines. Pure.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{ContainerStatus, Pod},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
-    foreign::leaderworkerset::LeaderWorkerSet,
-    labels,
     v1alpha2::LLMInferenceService,
 };
 
-use super::{Line, Mark, Place, Seen, group};
+use super::{
+    Line, Mark, Place, Seen, Time, group, pods,
+    workloads::{self, Owner, Workload},
+};
 
 /// Conditions in the order of what depends on what; any others follow.
-const ORDER: [&str; 8] = [
+const ORDER: [&str; 6] = [
     types::PRESETS_COMBINED,
-    types::WORKLOADS_READY,
     types::MAIN_WORKLOAD_READY,
     types::SCHEDULER_WORKLOAD_READY,
-    types::ROUTER_READY,
     types::GATEWAYS_READY,
     types::HTTP_ROUTES_READY,
     types::INFERENCE_POOL_READY,
@@ -36,6 +26,9 @@ const BEYOND_A_LAPTOP: [&str; 2] = [types::SCALING_READY, types::PREFILL_SCALING
 /// The conditions that are False whenever one of those is.
 const ROLL_UPS: [&str; 2] = [types::READY, types::WORKLOADS_READY];
 
+/// Conditions that repeat what others say.
+const SUMS: [&str; 3] = [types::READY, types::WORKLOADS_READY, types::ROUTER_READY];
+
 /// Whether a condition speaks of what a laptop lacks, and not of what is still on its way.
 fn is_beyond_a_laptop(condition: &Condition) -> bool {
     BEYOND_A_LAPTOP.contains(&condition.type_.as_str())
@@ -43,57 +36,28 @@ fn is_beyond_a_laptop(condition: &Condition) -> bool {
         && !condition.reason.ends_with("Progressing")
 }
 
-/// Names the LeaderWorkerSet of a pod.
-const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
-
-/// Lines for these services, `(namespace, name)`, in their order.
+/// Lines for these services, `(namespace, name)`, in their order: one for each object, and one more for each further reason why
+/// a service is not ready.
 pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<Line> {
     let mut lines = Vec::new();
     for (namespace, name) in names {
         let subject = format!("{namespace}/{name}");
-        let service = find(seen, namespace, name);
-        let Some(service) = service else {
-            lines.push(Line { subject, text: "not created yet".into(), mark: Mark::Waiting, depth: 0 });
+        let Some(service) = find(seen, namespace, name) else {
+            let text = "not created yet".to_owned();
+            lines.push(Line { subject, text, mark: Mark::Waiting, depth: 0, time: None });
             continue;
         };
-        let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
-        let (text, news) = match ready {
-            Some(_) if is_ready(service) => ("Ready".into(), Mark::Good),
-            Some(_) if place == Place::Laptop && serves(service) => {
-                ("serves; what cannot run on this machine is marked below".into(), Mark::Good)
-            }
-            Some(condition) if condition.status != ConditionStatus::True => {
-                (describe(condition), worst(conditions))
-            }
-            // Either nothing was said yet, or it was said of an earlier generation.
-            _ => ("waiting for the controller".into(), Mark::Waiting),
-        };
-        lines.push(Line { subject: subject.clone(), text, mark: news, depth: 0 });
-        let mut listed: Vec<_> =
-            conditions.iter().filter(|condition| condition.type_ != types::READY).collect();
-        listed.sort_by_key(|condition| {
-            (
-                ORDER.iter().position(|known| *known == condition.type_).unwrap_or(ORDER.len()),
-                &condition.type_,
-            )
-        });
-        for condition in listed {
+        let mut causes = causes(service, place).into_iter();
+        lines.push(head(service, &subject, place, &mut causes));
+        for condition in causes {
+            let beyond = place == Place::Laptop && is_beyond_a_laptop(condition);
             lines.push(Line {
                 subject: format!("{subject} {}", condition.type_),
-                text: match condition.status {
-                    ConditionStatus::True => "True".into(),
-                    _ if place == Place::Laptop && is_beyond_a_laptop(condition) => {
-                        format!("cannot run here  {}", describe(condition))
-                    }
-                    _ => describe(condition),
-                },
+                text: if beyond { format!("cannot run here: {}", said(condition)) } else { said(condition) },
                 mark: mark(condition),
                 depth: 1,
+                time: None,
             });
-        }
-        if let Some(url) = service.status.as_ref().and_then(|status| status.url.clone()) {
-            lines.push(Line { subject: format!("{subject} url"), text: url, mark: Mark::Good, depth: 1 });
         }
         if let Some(group) = group::of(service) {
             lines.push(Line {
@@ -101,16 +65,85 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<
                 text: group::shares(group),
                 mark: Mark::Good,
                 depth: 1,
+                time: None,
             });
         }
-        for deployment in seen.deployments.iter().filter(|object| owned(&object.metadata, service)) {
-            self::deployment(seen, deployment, &subject, &mut lines);
-        }
-        for set in seen.sets.iter().filter(|object| owned(&object.metadata, service)) {
-            leader_worker_set(seen, set, &subject, &mut lines);
+        for found in workloads::of(seen, service) {
+            lines.push(workload(&found, &subject));
+            lines.extend(found.pods.iter().map(|pod| pods::line(pod, &subject)));
         }
     }
     lines
+}
+
+/// The line of a service itself. It has the first cause beside it where the service is not ready.
+fn head<'a>(
+    service: &LLMInferenceService,
+    subject: &str,
+    place: Place,
+    causes: &mut impl Iterator<Item = &'a Condition>,
+) -> Line {
+    let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
+    let with_address = |text: &str| match address(service) {
+        Some(address) => format!("{text}  {address}"),
+        None => text.to_owned(),
+    };
+    let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let (text, mark, since) = match ready {
+        Some(_) if is_ready(service) => (with_address("Ready"), Mark::Good, None),
+        Some(_) if place == Place::Laptop && serves(service) => {
+            (with_address("serves; what cannot run on this machine is marked below"), Mark::Good, None)
+        }
+        Some(ready) if ready.status != ConditionStatus::True => {
+            let changed = ready.last_transition_time.as_ref().map(|time| time.0);
+            let text = match causes.next() {
+                Some(cause) => step(cause),
+                None => said(ready),
+            };
+            (text, worst(conditions), changed.or(created))
+        }
+        // Either nothing was said yet, or it was said of an earlier generation.
+        _ => ("waiting for the controller".into(), Mark::Waiting, created),
+    };
+    Line { subject: subject.to_owned(), text, mark, depth: 0, time: since.map(Time::Since) }
+}
+
+/// Where a service answers.
+fn address(service: &LLMInferenceService) -> Option<&str> {
+    let status = service.status.as_ref()?;
+    let url = status.url.as_deref().filter(|url| !url.is_empty());
+    url.or_else(|| status.addresses.first()?.address.url.as_deref())
+}
+
+/// Conditions that say what is wrong, in the order of what depends on what, each reason once.
+fn causes(service: &LLMInferenceService, place: Place) -> Vec<&Condition> {
+    let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let is_bad = |condition: &&Condition| match condition.type_.as_str() {
+        // True is bad here.
+        types::GROUP_DEGRADED => condition.status == ConditionStatus::True,
+        _ => condition.status != ConditionStatus::True,
+    };
+    let mut bad: Vec<_> = conditions.iter().filter(is_bad).collect();
+    if is_ready(service) || (place == Place::Laptop && serves(service)) {
+        bad.retain(|condition| !SUMS.contains(&condition.type_.as_str()));
+    }
+    bad.sort_by_key(|condition| {
+        let type_ = condition.type_.as_str();
+        let rank = ORDER.iter().position(|known| *known == type_).unwrap_or(ORDER.len());
+        // What nobody knows yet comes after what is known to be wrong.
+        (SUMS.contains(&type_), condition.status == ConditionStatus::Unknown, rank, type_)
+    });
+    let mut told: Vec<&Condition> = Vec::new();
+    for condition in bad {
+        let is_sum = SUMS.contains(&condition.type_.as_str());
+        let repeats =
+            |known: &&Condition| is_sum || known.message == condition.message && !known.message.is_empty();
+        if !told.iter().any(|known| repeats(&known)) && condition.type_ != types::READY {
+            told.push(condition);
+        }
+    }
+    told
 }
 
 /// Whether a service says that it is ready, and says so of what was last asked for.
@@ -148,101 +181,51 @@ pub(crate) fn find<'a>(seen: &'a Seen, namespace: &str, name: &str) -> Option<&'
     found.map(AsRef::as_ref)
 }
 
-fn deployment(seen: &Seen, deployment: &Deployment, service: &str, lines: &mut Vec<Line>) {
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
-    let subject = format!("{service} Deployment {name}");
-    let mark = if ready >= wanted { Mark::Good } else { Mark::Waiting };
-    lines.push(Line { subject, text: format!("{ready}/{wanted} ready"), mark, depth: 1 });
-    let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
-    pods(seen, &deployment.metadata, selector, service, lines);
-}
-
-fn leader_worker_set(seen: &Seen, set: &LeaderWorkerSet, service: &str, lines: &mut Vec<Line>) {
-    let name = set.metadata.name.clone().unwrap_or_default();
-    let wanted = set.spec.replicas.unwrap_or(1);
-    let size = set.spec.leader_worker_template.size.unwrap_or(1);
-    let ready = set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
-    let subject = format!("{service} LeaderWorkerSet {name}");
-    let mark = if ready >= wanted { Mark::Good } else { Mark::Waiting };
-    lines.push(Line { subject, text: format!("{ready}/{wanted} groups of {size} ready"), mark, depth: 1 });
-    let selector = BTreeMap::from([(SET_NAME.to_owned(), name)]);
-    pods(seen, &set.metadata, Some(&selector), service, lines);
-}
-
-fn pods(
-    seen: &Seen,
-    owner: &ObjectMeta,
-    selector: Option<&BTreeMap<String, String>>,
-    service: &str,
-    lines: &mut Vec<Line>,
-) {
-    let mut pods: Vec<_> = seen
-        .pods
-        .iter()
-        .filter(|pod| pod.metadata.namespace == owner.namespace)
-        .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
-        .collect();
-    pods.sort_by_key(|pod| &pod.metadata.name);
-    for pod in pods {
-        let (text, mark) = pod_text(pod);
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        lines.push(Line { subject: format!("{service} Pod {name}"), text, mark, depth: 2 });
-    }
-}
-
-fn pod_text(pod: &Pod) -> (String, Mark) {
-    if pod.metadata.deletion_timestamp.is_some() {
-        return ("terminating".into(), Mark::Waiting);
-    }
-    let status = pod.status.clone().unwrap_or_default();
-    let ready = status
-        .conditions
-        .iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    let restarts: i32 =
-        status.container_statuses.iter().flatten().map(|container| container.restart_count).sum();
-    let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
-    if ready {
-        let address = status.pod_ip.unwrap_or_default();
-        return (format!("ready at {address}{restarted}"), Mark::Good);
-    }
-    let init = status.init_container_statuses.iter().flatten().map(|container| (true, container));
-    let main = status.container_statuses.iter().flatten().map(|container| (false, container));
-    for (is_init, container) in init.chain(main) {
-        if let Some((text, mark)) = trouble(container, is_init) {
-            return (format!("{}: {text}{restarted}", container.name), mark);
+/// The line of a workload.
+fn workload(workload: &Workload<'_>, service: &str) -> Line {
+    let (kind, name, ready, wanted, text) = match workload.object {
+        Owner::Deployment(found) => {
+            let wanted = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            let ready = found.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+            let text = format!("{ready}/{wanted} ready");
+            ("Deployment", &found.metadata.name, ready, wanted, text)
         }
+        Owner::Group(found) => {
+            let wanted = found.spec.replicas.unwrap_or(1);
+            let size = found.spec.leader_worker_template.size.unwrap_or(1);
+            let ready = found.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+            let text = format!("{ready}/{wanted} groups of {size} ready");
+            ("LeaderWorkerSet", &found.metadata.name, ready, wanted, text)
+        }
+    };
+    Line {
+        subject: format!("{service} {kind} {}", name.as_deref().unwrap_or_default()),
+        text,
+        mark: if ready >= wanted { Mark::Good } else { Mark::Waiting },
+        depth: 1,
+        time: None,
     }
-    let phase = status.phase.unwrap_or_else(|| "Pending".into());
-    (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
 }
 
-fn trouble(container: &ContainerStatus, is_init: bool) -> Option<(String, Mark)> {
-    let state = container.state.as_ref()?;
-    if let Some(waiting) = &state.waiting {
-        let reason = waiting.reason.clone().unwrap_or_default();
-        let usual = matches!(reason.as_str(), "ContainerCreating" | "PodInitializing" | "");
-        let message = waiting.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-        return (!usual).then(|| (format!("{reason}{message}"), Mark::Bad));
-    }
-    if let Some(terminated) = &state.terminated {
-        let failed = terminated.exit_code != 0;
-        return failed.then(|| (format!("ended with exit code {}", terminated.exit_code), Mark::Bad));
-    }
-    (is_init && state.running.is_some()).then(|| ("running".into(), Mark::Waiting))
+/// A condition in one line: `MainWorkloadReady=False Progressing: …`.
+fn step(condition: &Condition) -> String {
+    let status = match condition.status {
+        ConditionStatus::True => "True",
+        ConditionStatus::False => "False",
+        ConditionStatus::Unknown => "Unknown",
+    };
+    format!("{}={status} {}", condition.type_, said(condition)).trim_end().to_owned()
 }
 
-fn describe(condition: &Condition) -> String {
-    let status = if condition.status == ConditionStatus::False { "False" } else { "Unknown" };
-    let parts = [status, condition.reason.as_str(), condition.message.as_str()];
-    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("  ")
+/// What a condition says beside its status, reason first.
+fn said(condition: &Condition) -> String {
+    let parts = [condition.reason.as_str(), condition.message.as_str()];
+    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ")
 }
 
 fn mark(condition: &Condition) -> Mark {
     match condition.status {
+        ConditionStatus::True if condition.type_ == types::GROUP_DEGRADED => Mark::Bad,
         ConditionStatus::True => Mark::Good,
         // These need the user; anything else may pass.
         ConditionStatus::False if condition.type_ == types::PRESETS_COMBINED => Mark::Bad,
@@ -256,22 +239,11 @@ fn worst(conditions: &[Condition]) -> Mark {
     if conditions.iter().any(|condition| mark(condition) == Mark::Bad) { Mark::Bad } else { Mark::Waiting }
 }
 
-fn owned(object: &ObjectMeta, service: &LLMInferenceService) -> bool {
-    let uid = service.metadata.uid.as_ref();
-    object.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
-        && object.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
-}
-
-fn selects(selector: Option<&BTreeMap<String, String>>, labels: Option<&BTreeMap<String, String>>) -> bool {
-    selector.is_some_and(|selector| {
-        selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
+    use longboat_api::labels;
     use serde_json::json;
 
     use super::*;
@@ -313,8 +285,7 @@ mod tests {
             [
                 // Ready was said of an earlier generation.
                 (0, "waiting for the controller", Mark::Waiting),
-                (1, "True", Mark::Good),
-                (1, "False  Progressing", Mark::Waiting),
+                (1, "Progressing", Mark::Waiting),
                 (1, "1/2 ready", Mark::Waiting),
                 (2, "main: CrashLoopBackOff: back-off, 3 restarts", Mark::Bad),
                 (0, "not created yet", Mark::Waiting),
@@ -345,7 +316,7 @@ mod tests {
         assert!(serves(&seen.services[0]) && !is_ready(&seen.services[0]));
         let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop);
         let scaling = lines.iter().find(|line| line.subject.ends_with("ScalingReady")).unwrap();
-        assert_eq!(scaling.text, "cannot run here  False  FailedGetExternalMetric  none");
+        assert_eq!(scaling.text, "cannot run here: FailedGetExternalMetric: none");
         conditions[2]["status"] = json!("False");
         assert!(!serves(&with(conditions.clone())));
         let marked = |conditions: &serde_json::Value| {
@@ -375,13 +346,80 @@ mod tests {
         )];
         seen.pods = vec![Arc::new(
             serde_json::from_value(json!({
-                "metadata": {"name": "qwen-mn-0", "namespace": "default", "labels": {SET_NAME: "qwen-mn"}},
-                "status": {"podIP": "127.64.0.2", "conditions": [{"type": "Ready", "status": "True"}]},
+                "metadata": {"name": "qwen-mn-0", "namespace": "default", "labels": {"leaderworkerset.sigs.k8s.io/name": "qwen-mn"},
+                    "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"podIP": "127.64.0.2", "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:03Z"},
+                ]},
             }))
             .unwrap(),
         )];
         let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop);
-        let texts: Vec<_> = lines.iter().rev().take(2).map(|line| line.text.as_str()).collect();
-        assert_eq!(texts, ["ready at 127.64.0.2", "1/1 groups of 2 ready"]);
+        let last: Vec<_> = lines.iter().rev().take(2).map(|line| (line.text.as_str(), line.time)).collect();
+        let took = Some(Time::Took(Duration::from_secs(3)));
+        assert_eq!(last, [("ready at 127.64.0.2", took), ("1/1 groups of 2 ready", None)]);
+    }
+
+    #[test]
+    fn a_healthy_service_is_one_line_with_its_address() {
+        let names = [("default".to_owned(), "qwen".to_owned())];
+        let of = |status: serde_json::Value| {
+            let service = json!({
+                "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 1},
+                "spec": {"model": {"uri": "hf://a/b"}}, "status": status,
+            });
+            let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
+            let lines = all(&Seen { services, ..Seen::default() }, &names, Place::Cluster);
+            lines.into_iter().map(|line| (line.depth, line.text, line.mark)).collect::<Vec<_>>()
+        };
+        let mut status = json!({
+            "observedGeneration": 1, "url": "http://gw/default/qwen",
+            "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "MainWorkloadReady", "status": "True"},
+                {"type": "RouterReady", "status": "True"},
+            ],
+        });
+        assert_eq!(of(status.clone()), [(0, "Ready  http://gw/default/qwen".to_owned(), Mark::Good)]);
+        // Without a route it answers at its Service.
+        status["url"] = json!(null);
+        status["addresses"] = json!([{"url": "http://qwen.default.svc"}]);
+        assert_eq!(of(status.clone()), [(0, "Ready  http://qwen.default.svc".to_owned(), Mark::Good)]);
+        // Here True is the bad news.
+        status["conditions"].as_array_mut().unwrap().push(
+            json!({"type": "GroupDegraded", "status": "True", "reason": "MemberDivergence", "message": "b differs"}),
+        );
+        assert_eq!(of(status)[1], (1, "MemberDivergence: b differs".to_owned(), Mark::Bad));
+    }
+
+    #[test]
+    fn the_first_cause_stands_beside_the_service_and_each_reason_once() {
+        let conditions = json!([
+            {"type": "Ready", "status": "False", "reason": "Unavailable", "message": "no pods",
+             "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            {"type": "WorkloadsReady", "status": "False", "reason": "Unavailable", "message": "no pods"},
+            {"type": "MainWorkloadReady", "status": "False", "reason": "Unavailable", "message": "no pods"},
+            {"type": "RouterReady", "status": "False", "reason": "RouteMissing", "message": "no route"},
+            {"type": "HTTPRoutesReady", "status": "False", "reason": "RouteMissing", "message": "no route"},
+            {"type": "InferencePoolReady", "status": "Unknown"},
+        ]);
+        let service = json!({
+            "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 1},
+            "spec": {"model": {"uri": "hf://a/b"}},
+            "status": {"observedGeneration": 1, "conditions": conditions},
+        });
+        let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
+        let seen = Seen { services, ..Seen::default() };
+        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Cluster);
+        let told: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
+        assert_eq!(
+            told,
+            [
+                "default/qwen: MainWorkloadReady=False Unavailable: no pods",
+                "default/qwen HTTPRoutesReady: RouteMissing: no route",
+                "default/qwen InferencePoolReady: ",
+            ]
+        );
+        let since = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(lines[0].time, Some(Time::Since(since)));
     }
 }

@@ -1,17 +1,24 @@
 //! The tree of a service: its conditions, its workloads and their pods, in one picture.
 
+mod age;
+pub(crate) mod data;
 mod follow;
 pub(crate) mod group;
 pub(crate) mod lines;
 mod look;
+mod pods;
 mod screen;
+mod workloads;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+pub(crate) use age::age;
 
 pub(crate) use follow::Follow;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{apps::v1::Deployment, core::v1::Pod},
+    jiff::Timestamp,
 };
 use kube::{Api, Client, Resource};
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
@@ -31,8 +38,7 @@ pub(crate) struct Seen {
 }
 
 /// How good a line's news is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Good,
     Waiting,
@@ -48,6 +54,17 @@ pub(crate) struct Line {
     pub(crate) text: String,
     pub(crate) mark: Mark,
     pub(crate) depth: usize,
+    /// How long it took, or takes.
+    pub(crate) time: Option<Time>,
+}
+
+/// A time that a line tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Time {
+    /// What one waits for has been so since then.
+    Since(Timestamp),
+    /// It took so long.
+    Took(Duration),
 }
 
 /// Where services run.

@@ -1,20 +1,23 @@
 //! Drawing the tree: in place on a terminal, as lines of news elsewhere.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
-use owo_colors::OwoColorize;
+use k8s_openapi::jiff::Timestamp;
+use owo_colors::{OwoColorize, Style};
 
-use super::{Line, Mark};
-use crate::printer::{self, Stream};
+use super::{Line, Mark, Time, age};
+use crate::printer::{self, Row, Stream};
 
 /// Shows successive states of the tree.
 #[derive(Debug)]
 pub(crate) struct Screen {
     to: Stream,
-    /// Lines drawn before, on a terminal.
-    drawn: Option<usize>,
+    /// Whether the tree is drawn in place.
+    pub(crate) is_live: bool,
     /// What was said last about each subject.
     said: BTreeMap<String, String>,
+    /// Stands below the tree.
+    footer: Vec<String>,
 }
 
 // === impl Screen ===
@@ -22,116 +25,207 @@ pub(crate) struct Screen {
 impl Screen {
     /// In place where the stream is a terminal.
     pub(crate) fn new(to: Stream) -> Self {
-        Self { to, drawn: printer::is_terminal(to).then_some(0), said: BTreeMap::new() }
+        Self { to, is_live: printer::is_terminal(to), said: BTreeMap::new(), footer: Vec::new() }
     }
 
-    /// Only news, even on a terminal: for what happens below other output.
-    pub(crate) fn news(known: &[Line]) -> Self {
-        Self {
-            to: Stream::Stderr,
-            drawn: None,
-            said: known.iter().map(|line| (line.subject.clone(), line.text.clone())).collect(),
+    /// Lines that stay below the tree from now on, where it is drawn in place; printed once elsewhere.
+    pub(crate) fn footer(&mut self, lines: Vec<String>) {
+        if self.is_live {
+            self.footer = lines;
+        } else {
+            lines.iter().for_each(|line| printer::note(line));
         }
     }
 
-    /// Shows the lines; nothing is printed where nothing changed.
+    /// Shows the lines; elsewhere than on a terminal nothing is printed where nothing changed.
     pub(crate) fn show(&mut self, lines: &[Line]) {
-        let changed: Vec<_> =
-            lines.iter().filter(|line| self.said.get(&line.subject) != Some(&line.text)).collect();
-        let gone: Vec<_> = self
-            .said
-            .keys()
-            .filter(|subject| lines.iter().all(|line| line.subject != **subject))
-            .cloned()
-            .collect();
-        if changed.is_empty() && gone.is_empty() {
+        if self.is_live {
+            let room = printer::size(self.to).room();
+            let mut drawn = rows(lines, room.saturating_sub(self.footer.len()), Timestamp::now());
+            drawn.extend(self.footer.iter().map(|line| plain(line)));
+            printer::draw(self.to, drawn);
             return;
         }
-        if let Some(drawn) = &mut self.drawn {
-            printer::write(self.to, &picture(lines, *drawn, printer::width()));
-            *drawn = lines.len();
-        } else {
-            for line in &changed {
-                printer::write(self.to, &format!("{}: {}\n", line.subject, coloured(&line.text, line.mark)));
+        let mut text = String::new();
+        for line in lines.iter().filter(|line| self.said.get(&line.subject) != Some(&line.text)) {
+            text += &format!("{}: {}\n", line.subject, line.text.style(style(line.mark)));
+        }
+        // Of a condition that is not listed any more there is nothing to say; of an object there is.
+        let is_object = |subject: &str| subject.split(' ').nth(1).is_none_or(|kind| OBJECTS.contains(&kind));
+        for subject in self.said.keys().filter(|subject| is_object(subject)) {
+            if lines.iter().all(|line| line.subject != *subject) {
+                text += &format!("{subject}: gone\n");
             }
-            for subject in &gone {
-                printer::write(self.to, &format!("{subject}: gone\n"));
-            }
+        }
+        if !text.is_empty() {
+            printer::write(self.to, &text);
         }
         self.said = lines.iter().map(|line| (line.subject.clone(), line.text.clone())).collect();
     }
 }
 
-/// Goes back over the lines drawn before and draws the new ones.
-fn picture(lines: &[Line], drawn: usize, width: usize) -> String {
-    let mut out = String::new();
-    if drawn > 0 {
-        let _ = write!(out, "\x1b[{drawn}F");
-    }
-    for row in rows(lines, width) {
-        let _ = writeln!(out, "\x1b[2K{row}");
-    }
-    out + "\x1b[J"
-}
+/// What lines are about that stand for objects of their own, below a service.
+const OBJECTS: [&str; 4] = ["Deployment", "LeaderWorkerSet", "Pod", "group"];
 
 /// The tree as text, a line each, whatever its length.
 pub(crate) fn text(lines: &[Line]) -> String {
-    rows(lines, usize::MAX).map(|row| row + "\n").collect()
+    let all = rows(lines, usize::MAX, Timestamp::now());
+    all.iter().map(|row| row.clipped(usize::MAX) + "\n").collect()
 }
 
-fn rows(lines: &[Line], width: usize) -> impl Iterator<Item = String> {
-    lines.iter().enumerate().map(move |(index, line)| {
-        let branch = match line.depth {
-            0 => String::new(),
-            depth => {
-                let last = lines[index + 1..]
-                    .iter()
-                    .find(|next| next.depth <= depth)
-                    .is_none_or(|next| next.depth < depth);
-                format!("{}{} ", "   ".repeat(depth - 1), if last { "└─" } else { "├─" })
-            }
-        };
-        let symbol = match line.mark {
-            Mark::Good => "✓",
-            Mark::Waiting => "…",
-            Mark::Bad => "✗",
-        };
-        // Below a service its name need not be repeated.
-        let name = line.subject.split_once(' ').map_or(line.subject.as_str(), |(_, rest)| rest);
-        let plain = format!("{branch}{symbol} {name}  {}", line.text.lines().next().unwrap_or_default());
-        let clipped: String = plain.chars().take(width.saturating_sub(1)).collect();
-        coloured(clipped.trim_end(), line.mark)
-    })
+fn plain(text: &str) -> Row {
+    let mut row = Row::default();
+    row.push(text, Style::new());
+    row
 }
 
-fn coloured(text: &str, mark: Mark) -> String {
+/// At most `room` rows. Where there is not room for all, healthy pods go first, then whatever else is healthy below a service,
+/// then services that are.
+fn rows(lines: &[Line], room: usize, now: Timestamp) -> Vec<Row> {
+    let healthy = |line: &Line, depth: usize| line.mark == Mark::Good && line.depth >= depth;
+    let mut kept: Vec<&Line> = lines.iter().collect();
+    for depth in [2, 1] {
+        if kept.len() > room {
+            kept.retain(|line| !healthy(line, depth));
+        }
+    }
+    if kept.len() > room {
+        let is_alone = |index: usize| kept.get(index + 1).is_none_or(|next| next.depth == 0);
+        let bare: Vec<bool> = (0..kept.len()).map(|i| healthy(kept[i], 0) && is_alone(i)).collect();
+        let mut bare = bare.into_iter();
+        kept.retain(|_| !bare.next().unwrap_or_default());
+    }
+    // The last row says that something is missing.
+    let left_out = lines.len() - kept.len();
+    let space = if left_out > 0 || kept.len() > room { room.saturating_sub(1) } else { room };
+    let cut = kept.len().saturating_sub(space);
+    kept.truncate(space);
+    let mut rows: Vec<Row> = (0..kept.len()).map(|index| row(&kept, index, now)).collect();
+    if left_out + cut > 0 && room > 0 {
+        let mut row = Row::default();
+        row.push(&format!("and {} more: this window is too small", left_out + cut), Style::new().dimmed());
+        rows.push(row);
+    }
+    rows
+}
+
+fn row(lines: &[&Line], index: usize, now: Timestamp) -> Row {
+    let line = lines[index];
+    let symbol = match line.mark {
+        Mark::Good => "✓",
+        Mark::Waiting => "…",
+        Mark::Bad => "✗",
+    };
+    // Below a service its name need not be repeated.
+    let name = line.subject.split_once(' ').map_or(line.subject.as_str(), |(_, rest)| rest);
+    let text = line.text.lines().next().unwrap_or_default();
+    let mut row = Row::default();
+    row.push(&guides(lines, index), Style::new().dimmed());
+    row.push(symbol, style(line.mark));
+    row.push(&format!(" {name}"), if line.depth == 0 { Style::new().bold() } else { Style::new() });
+    if !text.is_empty() {
+        row.push("  ", Style::new());
+        row.push(text, if line.mark == Mark::Good { Style::new() } else { style(line.mark) });
+    }
+    let time = match line.time {
+        Some(Time::Took(took)) => Some(format!("  after {}", age(took))),
+        Some(Time::Since(since)) => {
+            let passed = now.duration_since(since);
+            passed.is_positive().then(|| format!("  for {}", age(passed.unsigned_abs())))
+        }
+        None => None,
+    };
+    row.push(&time.unwrap_or_default(), Style::new().dimmed());
+    row
+}
+
+/// What leads from a service to a line below it. Between siblings the guide of those above goes on.
+fn guides(lines: &[&Line], index: usize) -> String {
+    let depth = lines[index].depth;
+    let goes_on = |level: usize| {
+        let next = lines[index + 1..].iter().find(|next| next.depth <= level);
+        next.is_some_and(|next| next.depth == level)
+    };
+    let outer = (1..depth).map(|level| if goes_on(level) { "│  " } else { "   " });
+    let own = match depth {
+        0 => "",
+        depth if goes_on(depth) => "├─ ",
+        _ => "└─ ",
+    };
+    outer.chain([own]).collect()
+}
+
+fn style(mark: Mark) -> Style {
     match mark {
-        Mark::Good => text.green().to_string(),
-        Mark::Waiting => text.yellow().to_string(),
-        Mark::Bad => text.red().to_string(),
+        Mark::Good => Style::new().green(),
+        Mark::Waiting => Style::new().yellow(),
+        Mark::Bad => Style::new().red(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    #[test]
-    fn lines_are_drawn_over_the_former_ones_and_clipped_to_the_width() {
-        let line = |depth, subject: &str, text: &str| Line {
-            subject: subject.into(),
-            text: text.into(),
-            mark: Mark::Waiting,
-            depth,
-        };
-        let lines = [
-            line(0, "ns/a", "x"),
-            line(1, "ns/a Ready", "a long text that does not fit"),
-            line(1, "ns/a B", "y"),
+    fn line(depth: usize, subject: &str, text: &str, mark: Mark) -> Line {
+        Line { subject: subject.into(), text: text.into(), mark, depth, time: None }
+    }
+
+    fn drawn(lines: &[Line], room: usize) -> String {
+        let now = "2026-01-01T00:01:05Z".parse().unwrap();
+        let all = rows(lines, room, now);
+        let text: String = all.iter().map(|row| row.clipped(40).trim_end().to_owned() + "\n").collect();
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    fn tree() -> Vec<Line> {
+        let mut lines = vec![
+            line(0, "ns/a", "Ready", Mark::Good),
+            line(1, "ns/a Deployment a", "2/2 ready", Mark::Good),
+            line(2, "ns/a Pod a-1", "ready at 127.64.0.2", Mark::Good),
+            line(2, "ns/a Pod a-2", "ready at 127.64.0.3", Mark::Good),
+            line(1, "ns/a Deployment b", "0/1 ready", Mark::Waiting),
+            line(2, "ns/a Pod b-1", "main: CrashLoopBackOff: back-off", Mark::Bad),
+            line(0, "ns/b", "Ready", Mark::Good),
         ];
-        let picture = picture(&lines, 5, 30);
-        assert!(picture.starts_with("\x1b[5F\x1b[2K"), "{picture:?}");
-        let plain = anstream::adapter::strip_str(&picture).to_string();
-        assert_eq!(plain, "… ns/a  x\n├─ … Ready  a long text that\n└─ … B  y\n");
+        lines[2].time = Some(Time::Took(Duration::from_secs(2)));
+        lines[4].time = Some(Time::Since("2026-01-01T00:00:00Z".parse().unwrap()));
+        lines
+    }
+
+    #[test]
+    fn guides_lead_past_what_is_below_a_sibling() {
+        let expected = "\
+✓ ns/a  Ready
+├─ ✓ Deployment a  2/2 ready
+│  ├─ ✓ Pod a-1  ready at 127.64.0.2  aft
+│  └─ ✓ Pod a-2  ready at 127.64.0.3
+└─ … Deployment b  0/1 ready  for 1m5s
+   └─ ✗ Pod b-1  main: CrashLoopBackOff:
+✓ ns/b  Ready
+";
+        assert_eq!(drawn(&tree(), 99), expected);
+    }
+
+    #[test]
+    fn in_a_small_window_what_is_healthy_makes_way_for_what_is_not() {
+        let expected = "\
+✓ ns/a  Ready
+├─ ✓ Deployment a  2/2 ready
+└─ … Deployment b  0/1 ready  for 1m5s
+   └─ ✗ Pod b-1  main: CrashLoopBackOff:
+✓ ns/b  Ready
+and 2 more: this window is too small
+";
+        assert_eq!(drawn(&tree(), 6), expected);
+        let expected = "\
+✓ ns/a  Ready
+└─ … Deployment b  0/1 ready  for 1m5s
+and 5 more: this window is too small
+";
+        assert_eq!(drawn(&tree(), 3), expected);
+        assert_eq!(drawn(&tree(), 0), "");
     }
 }

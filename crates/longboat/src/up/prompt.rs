@@ -13,10 +13,12 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
     let body = json!({
         "model": service.model, "stream": true, "messages": [{"role": "user", "content": text}],
     });
-    // The address is this machine's; a proxy of the environment has no business with it.
-    let client = reqwest::Client::builder().no_proxy().build()?;
-    let asked =
-        client.post(&url).header("content-type", "application/json").body(body.to_string()).send().await;
+    let asked = super::service::http()?
+        .post(&url)
+        .header("content-type", "application/json")
+        .body(body.to_string())
+        .send()
+        .await;
     let response = asked.with_context(|| format!("cannot ask {url}"))?;
     let status = response.status();
     if !status.is_success() {

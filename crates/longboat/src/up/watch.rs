@@ -2,82 +2,159 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use anyhow::bail;
+use anyhow::anyhow;
 use kube::Client;
-use tokio::time::Instant;
+use longboat_doctor::{Finding, to_text};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
 
-use super::Service;
+use super::{Service, cause, service};
 use crate::{
-    printer::Stream,
+    printer::{self, Stream},
     tree::{
-        Follow, Mark, Place, Scope, Screen, Seen,
+        Follow, Line, Mark, Place, Scope, Screen, Seen,
         group::{self, Group},
         lines,
     },
 };
 
-/// Shows the tree until every service serves at this world's `gateway`, as far as it can here; fails when `timeout` passes first.
-/// Groups are as they stand at that moment.
-pub(crate) async fn until_ready(
+/// Between two pictures while something waits: times are told in seconds.
+const TICK: Duration = Duration::from_secs(1);
+/// While all is well there is nothing to draw.
+const LONG: Duration = Duration::from_hours(1);
+/// How long a cause that nothing mends must stand before it counts: on the way to a state others come and go.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Services of a local world, and the tree that shows them.
+pub(crate) struct Watch {
     client: Client,
-    names: &[(String, String)],
+    /// Namespaces and names.
+    names: Vec<(String, String)>,
     gateway: SocketAddr,
-    timeout: Duration,
-) -> anyhow::Result<(Vec<Service>, Vec<Group>)> {
-    let mut follow = Follow::start(&client, &Scope::Everywhere);
-    let mut screen = Screen::new(Stream::Stderr);
-    let deadline = Instant::now() + timeout;
-    loop {
-        let seen = follow.seen();
-        let lines = lines::all(&seen, names, Place::Laptop);
-        screen.show(&lines);
-        let ready: Vec<_> =
-            names.iter().filter_map(|(namespace, name)| ready(&seen, namespace, name, gateway)).collect();
-        if ready.len() == names.len() {
-            return Ok((ready, group::all(&seen, names)));
+    follow: Follow,
+    screen: Screen,
+    resized: Signal,
+}
+
+/// A cause that waiting does not mend.
+struct Verdict {
+    findings: Vec<Finding>,
+    since: Instant,
+}
+
+// === impl Watch ===
+
+impl Watch {
+    pub(crate) fn start(
+        client: Client,
+        names: Vec<(String, String)>,
+        gateway: SocketAddr,
+    ) -> anyhow::Result<Self> {
+        let follow = Follow::start(&client, &Scope::Everywhere);
+        let resized = signal(SignalKind::window_change())?;
+        Ok(Self { client, names, gateway, follow, screen: Screen::new(Stream::Stderr), resized })
+    }
+
+    /// Shows the tree until every service serves at this world's gateway, as far as it can here. Groups are as they stand at
+    /// that moment.
+    ///
+    /// # Errors
+    /// With the causes, when `timeout` passes first, and at once where no waiting would help.
+    pub(crate) async fn until_ready(
+        &mut self,
+        timeout: Duration,
+    ) -> anyhow::Result<(Vec<Service>, Vec<Group>)> {
+        let deadline = Instant::now() + timeout;
+        let mut verdict: Option<Verdict> = None;
+        loop {
+            let seen = self.follow.seen();
+            let lines = lines::all(&seen, &self.names, Place::Laptop);
+            self.screen.show(&lines);
+            let ready: Vec<_> = self.names.iter().filter(|name| self.is_ready(&seen, name)).collect();
+            if ready.len() == self.names.len() {
+                let mut services = Vec::new();
+                for (namespace, name) in &self.names {
+                    if let Some(found) = lines::find(&seen, namespace, name) {
+                        services.push(service::find(&self.client, found).await?);
+                    }
+                }
+                return Ok((services, group::all(&seen, &self.names)));
+            }
+            let stuck: Vec<_> = self.names.iter().filter(|name| !ready.contains(name)).cloned().collect();
+            if Instant::now() >= deadline {
+                let findings = cause::findings(&self.client, &stuck).await;
+                printer::leave();
+                let what = format!("did not become ready within {} s", timeout.as_secs());
+                return Err(failure(&stuck, &what, &findings, &lines));
+            }
+            verdict = if lines.iter().any(|line| line.mark == Mark::Bad) {
+                self.judge(&stuck, verdict).await
+            } else {
+                None
+            };
+            if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.since.elapsed() >= SETTLED) {
+                printer::leave();
+                return Err(failure(&stuck, "cannot become ready", &verdict.findings, &lines));
+            }
+            let tick = self.screen.is_live || verdict.is_some();
+            let next = if tick { deadline.min(Instant::now() + TICK) } else { deadline };
+            self.changed_by(next).await;
         }
-        if !follow.changed_by(deadline).await {
-            let stuck = names
-                .iter()
-                .filter(|(namespace, name)| self::ready(&seen, namespace, name, gateway).is_none());
-            let stuck: Vec<_> = stuck.map(|(namespace, name)| format!("{namespace}/{name}")).collect();
-            let reasons: Vec<_> = lines
-                .iter()
-                .filter(|line| line.depth > 0 && line.mark != Mark::Good)
-                .map(|line| format!("\n  {}: {}", line.subject, line.text))
-                .collect();
-            bail!(
-                "{} did not become ready within {} s{}",
-                stuck.join(", "),
-                timeout.as_secs(),
-                reasons.concat()
-            );
+    }
+
+    /// Has the doctor look for causes that no waiting mends.
+    async fn judge(&self, stuck: &[(String, String)], before: Option<Verdict>) -> Option<Verdict> {
+        let mut findings = cause::findings(&self.client, stuck).await;
+        findings.retain(Finding::is_lasting);
+        if findings.is_empty() {
+            return None;
         }
+        let same = |one: &Finding, other: &Finding| one.object == other.object && one.fault == other.fault;
+        let stands =
+            |before: &Verdict| before.findings.iter().any(|old| findings.iter().any(|new| same(old, new)));
+        let since = before.filter(stands).map_or_else(Instant::now, |before| before.since);
+        Some(Verdict { findings, since })
+    }
+
+    /// Shows the tree above `footer` for ever.
+    pub(crate) async fn forever(&mut self, footer: Vec<String>) -> ! {
+        self.screen.footer(footer);
+        loop {
+            let lines = lines::all(&self.follow.seen(), &self.names, Place::Laptop);
+            self.screen.show(&lines);
+            let waits = self.screen.is_live && lines.iter().any(|line| line.mark != Mark::Good);
+            self.changed_by(Instant::now() + if waits { TICK } else { LONG }).await;
+        }
+    }
+
+    async fn changed_by(&mut self, deadline: Instant) {
+        tokio::select! {
+            _ = self.follow.changed_by(deadline) => {}
+            _ = self.resized.recv() => {}
+        }
+    }
+
+    fn is_ready(&self, seen: &Seen, (namespace, name): &(String, String)) -> bool {
+        let found = lines::find(seen, namespace, name).filter(|service| lines::serves(service));
+        let url = found.map(|service| {
+            service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default()
+        });
+        url.is_some_and(|url| !is_of_another_world(url, self.gateway))
     }
 }
 
-/// Prints what changes, for ever.
-pub(crate) async fn forever(client: Client, names: &[(String, String)]) -> ! {
-    let mut follow = Follow::start(&client, &Scope::Everywhere);
-    let mut screen = Screen::news(&lines::all(&follow.synced().await, names, Place::Laptop));
-    loop {
-        follow.changed_by(Instant::now() + Duration::from_hours(1)).await;
-        screen.show(&lines::all(&follow.seen(), names, Place::Laptop));
-    }
-}
-
-fn ready(seen: &Seen, namespace: &str, name: &str, gateway: SocketAddr) -> Option<Service> {
-    let service = lines::find(seen, namespace, name).filter(|service| lines::serves(service))?;
-    let url = service.status.as_ref()?.url.as_deref().unwrap_or_default().trim_end_matches('/').to_owned();
-    if is_of_another_world(&url, gateway) {
-        return None;
-    }
-    let model = service.spec.model.name.clone().filter(|model| !model.is_empty());
-    Some(Service {
-        name: format!("{namespace}/{name}"),
-        url,
-        model: model.unwrap_or_else(|| name.to_owned()),
-    })
+/// That these services are not ready: why, as the doctor says, or else as the tree does.
+fn failure(stuck: &[(String, String)], what: &str, findings: &[Finding], lines: &[Line]) -> anyhow::Error {
+    let stuck: Vec<_> = stuck.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+    let reasons = if findings.is_empty() {
+        let bad = lines.iter().filter(|line| line.mark != Mark::Good);
+        bad.map(|line| format!("  {}: {}\n", line.subject, line.text)).collect()
+    } else {
+        to_text(findings)
+    };
+    anyhow!("{} {what}\n{}", stuck.join(", "), reasons.trim_end())
 }
 
 /// Whether a URL leads to the gateway of a world that has ended: a kept state says Ready until the controller has looked.

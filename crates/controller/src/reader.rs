@@ -1,0 +1,105 @@
+//! Reading a cluster once, for commands that show people what is there: one rule for APIs that a cluster lacks, and one
+//! wording of errors.
+
+use std::{error::Error, fmt::Debug};
+
+use kube::{Api, api::ListParams};
+use serde::de::DeserializeOwned;
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// What API servers say to whoever asks for an API that they do not serve. It is no JSON.
+const NO_SUCH_API: &str = "404 page not found";
+
+/// All objects that `parameters` select; none at all where the cluster does not serve their API.
+///
+/// # Errors
+/// When the API server does not answer, or refuses to.
+pub async fn list<K>(api: &Api<K>, parameters: &ListParams) -> Result<Option<Vec<K>>, kube::Error>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let mut parameters = parameters.clone().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = match api.list(&parameters).await {
+            Ok(page) => page,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(Some(all)),
+        }
+    }
+}
+
+/// Whether a list failed because the cluster does not serve the API: of a kind that is served there is always a list.
+pub fn is_missing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// What went wrong, for a person: what the API server said, or why it could not be asked.
+pub fn sentence(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => match (status.message.trim(), status.code) {
+            ("", code) => format!("the API server answered with code {code}"),
+            (NO_SUCH_API, _) => "the API server does not serve this API".to_owned(),
+            (message, 401) => format!("{message}: the API server does not know the user of the kubeconfig"),
+            (message, _) => message.to_owned(),
+        },
+        other => innermost(other),
+    }
+}
+
+/// The last cause; those before it only say on which way the request was.
+fn innermost(error: &kube::Error) -> String {
+    let mut last: &dyn Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let text = last.to_string();
+    if text.is_empty() { error.to_string() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answered(message: &str, reason: &str, code: u16) -> kube::Error {
+        kube::Error::Api(Status::failure(message, reason).with_code(code).boxed())
+    }
+
+    #[test]
+    fn an_api_that_is_not_served_is_told_from_other_failures() {
+        assert!(is_missing(&answered("404 page not found\n", "Failed to parse error data", 404)));
+        assert!(is_missing(&answered("the server could not find the requested resource", "NotFound", 404)));
+        assert!(!is_missing(&answered("forbidden", "Forbidden", 403)));
+        assert!(!is_missing(&answered("unavailable", "ServiceUnavailable", 503)));
+    }
+
+    #[test]
+    fn errors_are_sentences_without_the_parts_of_a_status() {
+        let refused =
+            std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused (os error 111)");
+        for (error, sentence) in [
+            (
+                answered("404 page not found\n", "Failed to parse error data", 404),
+                "the API server does not serve this API",
+            ),
+            (
+                answered("Unauthorized", "Unauthorized", 401),
+                "Unauthorized: the API server does not know the user of the kubeconfig",
+            ),
+            (answered("pods is forbidden", "Forbidden", 403), "pods is forbidden"),
+            (answered("", "", 502), "the API server answered with code 502"),
+            (kube::Error::ReadEvents(refused), "Connection refused (os error 111)"),
+        ] {
+            assert_eq!(super::sentence(&error), sentence);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What `--help` says besides flags: verbs and roles in groups, and examples.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+
+use crate::called::Called;
+
+/// Columns of the list of verbs.
+const WIDTH: usize = 92;
+/// Columns before what a verb is about.
+const INDENT: usize = 14;
+
+/// The page without a verb.
+const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
+
+/// Verbs by what a person wants. Roles are the rest.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Run services and see what they do", &["up", "status", "doctor"]),
+    ("Understand manifests before they are applied", &["validate", "render", "explain", "diff"]),
+    ("Set up a cluster", &["install", "uninstall", "crds"]),
+    ("This command line", &["completion", "help", "version"]),
+];
+
+/// Examples of the page without a verb, and of verbs.
+const EXAMPLES: [(&str, &str); 9] = [
+    (
+        "",
+        "\
+longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and ask it
+longboat render service.yaml                                what a cluster would make of it
+longboat doctor                                             why something does not work
+longboat help up                                            all flags of a verb",
+    ),
+    (
+        "up",
+        "\
+longboat up service.yaml                             run it, and go on serving
+longboat up service.yaml --prompt \"Hello\" --once     ask it, print the answer, and end
+longboat up -R manifests/ --state ./world            every file below a folder; objects stay for the next run
+kustomize build . | longboat up -                    what another program prints
+longboat up service.yaml --engine vllm               a real engine instead of the simulator",
+    ),
+    (
+        "validate",
+        "\
+longboat validate service.yaml
+longboat validate -R manifests/ -o json              every file below a folder, findings as data",
+    ),
+    (
+        "render",
+        "\
+longboat render service.yaml                         the objects that the controller would write
+longboat render --effective service.yaml             the spec after presets and baseRefs are merged
+longboat render --live service.yaml                  with what the cluster of the kubeconfig has",
+    ),
+    (
+        "explain",
+        "\
+longboat explain service.yaml                        the layers of a service
+longboat explain service.yaml spec.replicas          who set a field, and what it replaced
+longboat explain service.yaml 'deployment.spec.template.spec.containers[main].image'
+longboat explain qwen -n team                        a service of the cluster",
+    ),
+    (
+        "diff",
+        "\
+longboat diff service.yaml                           against the cluster of the kubeconfig
+longboat diff new.yaml --from old.yaml               two manifests, without a cluster
+longboat diff service.yaml --from-presets builtin --presets ./presets",
+    ),
+    (
+        "status",
+        "\
+longboat status                                      the services of the context's namespace
+longboat status qwen -w                              one service, drawn anew when it changes
+longboat status -A -o json                           data, with the field names of the API",
+    ),
+    (
+        "doctor",
+        "\
+longboat doctor                                      the installation and all services
+longboat doctor qwen -n team                         one service",
+    ),
+    (
+        "install",
+        "\
+longboat install --set image=registry.example/longboat:v1
+longboat install -f values.yaml --dry-run            print the objects, and look at no cluster",
+    ),
+];
+
+/// Groups the verbs of the whole command line, and gives each its examples.
+pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Command {
+    let name = match called {
+        Called::Longboat => "longboat",
+        Called::Plugin => "kubectl longboat",
+    };
+    let mut list = String::new();
+    for (heading, verbs) in GROUPS {
+        group(&mut list, heading, verbs, &command);
+    }
+    if called == Called::Longboat {
+        group(&mut list, "Roles, which machines start", roles, &command);
+    }
+    let mut command = command.help_template(PAGE).before_help(list.trim_end().to_owned());
+    for (verb, text) in EXAMPLES {
+        let text = format!("Examples:\n{}", indented(&text.replace("longboat ", &format!("{name} "))));
+        command = match verb {
+            "" => command.after_help(text),
+            verb => command.mut_subcommand(verb, |verb| verb.after_help(text)),
+        };
+    }
+    command
+}
+
+/// A heading, and a line for each verb.
+fn group(list: &mut String, heading: &str, verbs: &[&str], command: &Command) {
+    let _ = writeln!(list, "{heading}:");
+    for name in verbs {
+        let about = match (*name, command.find_subcommand(name)) {
+            // clap makes it.
+            ("help", _) => "Explain a verb or a role: `help up`".to_owned(),
+            (_, Some(verb)) if !verb.is_hide_set() => {
+                verb.get_about().map(ToString::to_string).unwrap_or_default()
+            }
+            _ => continue,
+        };
+        let about = about.trim_start_matches("Role: ");
+        let mut column = INDENT;
+        let _ = write!(list, "  {name:<width$}", width = INDENT - 2);
+        for word in about.split(' ') {
+            if column + word.len() > WIDTH {
+                let _ = write!(list, "\n{:INDENT$}", "");
+                column = INDENT;
+            }
+            let _ = write!(list, "{}{word}", if column > INDENT { " " } else { "" });
+            column += word.len() + 1;
+        }
+        list.push('\n');
+    }
+    list.push('\n');
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{called::Called, cli};
+
+    #[test]
+    fn every_verb_and_role_that_is_not_hidden_stands_in_one_group() {
+        let command = cli::command(Called::Longboat);
+        let page = command.clone().render_help().to_string();
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let name = verb.get_name();
+            let lines = page.lines().filter(|line| line.starts_with(&format!("  {name} ")));
+            assert_eq!(lines.count(), 1, "{name}: {page}");
+        }
+        assert!(page.contains("\nExamples:\n  longboat up service.yaml"), "{page}");
+        assert!(page.contains("\nRoles, which machines start:\n  controller "), "{page}");
+    }
+
+    /// Only the first words: what is behind them may be of another program.
+    #[test]
+    fn every_example_is_understood() {
+        let command = cli::command(Called::Longboat);
+        let pages = std::iter::once(&command).chain(command.get_subcommands());
+        let mut count = 0;
+        for page in pages.filter(|page| page.get_name() != "sim") {
+            let text = page.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in text.lines().filter_map(|line| line.trim().strip_prefix("longboat ")) {
+                // What an example is about stands behind several spaces.
+                let words = line.split("   ").next().unwrap_or_default().replace('"', "");
+                let mut arguments = vec!["longboat".to_owned()];
+                arguments.extend(words.split_whitespace().map(|word| word.trim_matches('\'').to_owned()));
+                if arguments.iter().any(|word| word == "--prompt") {
+                    arguments
+                        .truncate(arguments.iter().position(|word| word == "--prompt").unwrap_or_default());
+                }
+                if arguments[1] == "help" {
+                    continue;
+                }
+                let parsed = cli::parse(arguments.iter().map(Into::into).collect());
+                assert!(
+                    parsed.is_ok(),
+                    "{line}: {}",
+                    parsed.err().map(|error| error.to_string()).unwrap_or_default()
+                );
+                count += 1;
+            }
+        }
+        assert!(count > 15, "{count}");
+    }
+}

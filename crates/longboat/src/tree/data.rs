@@ -1,0 +1,108 @@
+//! The tree as data: objects with the fields that the API gives them, each with those below it. Pure.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Seen, lines,
+    workloads::{self, Owner},
+};
+
+/// Fields of the metadata that a person or a script asks for.
+const METADATA: [&str; 5] = ["namespace", "name", "uid", "generation", "creationTimestamp"];
+
+/// A `List` of these services, `(namespace, name)`: metadata and status as the API server has them, and `children`, which are
+/// the workloads, each with its pods as `children`.
+pub(crate) fn list(seen: &Seen, names: &[(String, String)]) -> Value {
+    let found = names.iter().filter_map(|(namespace, name)| lines::find(seen, namespace, name));
+    let items = found.map(|service| {
+        let children = workloads::of(seen, service).into_iter().map(|workload| {
+            let pods = workload.pods.iter().map(|pod| object("v1", "Pod", pod, Vec::new())).collect();
+            match workload.object {
+                Owner::Deployment(found) => object("apps/v1", "Deployment", found, pods),
+                Owner::Group(found) => object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", found, pods),
+            }
+        });
+        object("serving.kserve.io/v1alpha2", "LLMInferenceService", service, children.collect())
+    });
+    json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()})
+}
+
+fn object(api_version: &str, kind: &str, object: &impl Serialize, children: Vec<Value>) -> Value {
+    let whole = serde_json::to_value(object).unwrap_or_default();
+    let known = METADATA.iter().filter_map(|field| {
+        let value = &whole["metadata"][*field];
+        (!value.is_null()).then(|| ((*field).to_owned(), value.clone()))
+    });
+    let mut made = Map::new();
+    made.insert("apiVersion".into(), api_version.into());
+    made.insert("kind".into(), kind.into());
+    made.insert("metadata".into(), Value::Object(known.collect()));
+    if let Some(replicas) = whole["spec"].get("replicas").filter(|replicas| !replicas.is_null()) {
+        made.insert("spec".into(), json!({"replicas": replicas}));
+    }
+    if let Some(status) = whole.get("status").filter(|status| !status.is_null()) {
+        made.insert("status".into(), status.clone());
+    }
+    if !children.is_empty() {
+        made.insert("children".into(), children.into());
+    }
+    Value::Object(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use longboat_api::labels;
+
+    use super::*;
+
+    #[test]
+    fn objects_keep_the_fields_of_the_api_and_stand_below_their_owners() {
+        let metadata = json!({
+            "name": "llm-kserve", "namespace": "ns", "labels": {labels::PART_OF: "x"},
+            "ownerReferences": [{"apiVersion": "x", "kind": "y", "name": "llm", "uid": "u"}],
+        });
+        let seen = Seen {
+            services: vec![Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": "llm", "namespace": "ns", "uid": "u", "generation": 2},
+                    "spec": {"model": {"uri": "hf://a/b"}, "replicas": 1},
+                    "status": {"observedGeneration": 2, "url": "http://gw"},
+                }))
+                .unwrap(),
+            )],
+            deployments: vec![Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": metadata,
+                    "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {}},
+                    "status": {"readyReplicas": 1},
+                }))
+                .unwrap(),
+            )],
+            sets: Vec::new(),
+            pods: vec![Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": "p", "namespace": "ns", "labels": {"a": "b"}}, "status": {"podIP": "127.64.0.2"},
+                }))
+                .unwrap(),
+            )],
+        };
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"},
+            "status": {"podIP": "127.64.0.2"},
+        });
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "llm-kserve", "namespace": "ns"},
+            "spec": {"replicas": 1}, "status": {"readyReplicas": 1}, "children": [pod],
+        });
+        let service = json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": "llm", "namespace": "ns", "uid": "u", "generation": 2}, "spec": {"replicas": 1},
+            "status": {"observedGeneration": 2, "url": "http://gw"}, "children": [deployment],
+        });
+        let names = [("ns".to_owned(), "llm".to_owned()), ("ns".to_owned(), "nope".to_owned())];
+        assert_eq!(list(&seen, &names), json!({"apiVersion": "v1", "kind": "List", "items": [service]}));
+    }
+}

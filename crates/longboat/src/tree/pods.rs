@@ -1,0 +1,71 @@
+//! The line of a pod. Pure.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use super::{Line, Mark, Time};
+
+/// The line of a pod of a service.
+pub(super) fn line(pod: &Pod, service: &str) -> Line {
+    let (text, mark) = pod_text(pod);
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    Line { subject: format!("{service} Pod {name}"), text, mark, depth: 2, time: time(pod, mark) }
+}
+
+/// How long it took a pod to become ready, or takes.
+fn time(pod: &Pod, mark: Mark) -> Option<Time> {
+    let created = pod.metadata.creation_timestamp.as_ref()?.0;
+    if mark != Mark::Good {
+        return Some(Time::Since(created));
+    }
+    let status = pod.status.as_ref()?;
+    // Of a pod that was started again this says nothing.
+    if status.container_statuses.iter().flatten().any(|container| container.restart_count > 0) {
+        return None;
+    }
+    let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready")?;
+    let took = ready.last_transition_time.as_ref()?.0.duration_since(created);
+    took.is_positive().then(|| Time::Took(took.unsigned_abs()))
+}
+
+fn pod_text(pod: &Pod) -> (String, Mark) {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return ("terminating".into(), Mark::Waiting);
+    }
+    let status = pod.status.clone().unwrap_or_default();
+    let ready = status
+        .conditions
+        .iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let restarts: i32 =
+        status.container_statuses.iter().flatten().map(|container| container.restart_count).sum();
+    let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
+    if ready {
+        let address = status.pod_ip.unwrap_or_default();
+        return (format!("ready at {address}{restarted}"), Mark::Good);
+    }
+    let init = status.init_container_statuses.iter().flatten().map(|container| (true, container));
+    let main = status.container_statuses.iter().flatten().map(|container| (false, container));
+    for (is_init, container) in init.chain(main) {
+        if let Some((text, mark)) = trouble(container, is_init) {
+            return (format!("{}: {text}{restarted}", container.name), mark);
+        }
+    }
+    let phase = status.phase.unwrap_or_else(|| "Pending".into());
+    (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
+}
+
+fn trouble(container: &ContainerStatus, is_init: bool) -> Option<(String, Mark)> {
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let reason = waiting.reason.clone().unwrap_or_default();
+        let usual = matches!(reason.as_str(), "ContainerCreating" | "PodInitializing" | "");
+        let message = waiting.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        return (!usual).then(|| (format!("{reason}{message}"), Mark::Bad));
+    }
+    if let Some(terminated) = &state.terminated {
+        let failed = terminated.exit_code != 0;
+        return failed.then(|| (format!("ended with exit code {}", terminated.exit_code), Mark::Bad));
+    }
+    (is_init && state.running.is_some()).then(|| ("running".into(), Mark::Waiting))
+}

@@ -1,0 +1,64 @@
+//! The workloads of a service, and the pods of each. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::LLMInferenceService};
+
+use super::Seen;
+
+/// Names the LeaderWorkerSet of a pod.
+const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+
+/// What makes pods.
+pub(super) enum Owner<'a> {
+    Deployment(&'a Deployment),
+    Group(&'a LeaderWorkerSet),
+}
+
+/// A workload and its pods, by name.
+pub(super) struct Workload<'a> {
+    pub(super) object: Owner<'a>,
+    pub(super) pods: Vec<&'a Pod>,
+}
+
+/// The workloads that a service owns.
+pub(super) fn of<'a>(seen: &'a Seen, service: &LLMInferenceService) -> Vec<Workload<'a>> {
+    let deployments = seen.deployments.iter().filter(|found| owned(&found.metadata, service)).map(|found| {
+        let selector = found.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+        Workload { object: Owner::Deployment(found), pods: pods(seen, &found.metadata, selector) }
+    });
+    let sets = seen.sets.iter().filter(|found| owned(&found.metadata, service)).map(|found| {
+        let name = found.metadata.name.clone().unwrap_or_default();
+        let selector = BTreeMap::from([(SET_NAME.to_owned(), name)]);
+        Workload { object: Owner::Group(found), pods: pods(seen, &found.metadata, Some(&selector)) }
+    });
+    deployments.chain(sets).collect()
+}
+
+fn pods<'a>(seen: &'a Seen, owner: &ObjectMeta, selector: Option<&BTreeMap<String, String>>) -> Vec<&'a Pod> {
+    let mut pods: Vec<&Pod> = seen
+        .pods
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|pod| pod.metadata.namespace == owner.namespace)
+        .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
+        .collect();
+    pods.sort_by_key(|pod| &pod.metadata.name);
+    pods
+}
+
+fn owned(object: &ObjectMeta, service: &LLMInferenceService) -> bool {
+    let uid = service.metadata.uid.as_ref();
+    object.owner_references.iter().flatten().any(|owner| Some(&owner.uid) == uid)
+        && object.labels.as_ref().is_some_and(|all| all.contains_key(labels::PART_OF))
+}
+
+fn selects(selector: Option<&BTreeMap<String, String>>, labels: Option<&BTreeMap<String, String>>) -> bool {
+    selector.is_some_and(|selector| {
+        selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    })
+}

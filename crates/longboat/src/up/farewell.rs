@@ -1,0 +1,37 @@
+//! What Ctrl-C stops.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, api::ListParams};
+use longboat_controller::reader;
+
+/// What is about to be stopped, in one sentence.
+pub(crate) async fn stopping(client: &Client, services: &[(String, String)]) -> String {
+    let pods = reader::list(&Api::<Pod>::all(client.clone()), &ListParams::default()).await;
+    let pods = pods.ok().flatten().map_or(0, |pods| pods.len());
+    let mut parts = Vec::new();
+    match services {
+        [] => {}
+        [(namespace, name)] => parts.push(format!("{namespace}/{name}")),
+        many => parts.push(format!("{} services", many.len())),
+    }
+    match pods {
+        0 => {}
+        1 => parts.push("1 pod".to_owned()),
+        pods => parts.push(format!("{pods} pods")),
+    }
+    parts.push("the gateway, the controller and the API server".to_owned());
+    format!("Stopping {}. Ctrl-C again does not wait for them.", parts.join(", "))
+}
+
+/// What is left of it, in one sentence.
+pub(crate) fn stopped(state: Option<&Path>) -> String {
+    match state {
+        Some(folder) => format!(
+            "Stopped. The objects are kept: `longboat up --state {}` goes on with them.",
+            folder.display()
+        ),
+        None => "Stopped: nothing runs any more, and no file is left.".to_owned(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Where a service that is ready answers, and to which name of its model.
+
+use anyhow::{Context, anyhow};
+use k8s_openapi::api::core::v1;
+use kube::{Api, Client};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
+use serde_json::Value;
+
+/// A service that is ready to answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// `namespace/name`.
+    pub(crate) name: String,
+    /// Where it answers, without a slash at the end.
+    pub(crate) url: String,
+    /// A model name that it answers to.
+    pub(crate) model: String,
+}
+
+/// Looks up where a service answers, and asks it there for its models.
+///
+/// # Errors
+/// Where it has neither a route nor a Service.
+pub(crate) async fn find(client: &Client, service: &LLMInferenceService) -> anyhow::Result<Service> {
+    let metadata = &service.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let own = metadata.name.as_deref().unwrap_or_default();
+    let name = format!("{namespace}/{own}");
+    let status = service.status.clone().unwrap_or_default();
+    let url = match status.url.as_deref().filter(|url| !url.is_empty()) {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => at_its_service(client, namespace, &status)
+            .await
+            .with_context(|| format!("cannot tell where {name} answers"))?,
+    };
+    let stated = stated_model(&status, namespace)
+        .or_else(|| service.spec.model.name.clone().filter(|model| !model.is_empty()))
+        .unwrap_or_else(|| own.to_owned());
+    let model = known_model(&url, &stated).await.unwrap_or(stated);
+    Ok(Service { name, url, model })
+}
+
+/// The Service of the workload, for a service without a route. There is no DNS on this machine, so it is a number.
+async fn at_its_service(
+    client: &Client,
+    namespace: &str,
+    status: &LLMInferenceServiceStatus,
+) -> anyhow::Result<String> {
+    let workload = status.workloads.as_ref().and_then(|workloads| workloads.service.as_ref());
+    let name = &workload.context("its status names no Service")?.name;
+    let services: Api<v1::Service> = Api::namespaced(client.clone(), namespace);
+    let found = services.get(name).await.with_context(|| format!("cannot read Service {name}"))?;
+    let spec = found.spec.unwrap_or_default();
+    let address = spec.cluster_ip.filter(|address| !address.is_empty() && address != "None");
+    let port = spec.ports.iter().flatten().next().map(|port| port.port);
+    let (Some(address), Some(port)) = (address, port) else {
+        return Err(anyhow!("Service {name} has no address or no port"));
+    };
+    let stated = status.addresses.first().and_then(|first| first.address.url.as_deref());
+    let scheme = stated.and_then(|url| url.split_once("://")).map_or("http", |(scheme, _)| scheme);
+    Ok(format!("{scheme}://{address}:{port}"))
+}
+
+/// The model's name after all layers are merged, as the status has it beside addresses that requests may be sent to.
+fn stated_model(status: &LLMInferenceServiceStatus, namespace: &str) -> Option<String> {
+    let published = format!("publishers/{namespace}/models/");
+    let mut models = status.addresses.iter().flat_map(|address| &address.models);
+    models.find_map(|model| model.name.strip_prefix(&published)).map(ToOwned::to_owned)
+}
+
+/// The name that the server itself knows: the stated one if it has that, else its first one. A container that sets its own
+/// served names is not bound to the spec. None where it does not say.
+async fn known_model(url: &str, stated: &str) -> Option<String> {
+    let response = http().ok()?.get(format!("{url}/v1/models")).send().await.ok()?;
+    let answer: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
+    let ids: Vec<&str> = answer["data"].as_array()?.iter().filter_map(|model| model["id"].as_str()).collect();
+    let known = ids.iter().find(|id| **id == stated).or(ids.first())?;
+    Some((*known).to_owned())
+}
+
+/// A client for addresses of this machine: a proxy of the environment has no business with them, and nobody issues
+/// certificates for numbers that change with each start.
+pub(crate) fn http() -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .no_proxy()
+        .danger_accept_invalid_certs(true)
+        .connect_timeout(std::time::Duration::from_secs(5))
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_model_is_the_merged_one_and_not_the_services_name() {
+        let status = |models: Value| {
+            serde_json::from_value(json!({"addresses": [
+                {"url": "http://gw/ns/llm", "models": models},
+            ]}))
+            .unwrap()
+        };
+        let named = status(json!([
+            {"name": "publishers/ns/models/Qwen/Qwen2"}, {"name": "Qwen/Qwen2"}, {"name": "publishers/ns/models/lora"},
+        ]));
+        assert_eq!(stated_model(&named, "ns").as_deref(), Some("Qwen/Qwen2"));
+        assert_eq!(stated_model(&status(json!([])), "ns"), None);
+    }
+}
