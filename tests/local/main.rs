@@ -16,6 +16,7 @@ mod load;
 mod mistakes;
 mod once;
 mod openai;
+mod picker_death;
 mod plugin;
 mod processes;
 mod program;

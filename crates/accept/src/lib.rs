@@ -1,4 +1,8 @@
-//! Accepting connections, for every server of this workspace that speaks HTTP itself.
+//! What every server of this workspace that speaks HTTP itself needs to stay within bounds: connections are accepted up to a
+//! number, bodies are held up to a size, and requests whose framing is ambiguous are noticed.
+
+mod budget;
+mod framing;
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
@@ -7,6 +11,9 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+
+pub use budget::{Budget, Held};
+pub use framing::{Ambiguous, Framed};
 
 /// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
 const PAUSE: Duration = Duration::from_millis(50);

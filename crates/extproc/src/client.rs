@@ -258,6 +258,19 @@ impl Sender {
             source: "the stream has ended".into(),
         })
     }
+
+    /// Sends the event in `next` once the stream has room for it. Safe to drop before it is done, as in `select!`: the
+    /// event stays in `next` until it is sent. Fails as [`Sender::send`] does.
+    pub async fn send_next(&mut self, next: &mut Option<Incoming>) -> Result<(), ClientError> {
+        let permit = self.outgoing.reserve().await.map_err(|_| ClientError::Broken {
+            target: self.client.inner.target.to_string(),
+            source: "the stream has ended".into(),
+        })?;
+        if let Some(event) = next.take() {
+            permit.send(event.into_wire(std::mem::take(&mut self.first)));
+        }
+        Ok(())
+    }
 }
 
 /// The receiving half.

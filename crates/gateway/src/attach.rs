@@ -10,6 +10,7 @@ use longboat_api::foreign::{
 
 use crate::{
     CONTROLLER_NAME, World,
+    ports::Ports,
     world::{Name, selects},
 };
 
@@ -35,19 +36,22 @@ pub(crate) fn is_ours(world: &World, gateway: &Gateway) -> bool {
     })
 }
 
-/// Why a listener cannot be served on `port`, with the reason of the Gateway API.
-pub(crate) fn unusable(listener: &Listener, port: u16) -> Option<(&'static str, String)> {
+/// Why a listener cannot be served, with the reason of the Gateway API.
+pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static str, String)> {
     if listener.protocol != PROTOCOL {
         let message = format!("protocol {} is not served here: use {PROTOCOL}", listener.protocol);
         return Some(("UnsupportedProtocol", message));
     }
-    (listener.port != i32::from(port)).then(|| {
-        ("PortUnavailable", format!("only port {port} is served on this machine, not {}", listener.port))
-    })
+    ports.problem(listener.port).map(|message| ("PortUnavailable", message))
 }
 
 /// Decides one `parentRefs` entry.
-pub(crate) fn attach(world: &World, port: u16, route: &HTTPRoute, parent: &ParentReference) -> Attachment {
+pub(crate) fn attach(
+    world: &World,
+    ports: &Ports,
+    route: &HTTPRoute,
+    parent: &ParentReference,
+) -> Attachment {
     let group = parent.group.as_deref().unwrap_or("gateway.networking.k8s.io");
     if group != "gateway.networking.k8s.io" || parent.kind.as_deref().unwrap_or("Gateway") != "Gateway" {
         return Attachment::Foreign;
@@ -76,11 +80,11 @@ pub(crate) fn attach(world: &World, port: u16, route: &HTTPRoute, parent: &Paren
             format!("gateway {name} has no listener that this parentRef names"),
         );
     }
-    let usable: Vec<_> = wanted.into_iter().filter(|listener| unusable(listener, port).is_none()).collect();
+    let usable: Vec<_> = wanted.into_iter().filter(|listener| unusable(listener, ports).is_none()).collect();
     if usable.is_empty() {
         return Attachment::Refused(
             "NoMatchingParent",
-            format!("no listener of gateway {name} is served on port {port}"),
+            format!("no listener of gateway {name} that this parentRef names is served"),
         );
     }
     let allowed: Vec<_> =

@@ -1,11 +1,14 @@
 //! HTTPRoutes and InferencePools served on one port, asking the picker as Envoy would.
 //!
 //! A Gateway API implementation for one machine: [`start`] watches the objects, keeps a routing table made by pure
-//! functions ([`World`] → table and statuses), reports status, and proxies. Back ends are Services and
-//! InferencePools; for a pool every request goes through the picker's ext_proc stream (contract 04 §1), so what
-//! Envoy would see is what happens here.
+//! functions ([`World`] → tables and statuses), reports status, and proxies. Back ends are Services and
+//! InferencePools; for a pool every request goes through the picker's ext_proc stream, so what Envoy would see is what
+//! happens here. Requests that no route takes come to the front door, which knows the models of all services.
 
+mod access;
 mod attach;
+mod front;
+mod ports;
 mod proxy;
 mod route;
 mod server;
@@ -20,6 +23,7 @@ use kube::Client;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
+pub use access::Access;
 pub use world::World;
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
@@ -35,14 +39,17 @@ pub struct Gateway {
     shutdown: CancellationToken,
 }
 
-/// Serves all Gateways of our classes that have a listener on the port of `listener`.
-pub fn start(client: Client, listener: TcpListener) -> std::io::Result<Gateway> {
+/// Serves all Gateways of our classes: on the port of `listener`, and on the same address on every further port that a
+/// listener of theirs names, where it can be had.
+pub fn start(client: Client, listener: TcpListener, access: Access) -> std::io::Result<Gateway> {
     let address = listener.local_addr()?;
     let shutdown = CancellationToken::new();
-    let table = Arc::new(ArcSwap::from_pointee(route::Table::default()));
+    let tables = Arc::new(ArcSwap::from_pointee(route::Tables::default()));
+    let proxy = Arc::new(proxy::Proxy::new(tables.clone(), access));
+    let listeners = ports::Listeners::new(address.ip(), address.port(), proxy.clone(), shutdown.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(watch::run(client, address, table.clone(), shutdown.clone()));
-    tasks.spawn(server::run(listener, Arc::new(proxy::Proxy::new(table)), shutdown.clone()));
+    tasks.spawn(watch::run(client, listeners, tables, shutdown.clone()));
+    tasks.spawn(server::run(listener, proxy, shutdown.clone()));
     Ok(Gateway { tasks, shutdown })
 }
 

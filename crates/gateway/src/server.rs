@@ -7,10 +7,11 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
+use longboat_accept::Framed;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::proxy::Proxy;
+use crate::proxy::{Arrival, Proxy};
 
 /// A client that has connected must send its request's head within this time, so that idle sockets do not pile up.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -26,11 +27,14 @@ pub(crate) async fn run(listener: TcpListener, proxy: Arc<Proxy>, shutdown: Canc
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let connections = GracefulShutdown::new();
+    let port = listener.local_addr().map(|address| address.port()).unwrap_or_default();
     let connection = |stream, peer| {
         let proxy = proxy.clone();
+        let stream = Framed::new(stream);
+        let arrival = Arrival { peer, port, framing: stream.ambiguous() };
         let service = service_fn(move |request| {
-            let proxy = proxy.clone();
-            async move { Ok::<_, Infallible>(proxy.handle(request, peer).await) }
+            let (proxy, arrival) = (proxy.clone(), arrival.clone());
+            async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }
         });
         let connection =
             connections.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());

@@ -1,7 +1,7 @@
 //! What to report on GatewayClasses, Gateways, HTTPRoutes and InferencePools. Pure: the same world gives the same
 //! statuses, and an object that already says so is not among the results.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use longboat_api::foreign::{
@@ -14,6 +14,7 @@ use longboat_api::foreign::{
 use crate::{
     CONTROLLER_NAME, World,
     attach::{Attachment, attach, is_ours, unusable},
+    ports::Ports,
     route::{POOL_GROUP, picker_missing, unresolved, unsupported},
     world::Name,
 };
@@ -28,8 +29,8 @@ pub(crate) struct Updates {
 }
 
 /// Computes every status that differs from what the objects say.
-pub(crate) fn updates(world: &World, address: SocketAddr, now: &Time) -> Updates {
-    let reporter = Reporter { world, address, now };
+pub(crate) fn updates(world: &World, ports: &Ports, now: &Time) -> Updates {
+    let reporter = Reporter { world, ports, now };
     let mut updates = Updates::default();
     for class in world.classes.iter().filter(|class| class.spec.controller_name == CONTROLLER_NAME) {
         let status = Some(reporter.class(class));
@@ -65,7 +66,7 @@ pub(crate) fn updates(world: &World, address: SocketAddr, now: &Time) -> Updates
 
 struct Reporter<'a> {
     world: &'a World,
-    address: SocketAddr,
+    ports: &'a Ports,
     now: &'a Time,
 }
 
@@ -100,9 +101,9 @@ impl Reporter<'_> {
             .map(|listener| {
                 let before = old.listeners.iter().find(|status| status.name == listener.name);
                 let before = before.map_or(&[][..], |status| &status.conditions);
-                let problem = unusable(listener, self.address.port());
+                let problem = unusable(listener, self.ports);
                 let (accepted, reason, message) = match &problem {
-                    None => (true, "Accepted", format!("served on {}", self.address)),
+                    None => (true, "Accepted", self.served(listener.port)),
                     Some((reason, message)) => (false, *reason, message.clone()),
                 };
                 let (programmed, why) = if accepted { (true, "Programmed") } else { (false, "Invalid") };
@@ -123,18 +124,16 @@ impl Reporter<'_> {
                 }
             })
             .collect();
-        let usable =
-            gateway.spec.listeners.iter().any(|listener| unusable(listener, self.address.port()).is_none());
-        let (reason, message) = if usable {
-            ("Accepted", format!("served on {}", self.address))
-        } else {
-            (
-                "ListenersNotValid",
-                format!(
-                    "no listener can be served: this machine serves HTTP on port {}",
-                    self.address.port()
-                ),
-            )
+        let problems: Vec<_> =
+            gateway.spec.listeners.iter().map(|listener| unusable(listener, self.ports)).collect();
+        let served = gateway.spec.listeners.iter().zip(&problems).find(|(_, problem)| problem.is_none());
+        let usable = served.is_some();
+        let (reason, message) = match served {
+            Some((listener, _)) => ("Accepted", self.served(listener.port)),
+            None => {
+                let why: Vec<_> = problems.into_iter().flatten().map(|(_, message)| message).collect();
+                ("ListenersNotValid", format!("no listener can be served: {}", why.join("; ")))
+            }
         };
         let programmed = if usable { "Programmed" } else { "Invalid" };
         let conditions = [
@@ -145,7 +144,7 @@ impl Reporter<'_> {
             addresses: if usable {
                 vec![GatewayStatusAddress {
                     type_: Some("IPAddress".into()),
-                    value: self.address.ip().to_string(),
+                    value: self.ports.address.to_string(),
                 }]
             } else {
                 Vec::new()
@@ -156,6 +155,10 @@ impl Reporter<'_> {
         }
     }
 
+    fn served(&self, port: i32) -> String {
+        format!("served on {}:{port}", self.ports.address)
+    }
+
     fn attached(&self, gateway: &Name, listener: &str) -> i32 {
         let count = self.world.routes.iter().filter(|route| {
             let namespace = Name::of(&route.metadata).namespace;
@@ -163,7 +166,7 @@ impl Reporter<'_> {
                 parent.name == gateway.name
                     && *parent.namespace.as_ref().unwrap_or(&namespace) == gateway.namespace
                     && matches!(
-                        attach(self.world, self.address.port(), route, parent),
+                        attach(self.world, self.ports, route, parent),
                         Attachment::Attached(listeners) if listeners.iter().any(|(name, _)| name == listener)
                     )
             })
@@ -180,7 +183,7 @@ impl Reporter<'_> {
         let unsupported = unsupported(route);
         let unresolved = unresolved(self.world, route);
         for parent in &route.spec.parent_refs {
-            let (accepted, reason, message) = match attach(self.world, self.address.port(), route, parent) {
+            let (accepted, reason, message) = match attach(self.world, self.ports, route, parent) {
                 Attachment::Foreign => continue,
                 Attachment::Refused(reason, message) => (false, reason, message),
                 Attachment::Attached(_) if !unsupported.is_empty() => {
@@ -253,7 +256,7 @@ impl Reporter<'_> {
         routes
             .flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)))
             .filter(|(route, parent)| {
-                matches!(attach(self.world, self.address.port(), route, parent), Attachment::Attached(_))
+                matches!(attach(self.world, self.ports, route, parent), Attachment::Attached(_))
             })
             .map(|(route, parent)| Name {
                 namespace: parent.namespace.clone().unwrap_or_else(|| Name::of(&route.metadata).namespace),

@@ -1,6 +1,6 @@
 //! The shell of the control side: watches in, routing table and statuses out.
 
-use std::{fmt::Debug, future, hash::Hash, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt::Debug, future, hash::Hash, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use futures::{StreamExt, stream::BoxStream};
@@ -17,8 +17,11 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
-use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+use longboat_api::{
+    foreign::{
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    },
+    v1alpha2::LLMInferenceService,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -27,7 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     World,
-    route::Table,
+    ports::{Listeners, wanted},
+    route::Tables,
     status::{self, Updates},
 };
 
@@ -46,13 +50,14 @@ struct Stores {
     services: Store<Service>,
     slices: Store<EndpointSlice>,
     pods: Store<Pod>,
+    inference: Store<LLMInferenceService>,
 }
 
-/// Keeps the table and the statuses up to date until `shutdown`.
+/// Keeps the ports, the tables and the statuses up to date until `shutdown`.
 pub(crate) async fn run(
     client: Client,
-    address: SocketAddr,
-    table: Arc<ArcSwap<Table>>,
+    mut listeners: Listeners,
+    tables: Arc<ArcSwap<Tables>>,
     shutdown: CancellationToken,
 ) {
     // One place: a change that comes while another is waiting is covered by it.
@@ -67,6 +72,7 @@ pub(crate) async fn run(
         services: watch(&client, &changed, &mut watches),
         slices: watch(&client, &changed, &mut watches),
         pods: watch(&client, &changed, &mut watches),
+        inference: watch(&client, &changed, &mut watches),
     };
     let keep_watching =
         futures::future::join_all(watches.into_iter().map(|stream| stream.for_each(|()| future::ready(()))));
@@ -74,9 +80,11 @@ pub(crate) async fn run(
         while wake.recv().await.is_some() {
             tokio::time::sleep(SETTLE).await;
             let world = stores.world();
-            table.store(Arc::new(Table::new(&world, address.port())));
+            listeners.follow(&wanted(&world)).await;
+            let ports = listeners.ports();
+            tables.store(Arc::new(Tables::new(&world, &ports)));
             let now = Time(jiff_now());
-            if let Err(error) = report(&client, status::updates(&world, address, &now)).await {
+            if let Err(error) = report(&client, status::updates(&world, &ports, &now)).await {
                 tracing::warn!(%error, "A gateway status could not be written; it will be tried again.");
                 tokio::time::sleep(RETRY).await;
                 let _ = changed.try_send(());
@@ -88,6 +96,7 @@ pub(crate) async fn run(
         () = reconcile => {}
         () = shutdown.cancelled() => {}
     }
+    listeners.ended().await;
 }
 
 fn jiff_now() -> k8s_openapi::jiff::Timestamp {
@@ -182,6 +191,7 @@ impl Stores {
             services: self.services.state(),
             slices: self.slices.state(),
             pods: self.pods.state(),
+            inference: self.inference.state(),
         }
     }
 }

@@ -6,9 +6,15 @@ use k8s_openapi::api::{
     core::v1::{Namespace, Pod, Service},
     discovery::v1::EndpointSlice,
 };
-use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+use longboat_api::{
+    foreign::{
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    },
+    v1alpha2::LLMInferenceService,
 };
+
+/// Label of pods that only compute prompts for others.
+const ROLE: (&str, &str) = ("llm-d.ai/role", "prefill");
 
 /// Everything that routing and status are computed from.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +35,8 @@ pub struct World {
     pub slices: Vec<Arc<EndpointSlice>>,
     /// Pods, of which the ready ones are a pool's endpoints when no picker can be asked.
     pub pods: Vec<Arc<Pod>>,
+    /// Inference services, for requests that name a model and no service.
+    pub inference: Vec<Arc<LLMInferenceService>>,
 }
 
 /// A namespaced name.
@@ -93,22 +101,31 @@ impl World {
         Some(endpoints)
     }
 
-    /// Ready pods of a pool, on its first port.
+    /// Ready pods of a pool, on its first port. Pods that compute prompts for others are among them only where there are no
+    /// others: whoever asks one directly takes its time from requests that a picker sends there.
     pub(crate) fn pool_endpoints(&self, pool: &InferencePool) -> Vec<SocketAddr> {
         let Some(port) = pool.spec.target_ports.first().and_then(|port| u16::try_from(port.number).ok())
         else {
             return Vec::new();
         };
         let selector = &pool.spec.selector.match_labels;
-        let mut endpoints: Vec<_> = self
+        let pods = self
             .pods
             .iter()
             .filter(|pod| pod.metadata.namespace == pool.metadata.namespace && ready(pod))
-            .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
-            .filter_map(|pod| {
-                Some(SocketAddr::new(pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?, port))
-            })
-            .collect();
+            .filter(|pod| selects(selector, pod.metadata.labels.as_ref()));
+        let prefills = |pod: &&Arc<Pod>| {
+            let role = pod.metadata.labels.as_ref().and_then(|labels| labels.get(ROLE.0));
+            role.is_some_and(|role| role == ROLE.1)
+        };
+        let (prefill, mut serving): (Vec<_>, Vec<_>) = pods.partition(prefills);
+        if serving.is_empty() {
+            serving = prefill;
+        }
+        let address = |pod: &Arc<Pod>| {
+            Some(SocketAddr::new(pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?, port))
+        };
+        let mut endpoints: Vec<_> = serving.into_iter().filter_map(address).collect();
         endpoints.sort_unstable();
         endpoints
     }

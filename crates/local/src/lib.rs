@@ -17,5 +17,6 @@ mod world;
 
 pub use apply::{Applied, ApplyError};
 pub use bootstrap::BootstrapError;
+pub use longboat_gateway::Access;
 pub use state::StateError;
 pub use world::{Local, Options, StartError};

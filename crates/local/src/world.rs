@@ -11,7 +11,7 @@ use std::{
 use kube::Client;
 use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_gateway::Gateway;
+use longboat_gateway::{Access, Gateway};
 use longboat_manifest::Document;
 use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
@@ -40,6 +40,8 @@ pub struct Options {
     pub executable: PathBuf,
     /// What runs where a container runs `vllm`.
     pub engine: Engine,
+    /// Who may ask the gateway, beyond programs and pages of this machine.
+    pub access: Access,
 }
 
 /// A world that cannot be made.
@@ -154,7 +156,7 @@ impl Local {
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
-        let gateway = longboat_gateway::start(client.clone(), gateway_listener)
+        let gateway = longboat_gateway::start(client.clone(), gateway_listener, options.access)
             .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         let (controller_client, stop) = (client.clone(), shutdown.clone());
         tasks.spawn(async move {

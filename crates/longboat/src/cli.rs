@@ -112,6 +112,12 @@ pub(crate) struct UpArgs {
     /// Port of the gateway on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
+    /// A further host name that the gateway serves, beside loopback names, addresses, and those of routes; repeatable
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// An origin whose web pages may use the gateway, as `http://localhost:3000`; `*` for any; repeatable
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    pub(crate) cors_origin: Vec<String>,
     /// Port of the API server on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 0)]
     pub(crate) api_port: u16,
@@ -124,6 +130,17 @@ pub(crate) struct UpArgs {
     /// Seconds until every service must be ready
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub(crate) timeout: u64,
+}
+
+/// An origin as browsers write it: a scheme and a host, perhaps a port, and nothing more.
+fn origin(text: &str) -> Result<String, String> {
+    let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
+        !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])
+    });
+    if text == "*" || is_origin {
+        return Ok(text.to_owned());
+    }
+    Err("expected an origin such as `http://localhost:3000`, without a path, or `*`".into())
 }
 
 /// What a platform brings along, where no cluster is looked at.

@@ -2,7 +2,14 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{body::ProxyBody, upstream::SendError};
+use super::{
+    body::ProxyBody,
+    upload::{Upload, UploadError},
+    upstream::SendError,
+};
+
+/// When to come back, in seconds, after there was no memory for a body: bodies are on their way for moments.
+const RETRY_AFTER: &str = "1";
 
 /// A refusal with a sentence for whoever reads it, marked as coming from the gateway and not from the model.
 pub(crate) fn refuse(status: StatusCode, message: &str) -> Response<ProxyBody> {
@@ -20,7 +27,27 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
         SendError::Timeout => StatusCode::GATEWAY_TIMEOUT,
         SendError::Failed(_) => StatusCode::BAD_GATEWAY,
+        SendError::Upload(error) => return body_refused(error),
     };
     tracing::debug!(%error, "No back end took a request.");
     refuse(status, &error.to_string())
+}
+
+/// The answer for a request whose body cannot be used. The client gets to send the rest of it, so that it reads the answer.
+pub(crate) async fn refused(error: &UploadError, upload: &mut Upload) -> Response<ProxyBody> {
+    upload.discard().await;
+    body_refused(error)
+}
+
+fn body_refused(error: &UploadError) -> Response<ProxyBody> {
+    let status = match error {
+        UploadError::Cut(_) => StatusCode::BAD_REQUEST,
+        UploadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        UploadError::Full => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut response = refuse(status, &error.to_string());
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+    }
+    response
 }

@@ -30,8 +30,9 @@ pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
     if let Ok(value) = HeaderValue::from_str(&chain) {
         head.headers.insert(forwarded, value);
     }
-    // Only the picker may say where a request goes.
-    head.headers.remove(longboat_extproc::names::DESTINATION);
+    for name in longboat_extproc::names::STEERING {
+        head.headers.remove(name);
+    }
 }
 
 /// Prepares a back end's response for the client.

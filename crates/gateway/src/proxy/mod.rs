@@ -1,9 +1,12 @@
 //! One request: rule, filters, back end, answer.
 
+mod admit;
 mod answer;
 mod body;
 mod headers;
 mod inference;
+mod root;
+mod upload;
 mod upstream;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -11,37 +14,98 @@ use std::{net::SocketAddr, sync::Arc};
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
+use longboat_accept::{Ambiguous, Budget};
 use rand::Rng;
 use tokio::time::Instant;
 
 pub(crate) use self::body::ProxyBody;
-use self::{answer::refuse, inference::Pickers, upstream::Upstream};
-use crate::route::{Backend, Filters, Found, Redirect, Table};
+use self::{answer::refuse, inference::Pickers, root::Root, upload::Upload, upstream::Upstream};
+use crate::{
+    access::Access,
+    route::{Backend, Filters, Found, Redirect, Table, Tables},
+};
 
-/// Answers requests by the current table.
+/// How many bytes of request bodies are held at once: eight of the longest.
+const BODIES: usize = 512 << 20;
+
+/// Answers requests by the current tables.
 pub(crate) struct Proxy {
-    table: Arc<ArcSwap<Table>>,
+    tables: Arc<ArcSwap<Tables>>,
+    access: Access,
     upstream: Upstream,
     pickers: Pickers,
+    bodies: Arc<Budget>,
+}
+
+/// How a request came here.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    /// The client's address.
+    pub(crate) peer: SocketAddr,
+    /// The port that it connected to.
+    pub(crate) port: u16,
+    /// What is known about its connection.
+    pub(crate) framing: Ambiguous,
 }
 
 // === impl Proxy ===
 
 impl Proxy {
-    pub(crate) fn new(table: Arc<ArcSwap<Table>>) -> Self {
-        Self { table, upstream: Upstream::new(), pickers: Pickers::new() }
+    pub(crate) fn new(tables: Arc<ArcSwap<Tables>>, access: Access) -> Self {
+        let bodies = Budget::new(BODIES);
+        Self { tables, access, upstream: Upstream::new(), pickers: Pickers::new(), bodies }
     }
 
     /// Never fails: what goes wrong is an answer. Dropping the future, or the answer's body, cancels the work upstream.
-    pub(crate) async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<ProxyBody> {
-        let (mut head, body) = request.into_parts();
-        let Some(found) = self.table.load().find(&head) else {
-            let message = format!("no HTTPRoute matches {}", head.uri.path());
-            return refuse(StatusCode::NOT_FOUND, &message);
+    pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
+        let (head, body) = request.into_parts();
+        if arrival.framing.seen() {
+            return admit::Refusal::Framing.answer();
+        }
+        let tables = self.tables.load_full();
+        let table = tables.on(arrival.port);
+        let origin = match admit::admit(&head, table, &self.access) {
+            Ok(origin) => origin,
+            Err(refusal) => return refusal.answer(),
+        };
+        let asked = head.headers.get(header::ORIGIN).cloned();
+        let mut response = match admit::preflight(&head, origin) {
+            Some(response) => response,
+            None => self.answer(&tables, table, head, body, arrival).await,
+        };
+        admit::share(asked, origin, response.headers_mut());
+        response
+    }
+
+    async fn answer(
+        &self,
+        tables: &Tables,
+        table: &Table,
+        mut head: Parts,
+        body: Incoming,
+        arrival: &Arrival,
+    ) -> Response<ProxyBody> {
+        let mut upload = Upload::new(body, self.bodies.clone());
+        let found = match table.find(&head) {
+            Some(found) => found,
+            None => match root::root(tables.directory(), &mut head, &mut upload).await {
+                Some(Root::Answer(response)) => return response,
+                Some(Root::Route(service)) => match table.find(&head) {
+                    Some(found) => found,
+                    None => {
+                        let message = format!("no HTTPRoute on this port leads to service {service}");
+                        return refuse(StatusCode::NOT_FOUND, &message);
+                    }
+                },
+                None => {
+                    let message = format!("no HTTPRoute matches {}", head.uri.path());
+                    return refuse(StatusCode::NOT_FOUND, &message);
+                }
+            },
         };
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
-        headers::for_upstream(&mut head, peer);
-        let answer = self.route(head, body, &found);
+        headers::for_upstream(&mut head, arrival.peer);
+        let answer = self.route(head, upload, &found);
         let answered = match deadline {
             Some(deadline) => tokio::time::timeout_at(deadline, answer).await,
             None => Ok(answer.await),
@@ -57,7 +121,7 @@ impl Proxy {
         }
     }
 
-    async fn route(&self, mut head: Parts, body: Incoming, found: &Found) -> Response<ProxyBody> {
+    async fn route(&self, mut head: Parts, upload: Upload, found: &Found) -> Response<ProxyBody> {
         let rule = &found.rule;
         if let Some(redirect) = &rule.filters.redirect {
             return redirected(redirect, &head, found.prefix.as_deref());
@@ -74,11 +138,11 @@ impl Proxy {
         let mut response = match &chosen.backend {
             Err(unresolved) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &unresolved.message),
             Ok(Backend::Service(endpoints)) => {
-                let sent = self.upstream.send(head, body, endpoints, rule.backend_timeout).await;
+                let sent = self.upstream.send(head, upload, endpoints, rule.backend_timeout).await;
                 sent.unwrap_or_else(|error| answer::failed(&error))
             }
             Ok(Backend::Pool(pool)) => {
-                self.pickers.exchange(&self.upstream, pool, head, body, rule.backend_timeout).await
+                self.pickers.exchange(&self.upstream, pool, head, upload, rule.backend_timeout).await
             }
         };
         chosen.filters.response.apply(response.headers_mut());

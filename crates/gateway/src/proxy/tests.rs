@@ -11,19 +11,29 @@ use longboat_extproc::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
-use crate::{World, route::Table, server};
+use crate::{Access, World, ports::Ports, route::Tables, server};
 
 /// What the picker of a test does.
 #[derive(Clone, Default)]
 struct Script {
     destination: String,
+    /// Never says where a request goes.
+    undecided: bool,
+    /// Puts this in the place of `m` where the response names the model.
+    rename: Option<&'static str>,
     refuse: Option<u16>,
     response_bytes: Arc<Mutex<usize>>,
     seen_destination: Arc<Mutex<Option<String>>>,
+    /// Told when an undecided picker has got all of a request.
+    stuck: Arc<Notify>,
 }
 
 impl Processor for Script {
@@ -41,6 +51,9 @@ impl ProcessorExchange for Script {
             ..HeaderChanges::default()
         };
         match incoming.event {
+            Event::RequestBody { end_of_stream: true, .. } if self.undecided => {
+                self.stuck.notify_one();
+            }
             Event::RequestHeaders { headers, end_of_stream } => {
                 *self.seen_destination.lock() = headers.get(names::DESTINATION).map(Into::into);
                 if let Some(status) = self.refuse {
@@ -68,6 +81,13 @@ impl ProcessorExchange for Script {
             })),
             Event::ResponseBody { body, end_of_stream } => {
                 *self.response_bytes.lock() += body.len();
+                let body = match self.rename {
+                    None => body,
+                    Some(name) => {
+                        let text = String::from_utf8(body.to_vec()).unwrap();
+                        text.replace(r#""model":"m""#, &format!(r#""model":"{name}""#)).into()
+                    }
+                };
                 out.push(Action::ResponseBody { body, end_of_stream });
             }
             Event::ResponseTrailers(_) => out.push(Action::ResponseTrailers(HeaderChanges::default())),
@@ -77,6 +97,7 @@ impl ProcessorExchange for Script {
 
 struct Bench {
     url: String,
+    port: u16,
     client: reqwest::Client,
     shutdown: CancellationToken,
 }
@@ -129,6 +150,31 @@ async fn bench(
     service: &[SocketAddr],
     mode: &str,
 ) -> Bench {
+    bench_with(picker, simulator, service, mode, Access::default()).await
+}
+
+/// The same with several pickers.
+async fn bench_pickers(pickers: &[SocketAddr], simulator: SocketAddr) -> Bench {
+    world(pickers, simulator, &[], "FailClose", Access::default()).await
+}
+
+async fn bench_with(
+    picker: Option<SocketAddr>,
+    simulator: SocketAddr,
+    service: &[SocketAddr],
+    mode: &str,
+    access: Access,
+) -> Bench {
+    world(picker.as_slice(), simulator, service, mode, access).await
+}
+
+async fn world(
+    pickers: &[SocketAddr],
+    simulator: SocketAddr,
+    service: &[SocketAddr],
+    mode: &str,
+    access: Access,
+) -> Bench {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let rule = |path: &str, backend: Value| {
@@ -168,18 +214,28 @@ async fn bench(
                 json!({"metadata": {"name": "svc", "namespace": "ns"}, "spec": {"ports": [{"port": 80}]}}),
             ),
         ],
-        slices: vec![object(slice("epp", picker.as_slice())), object(slice("svc", service))],
+        slices: vec![object(slice("epp", pickers)), object(slice("svc", service))],
         pods: vec![object(json!({
             "metadata": {"name": "p", "namespace": "ns", "labels": {"app": "x"}},
             "status": {"podIP": simulator.ip(), "conditions": [{"type": "Ready", "status": "True"}]},
         }))],
-        namespaces: Vec::new(),
+        inference: vec![object(json!({
+            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+            "metadata": {"name": "qwen", "namespace": "ns"},
+            "spec": {"model": {"uri": "hf://a/b"}},
+            "status": {
+                "url": format!("http://127.0.0.1:{port}/svc"),
+                "addresses": [{"url": "http://x/", "models": [{"name": "m"}]}],
+            },
+        }))],
+        ..World::default()
     };
-    let table = Arc::new(ArcSwap::from_pointee(Table::new(&world, port)));
+    let ports = Ports::only("127.0.0.1".parse().unwrap(), port);
+    let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&world, &ports)));
     let shutdown = CancellationToken::new();
-    tokio::spawn(server::run(listener, Arc::new(Proxy::new(table)), shutdown.clone()));
+    tokio::spawn(server::run(listener, Arc::new(Proxy::new(tables, access)), shutdown.clone()));
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    Bench { url: format!("http://127.0.0.1:{port}"), client, shutdown }
+    Bench { url: format!("http://127.0.0.1:{port}"), port, client, shutdown }
 }
 
 impl Bench {
@@ -294,4 +350,186 @@ async fn a_service_is_reached_past_an_endpoint_that_is_gone() {
         assert_eq!(response.status(), 200);
     }
     assert_eq!(bench.client.get(format!("{}/nothing", bench.url)).send().await.unwrap().status(), 404);
+}
+
+/// A picker that dies with this token, and takes its connections with it.
+async fn mortal(script: Script) -> (SocketAddr, CancellationToken) {
+    let life = CancellationToken::new();
+    (picker(&life, script).await, life)
+}
+
+#[tokio::test]
+async fn a_response_goes_on_when_the_picker_dies_under_it() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &["--inter-token-latency", "20ms"]).await;
+    for mode in ["FailOpen", "FailClose"] {
+        for rename in [None, Some("another")] {
+            let script = Script { destination: simulator.to_string(), rename, ..Script::default() };
+            let (picker, life) = mortal(script).await;
+            let bench = bench(Some(picker), simulator, &[], mode).await;
+            let mut chunks = bench.ask("/pool", true).await.bytes_stream();
+            let mut text = String::new();
+            while text.matches("data: ").count() < 3 {
+                text += std::str::from_utf8(&chunks.next().await.unwrap().unwrap()).unwrap();
+            }
+            life.cancel();
+            while let Some(chunk) = chunks.next().await {
+                text += std::str::from_utf8(&chunk.unwrap()).unwrap();
+            }
+            assert!(text.ends_with("data: [DONE]\n\n"), "{mode}: {text}");
+            let tokens = text.matches(r#""content":""#).count();
+            assert!((12..=14).contains(&tokens), "{mode}: every chunk once: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_decided_without_the_picker_when_it_dies_while_it_decides() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    for (mode, status) in [("FailOpen", 200), ("FailClose", 503)] {
+        let script = Script { undecided: true, ..Script::default() };
+        let (stuck, (picker, life)) = (script.stuck.clone(), mortal(script).await);
+        let bench = bench(Some(picker), simulator, &[], mode).await;
+        let killer = async {
+            stuck.notified().await;
+            life.cancel();
+        };
+        let (response, ()) = tokio::join!(bench.ask("/pool", false), killer);
+        assert_eq!(response.status(), status, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn another_picker_decides_when_the_first_one_dies() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    // All pickers of a Service have one port, and addresses of their own.
+    let good = Script { destination: simulator.to_string(), ..Script::default() };
+    let good = picker(&shutdown, good).await;
+    let gone = SocketAddr::new("127.0.0.9".parse().unwrap(), good.port());
+    for _ in 0..4 {
+        let bench = bench_pickers(&[gone, good], simulator).await;
+        assert_eq!(bench.ask("/pool", false).await.status(), 200);
+    }
+}
+
+/// What comes back for these bytes, up to the end of the connection.
+async fn raw(bench: &Bench, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    let smuggled = "0\r\n\r\nGET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for (request, status) in [
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_owned(), "200"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n".to_owned(), "200"),
+        ("GET /svc/v1/models HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.0\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: a@localhost\r\n\r\n".to_owned(), "400"),
+        ("GET http://localhost/svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(), "403"),
+        ("GET / HTTP/1.1\r\nHost: evil.example:80\r\n\r\n".to_owned(), "403"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n".to_owned(), "403"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n".to_owned(), "403"),
+        (
+            format!(
+                "POST /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n{smuggled}",
+                smuggled.len()
+            ),
+            "400",
+        ),
+    ] {
+        let answer = raw(&bench, &request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || answer.starts_with(&format!("HTTP/1.0 {status}")), "{request}\n{answer}");
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request}\n{answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    let access = Access { origins: vec!["https://chat.example".into()], ..Access::default() };
+    let bench = bench_with(None, simulator, &[simulator], "FailOpen", access).await;
+    let get = |path: &str, accept: &'static str| {
+        bench.client.get(format!("{}{path}", bench.url)).header("accept", accept).send()
+    };
+    let index: Value = get("/", "application/json").await.unwrap().json().await.unwrap();
+    assert_eq!(index["services"][0]["url"], format!("{}/svc", bench.url));
+    assert!(get("/", "*/*").await.unwrap().text().await.unwrap().contains("ns/qwen"));
+    let models: Value = get("/v1/models", "*/*").await.unwrap().json().await.unwrap();
+    assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("m")));
+    assert_eq!(get("/v1/models/m", "*/*").await.unwrap().status(), 200);
+    assert_eq!(get("/v1/models/n", "*/*").await.unwrap().status(), 404);
+
+    let ask = |model: Value| {
+        let body = json!({"messages": [{"role": "user", "content": "x".repeat(300_000)}], "max_tokens": 2, "model": model});
+        let url = format!("{}/v1/chat/completions", bench.url);
+        bench.client.post(url).header("origin", "https://chat.example").json(&body).send()
+    };
+    let response = ask(json!("m")).await.unwrap();
+    assert_eq!(response.headers()["access-control-allow-origin"], "https://chat.example");
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["usage"]["completion_tokens"], 2);
+    let response = ask(json!("nobody")).await.unwrap();
+    assert_eq!(response.status(), 404);
+    let error: Value = response.json().await.unwrap();
+    assert_eq!(error["error"]["code"], "model_not_found");
+    assert_eq!(error["error"]["message"], "The model `nobody` does not exist: there is `m`");
+    for model in [json!(null), json!(5)] {
+        assert_eq!(ask(model).await.unwrap().status(), 400);
+    }
+    let preflight = bench
+        .client
+        .request(reqwest::Method::OPTIONS, format!("{}/v1/chat/completions", bench.url))
+        .header("origin", "https://chat.example")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "content-type")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(preflight.status(), 204);
+    assert_eq!(preflight.headers()["access-control-allow-headers"], "content-type");
+}
+
+#[tokio::test]
+async fn what_only_a_picker_may_say_does_not_pass() {
+    let shutdown = CancellationToken::new();
+    let seen: Arc<Mutex<Option<http::HeaderMap>>> = Arc::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let echo = listener.local_addr().unwrap();
+    let sink = seen.clone();
+    let connection = move |stream, _| {
+        let sink = sink.clone();
+        async move {
+            let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                *sink.lock() = Some(request.headers().clone());
+                async { Ok::<_, std::convert::Infallible>(http::Response::new(String::from("ok"))) }
+            });
+            let io = hyper_util::rt::TokioIo::new(stream);
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
+        }
+    };
+    let end = shutdown.clone();
+    tokio::spawn(async move { longboat_accept::until(&end, listener, 8, connection).await });
+    let bench = bench(None, echo, &[echo], "FailOpen").await;
+    for path in ["/pool", "/svc"] {
+        let url = format!("{}{path}/v1/completions", bench.url);
+        let request = names::STEERING.iter().fold(bench.client.post(url), |request, name| {
+            request.header(*name, "203.0.113.1:1").header("connection", "close")
+        });
+        assert_eq!(request.body("{}").send().await.unwrap().status(), 200);
+        let headers = seen.lock().take().unwrap();
+        assert!(names::STEERING.iter().all(|name| !headers.contains_key(*name)), "{path}: {headers:?}");
+    }
 }

@@ -4,14 +4,16 @@ use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, Uri, Version, request::Parts};
-use hyper::body::Incoming;
 use hyper_util::{
     client::legacy::{Client, Error, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use rand::seq::SliceRandom;
 
-use super::body::{Lent, ProxyBody};
+use super::{
+    body::{Lent, ProxyBody},
+    upload::{Upload, UploadError},
+};
 
 /// An endpoint on this machine or network answers a connection attempt at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,6 +38,9 @@ pub(crate) enum SendError {
     /// The last one tried failed.
     #[error("the back end cannot be reached: {0}")]
     Failed(#[source] Error),
+    /// The client's body cannot be used.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
 }
 
 // === impl Upstream ===
@@ -49,16 +54,22 @@ impl Upstream {
         Self { client }
     }
 
-    /// Sends a body that can be sent once: endpoints are tried in random order until one has begun to read it.
+    /// Sends to endpoints in random order. A body that nobody has begun to read passes through without being kept, so the
+    /// next endpoint is tried only until one has begun to read it.
     pub(crate) async fn send(
         &self,
         head: Parts,
-        body: Incoming,
+        mut upload: Upload,
         endpoints: &[SocketAddr],
         timeout: Option<Duration>,
     ) -> Result<Response<ProxyBody>, SendError> {
         let mut order = endpoints.to_vec();
         order.shuffle(&mut rand::rng());
+        let Some(body) = upload.untouched() else {
+            upload.read().await?;
+            let sent = self.send_replayable(&head, upload.chunks(), &order, timeout).await?;
+            return Ok(sent.1);
+        };
         let body = Lent::new(body);
         let mut last = SendError::NoEndpoint;
         for endpoint in order {

@@ -17,10 +17,21 @@ pub(crate) use self::{
 use crate::{
     World,
     attach::{Attachment, attach},
+    front::Directory,
+    ports::Ports,
     world::Name,
 };
 
-/// All rules in the order in which they are tried: most specific first.
+/// The routing tables of all ports.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    by_port: BTreeMap<u16, Table>,
+    /// For a port that was opened a moment ago.
+    none: Table,
+    directory: Directory,
+}
+
+/// All rules of a port in the order in which they are tried: most specific first.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: Vec<Entry>,
@@ -60,11 +71,35 @@ pub(crate) struct Found {
     pub(crate) prefix: Option<String>,
 }
 
+// === impl Tables ===
+
+impl Tables {
+    /// Compiles everything that is served on these ports.
+    pub(crate) fn new(world: &World, ports: &Ports) -> Self {
+        let table = |port: &u16| (*port, Table::new(world, &Ports::only(ports.address, *port)));
+        Self {
+            by_port: ports.open.iter().map(table).collect(),
+            none: Table::default(),
+            directory: Directory::new(world.inference.iter().map(AsRef::as_ref)),
+        }
+    }
+
+    /// The table of a port.
+    pub(crate) fn on(&self, port: u16) -> &Table {
+        self.by_port.get(&port).unwrap_or(&self.none)
+    }
+
+    /// The services, for requests that name none.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
 // === impl Table ===
 
 impl Table {
-    /// Compiles every route that is attached to a listener on `port`.
-    pub(crate) fn new(world: &World, port: u16) -> Self {
+    /// Compiles every route that is attached to a listener on one of these ports.
+    pub(crate) fn new(world: &World, ports: &Ports) -> Self {
         let mut entries = Vec::new();
         let mut routes: Vec<_> = world.routes.iter().collect();
         // Among equal matches the oldest route wins, then the first by name.
@@ -74,7 +109,7 @@ impl Table {
         for route in routes {
             let mut hosts = Vec::new();
             for parent in &route.spec.parent_refs {
-                if let Attachment::Attached(listeners) = attach(world, port, route, parent) {
+                if let Attachment::Attached(listeners) = attach(world, ports, route, parent) {
                     hosts.extend(listeners.into_iter().map(|(_, hosts)| hosts));
                 }
             }
@@ -100,6 +135,14 @@ impl Table {
                 .then_with(|| b.matcher.rank().cmp(&a.matcher.rank()))
         });
         Self { entries }
+    }
+
+    /// Whether a route is for this host by name.
+    pub(crate) fn names_host(&self, host: &str) -> bool {
+        self.entries
+            .iter()
+            .flat_map(|entry| &entry.hosts)
+            .any(|pattern| crate::attach::host_matches(pattern, host))
     }
 
     /// The rule for a request.

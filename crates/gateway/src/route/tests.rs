@@ -47,6 +47,7 @@ fn world(rules: &Value) -> World {
             "status": {"podIP": "127.0.1.1", "conditions": [{"type": "Ready", "status": "True"}]},
         }))],
         namespaces: Vec::new(),
+        ..World::default()
     }
 }
 
@@ -56,6 +57,10 @@ fn request(uri: &str, headers: &[(&str, &str)]) -> http::request::Parts {
         request = request.header(*name, *value);
     }
     request.body(()).unwrap().into_parts().0
+}
+
+fn compiled(world: &World, port: u16) -> Table {
+    Table::new(world, &Ports::only("127.0.0.1".parse().unwrap(), port))
 }
 
 fn rule(kind: &str, path: &str, service_port: i32) -> Value {
@@ -85,7 +90,7 @@ fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
         weighted(rule("Exact", "/ns/name/v1", 8000), 4),
         by_header,
     ]);
-    let table = Table::new(&world(&rules), 8080);
+    let table = compiled(&world(&rules), 8080);
     for (uri, headers, expected) in [
         ("/", &[][..], 1),
         ("/ns/nam", &[], 1),
@@ -97,7 +102,7 @@ fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
     ] {
         assert_eq!(found(&table, uri, headers), Some(expected), "{uri}");
     }
-    assert!(Table::new(&world(&rules), 9999).find(&request("/", &[])).is_none());
+    assert!(compiled(&world(&rules), 9999).find(&request("/", &[])).is_none());
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
         {"name": "svc", "port": 8000}, pool, {"name": "svc", "port": 1}, {"group": "x", "kind": "Y", "name": "z"},
         {"name": "svc", "port": 8000, "namespace": "other"},
     ]}]));
-    let table = Table::new(&world, 8080);
+    let table = compiled(&world, 8080);
     let found = table.find(&request("/", &[])).unwrap();
     let outcome: Vec<_> = found
         .rule
@@ -141,7 +146,7 @@ fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
     retried["retry"] = json!({"attempts": 2});
     let world = world(&json!([retried, rule("RegularExpression", "/.*", 8000)]));
     assert_eq!(unsupported(&world.routes[0]), ["spec.rules[0].retry", "spec.rules[1].matches[0].path.type"]);
-    assert!(Table::new(&world, 8080).find(&request("/", &[])).is_none());
+    assert!(compiled(&world, 8080).find(&request("/", &[])).is_none());
 }
 
 #[test]
@@ -149,7 +154,7 @@ fn weights_divide_the_requests_and_zero_gets_none() {
     let world = world(&json!([{"backendRefs": [
         {"name": "svc", "port": 8000, "weight": 0}, {"name": "svc", "port": 8000, "weight": 3}, {"name": "svc", "port": 8000, "weight": 1},
     ]}]));
-    let table = Table::new(&world, 8080);
+    let table = compiled(&world, 8080);
     let rule = table.find(&request("/", &[])).unwrap().rule;
     let chosen: Vec<_> = (0..4)
         .map(|number| {

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use longboat_local::{Applied, Local, Options, StartError, StateError};
+use longboat_local::{Access, Applied, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use longboat_node::Engine;
 use owo_colors::OwoColorize;
@@ -65,6 +65,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         state: args.state.clone(),
         executable: std::env::current_exe().context("cannot find the path of this executable")?,
         engine: args.engine.clone().map_or(Engine::Simulator, Engine::Command),
+        access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
     };
     let local = Local::start(options).await?;
     announce(&args, &local);

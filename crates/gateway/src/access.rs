@@ -1,0 +1,85 @@
+//! Who may ask: host names that requests may be for, and web pages that they may come from.
+//!
+//! A gateway on the loopback address is reached by every web page that this machine's browser has open: by a name that its
+//! owner lets point to 127.0.0.1 (DNS rebinding), or by sending requests across origins. Both show in the headers.
+
+use http::uri::Authority;
+
+use crate::attach::host_matches;
+
+/// What is allowed beyond loopback names, addresses, and the host names of routes.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Further host names that requests may be for; `*.` at the start stands for one or more labels.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may ask and read the answers, as `https://chat.example` or `http://localhost:3000`; `*` is any.
+    pub origins: Vec<String>,
+}
+
+/// Where the page that makes a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// No page, or one that we served.
+    Own,
+    /// A page that may read the answers.
+    Shared,
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Whether requests for a host are served; `routed` says whether a route names it.
+    pub(crate) fn host(&self, host: &str, routed: impl Fn(&str) -> bool) -> bool {
+        is_local(host) || self.hosts.iter().any(|pattern| host_matches(pattern, host)) || routed(host)
+    }
+
+    /// Decides by the request's `Origin` header; `None`: it is not to be served. Pages of this machine may ask, since programs
+    /// of this machine may, but not read the answers unless they are named.
+    pub(crate) fn origin(&self, origin: Option<&str>, routed: impl Fn(&str) -> bool) -> Option<Origin> {
+        let Some(origin) = origin else { return Some(Origin::Own) };
+        if self.origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin)) {
+            return Some(Origin::Shared);
+        }
+        let (_, authority) = origin.split_once("://")?;
+        let authority: Authority = authority.parse().ok()?;
+        self.host(authority.host(), routed).then_some(Origin::Own)
+    }
+}
+
+/// A name or address that nobody else can make a browser resolve to this machine: an address is not resolved at all.
+fn is_local(host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.parse::<std::net::IpAddr>().is_ok()
+        || host.eq_ignore_ascii_case("localhost")
+        || host_matches("*.localhost", host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_else_can_point_here_is_allowed_and_what_is_named() {
+        let access = Access { hosts: vec!["*.lab".into()], origins: Vec::new() };
+        let routed = |host: &str| host == "chat.example";
+        for host in ["localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "[::1]", "10.0.0.7", "x.lab", "chat.example"] {
+            assert!(access.host(host, routed), "{host}");
+        }
+        for host in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "lab"] {
+            assert!(!access.host(host, routed), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_named_origin_may_read_a_local_one_may_ask_and_others_may_not() {
+        let access = Access { hosts: Vec::new(), origins: vec!["https://chat.example".into()] };
+        let decide = |origin| access.origin(origin, |_| false);
+        assert_eq!(decide(None), Some(Origin::Own));
+        assert_eq!(decide(Some("https://chat.example")), Some(Origin::Shared));
+        assert_eq!(decide(Some("http://localhost:3000")), Some(Origin::Own));
+        for origin in ["https://evil.example", "http://chat.example", "null", ""] {
+            assert_eq!(decide(Some(origin)), None, "{origin}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The ports that Gateways ask for, beside the one that this gateway always serves.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    World,
+    attach::{PROTOCOL, is_ours},
+    proxy::Proxy,
+    server,
+};
+
+/// The most ports that are served beside the first one: each costs a socket and a copy of its routes.
+const LIMIT: usize = 64;
+
+/// Which ports are served, and why others are not.
+#[derive(Debug, Clone)]
+pub(crate) struct Ports {
+    /// The address that all of them are on.
+    pub(crate) address: IpAddr,
+    /// The ports that are served.
+    pub(crate) open: BTreeSet<u16>,
+    /// Why a port that was asked for is not served.
+    pub(crate) closed: BTreeMap<u16, String>,
+}
+
+/// The sockets behind [`Ports`], but for the first one.
+pub(crate) struct Listeners {
+    address: IpAddr,
+    first: u16,
+    proxy: Arc<Proxy>,
+    /// Ends all of them.
+    shutdown: CancellationToken,
+    open: BTreeMap<u16, CancellationToken>,
+    closed: BTreeMap<u16, String>,
+    tasks: JoinSet<()>,
+}
+
+/// The ports of every HTTP listener of our Gateways.
+pub(crate) fn wanted(world: &World) -> BTreeSet<u16> {
+    let ours = world.gateways.iter().filter(|gateway| is_ours(world, gateway));
+    let listeners = ours.flat_map(|gateway| &gateway.spec.listeners);
+    let http = listeners.filter(|listener| listener.protocol == PROTOCOL);
+    http.filter_map(|listener| u16::try_from(listener.port).ok().filter(|port| *port > 0)).collect()
+}
+
+// === impl Ports ===
+
+impl Ports {
+    /// One port of an address.
+    pub(crate) fn only(address: IpAddr, port: u16) -> Self {
+        Self { address, open: BTreeSet::from([port]), closed: BTreeMap::new() }
+    }
+
+    /// Why a listener's port is not served, if so.
+    pub(crate) fn problem(&self, port: i32) -> Option<String> {
+        let number = u16::try_from(port).unwrap_or_default();
+        if self.open.contains(&number) {
+            return None;
+        }
+        let open: Vec<_> = self.open.iter().map(ToString::to_string).collect();
+        Some(match self.closed.get(&number) {
+            Some(reason) => format!("cannot listen on {}:{port}: {reason}", self.address),
+            None => format!("port {port} is not served on this machine, but {}", open.join(", ")),
+        })
+    }
+}
+
+// === impl Listeners ===
+
+impl Listeners {
+    /// Serves only the first port, which has its own socket.
+    pub(crate) fn new(address: IpAddr, first: u16, proxy: Arc<Proxy>, shutdown: CancellationToken) -> Self {
+        Self {
+            address,
+            first,
+            proxy,
+            shutdown,
+            open: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Opens the ports that are wanted now, and closes those that are not any more. A port that could not be opened is tried
+    /// again each time.
+    pub(crate) async fn follow(&mut self, wanted: &BTreeSet<u16>) {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|port, end| {
+            let keep = wanted.contains(port);
+            if !keep {
+                end.cancel();
+            }
+            keep
+        });
+        self.closed.clear();
+        for port in wanted.iter().copied().filter(|port| *port != self.first) {
+            if self.open.contains_key(&port) {
+                continue;
+            }
+            if self.open.len() == LIMIT {
+                self.closed.insert(port, format!("{LIMIT} further ports are served already"));
+                continue;
+            }
+            match TcpListener::bind((self.address, port)).await {
+                Ok(listener) => {
+                    let end = self.shutdown.child_token();
+                    self.tasks.spawn(server::run(listener, self.proxy.clone(), end.clone()));
+                    self.open.insert(port, end);
+                }
+                Err(error) => {
+                    self.closed.insert(port, error.to_string());
+                }
+            }
+        }
+    }
+
+    /// What is served now.
+    pub(crate) fn ports(&self) -> Ports {
+        let open = self.open.keys().copied().chain([self.first]).collect();
+        Ports { address: self.address, open, closed: self.closed.clone() }
+    }
+
+    /// Waits for the end of what was started, after the shutdown.
+    pub(crate) async fn ended(mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,115 @@
+//! Whether a request is looked at at all: one host, one meaning, and from somebody who may ask.
+
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts, uri::Authority};
+
+use super::{answer::refuse, body::ProxyBody};
+use crate::{
+    access::{Access, Origin},
+    route::Table,
+};
+
+/// How long a browser may remember what it may send.
+const PREFLIGHT_SECONDS: &str = "600";
+
+/// Headers of answers that pages may read.
+const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
+
+/// Why a request is not looked at.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("a request needs exactly one Host header")]
+    Hosts,
+    #[error("`{0}` is no host name")]
+    Host(String),
+    #[error("Transfer-Encoding and Content-Length exclude each other")]
+    Framing,
+    #[error("host `{0}` is not served here: name it with --allow-host, or in the hostnames of a route")]
+    ForeignHost(String),
+    #[error("pages of `{0}` may not ask here: name the origin with --cors-origin")]
+    ForeignOrigin(String),
+}
+
+/// Checks a request's host and origin.
+pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Origin, Refusal> {
+    let authority = authority(head)?;
+    let routed = |host: &str| table.names_host(host);
+    if !access.host(authority.host(), routed) {
+        return Err(Refusal::ForeignHost(authority.host().to_owned()));
+    }
+    let mut origins = head.headers.get_all(header::ORIGIN).iter();
+    let origin = origins.next().map(|origin| origin.to_str().unwrap_or_default());
+    let foreign = || Refusal::ForeignOrigin(origin.unwrap_or_default().to_owned());
+    if origins.next().is_some() {
+        return Err(foreign());
+    }
+    access.origin(origin, routed).ok_or_else(foreign)
+}
+
+/// The one host that a request is for.
+fn authority(head: &Parts) -> Result<Authority, Refusal> {
+    let mut hosts = head.headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (host, None) => host.map(|host| host.to_str().unwrap_or_default()),
+        _ => return Err(Refusal::Hosts),
+    };
+    let in_target = head.uri.authority();
+    let text = match (in_target, host) {
+        // HTTP/2 has the host in the target, and clients may leave the header out.
+        (Some(target), None) if head.version == http::Version::HTTP_2 => target.as_str(),
+        (Some(target), Some(host)) if target.as_str().eq_ignore_ascii_case(host) => host,
+        (None, Some(host)) => host,
+        _ => return Err(Refusal::Hosts),
+    };
+    let authority: Authority = text.parse().map_err(|_| Refusal::Host(text.to_owned()))?;
+    if authority.as_str().contains('@') || authority.host().is_empty() {
+        return Err(Refusal::Host(text.to_owned()));
+    }
+    Ok(authority)
+}
+
+/// The answer to a browser that asks what it may send, if this is such a question.
+pub(crate) fn preflight(head: &Parts, origin: Origin) -> Option<Response<ProxyBody>> {
+    if origin != Origin::Shared
+        || head.method != Method::OPTIONS
+        || !head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+    {
+        return None;
+    }
+    let mut response = Response::new(ProxyBody::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    let asked = |name| head.headers.get(name).cloned();
+    let methods = asked(header::ACCESS_CONTROL_REQUEST_METHOD);
+    headers.extend(methods.map(|value| (header::ACCESS_CONTROL_ALLOW_METHODS, value)));
+    let names = asked(header::ACCESS_CONTROL_REQUEST_HEADERS);
+    headers.extend(names.map(|value| (header::ACCESS_CONTROL_ALLOW_HEADERS, value)));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
+    Some(response)
+}
+
+/// Lets the page of the request read the answer, if it may. Its cookies stay out of this.
+pub(crate) fn share(asked: Option<HeaderValue>, origin: Origin, headers: &mut HeaderMap) {
+    // Whatever a back end says about origins is its own view; this gateway decides.
+    headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+    headers.remove(header::ACCESS_CONTROL_ALLOW_CREDENTIALS);
+    if let (Origin::Shared, Some(asked)) = (origin, asked) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, asked);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// As an answer, after which the connection closes.
+    pub(crate) fn answer(&self) -> Response<ProxyBody> {
+        let status = match self {
+            Self::Hosts | Self::Host(_) | Self::Framing => StatusCode::BAD_REQUEST,
+            Self::ForeignHost(_) | Self::ForeignOrigin(_) => StatusCode::FORBIDDEN,
+        };
+        let mut response = refuse(status, &self.to_string());
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+}

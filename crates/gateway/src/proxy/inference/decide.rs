@@ -1,0 +1,169 @@
+//! A request is shown to a picker, until the picker has said where it goes.
+
+use std::{net::SocketAddr, pin::pin};
+
+use bytes::Bytes;
+use http::request::Parts;
+use longboat_extproc::{Action, Event, HeaderChanges, ImmediateResponse, Receiver, Reply, Sender, names};
+
+use super::{
+    Decision, Forward, PickError,
+    wire::{listed, request_headers},
+};
+use crate::proxy::upload::{Part, Upload};
+
+/// What the picker has said so far.
+#[derive(Default)]
+struct Heard {
+    /// There is no body to wait for.
+    bodiless: bool,
+    changes: Option<HeaderChanges>,
+    endpoints: Vec<SocketAddr>,
+    body: Vec<Bytes>,
+    complete: bool,
+    refusal: Option<ImmediateResponse>,
+}
+
+/// Sends the request to the picker while it reads the replies, until the whole body has come back. What is read of the
+/// client's body stays in `upload`.
+pub(super) async fn decide(
+    sender: Sender,
+    mut receiver: Receiver,
+    head: &Parts,
+    upload: &mut Upload,
+) -> Result<Decision, PickError> {
+    let mut heard = Heard { bodiless: upload.is_absent(), ..Heard::default() };
+    let sender = {
+        let mut showing = pin!(show(sender, head, upload));
+        loop {
+            tokio::select! {
+                biased;
+                reply = receiver.receive(), if !heard.is_complete() => {
+                    heard.take(reply.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
+                    if let Some(refusal) = heard.refusal.take() {
+                        return Ok(Decision::Answer(refusal));
+                    }
+                }
+                sender = &mut showing => break sender?,
+            }
+        }
+    };
+    let mut sent = Sent::new(upload.chunks());
+    heard.body.iter_mut().for_each(|chunk| sent.share(chunk));
+    while !heard.is_complete() {
+        let known = heard.body.len();
+        heard.take(receiver.receive().await.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
+        if let Some(refusal) = heard.refusal.take() {
+            return Ok(Decision::Answer(refusal));
+        }
+        heard.body[known..].iter_mut().for_each(|chunk| sent.share(chunk));
+    }
+    let Heard { changes, endpoints, body, .. } = heard;
+    let changes = changes.unwrap_or_default();
+    Ok(Decision::Forward(Box::new(Forward { changes, body, endpoints, exchange: Some((sender, receiver)) })))
+}
+
+/// Shows the picker the head, then what was read of the body already, then the rest as it comes. A picker that takes no more
+/// is no error here: what it answers says why.
+async fn show(mut sender: Sender, head: &Parts, upload: &mut Upload) -> Result<Sender, PickError> {
+    let bodiless = upload.is_absent();
+    let event = Event::RequestHeaders { headers: request_headers(head), end_of_stream: bodiless };
+    if sender.send(event).await.is_err() || bodiless {
+        return Ok(sender);
+    }
+    for body in upload.chunks() {
+        let event = Event::RequestBody { body: body.clone(), end_of_stream: false };
+        if sender.send(event).await.is_err() {
+            return Ok(sender);
+        }
+    }
+    while let Some(part) = upload.next().await? {
+        if let Part::Data(body) = part
+            && sender.send(Event::RequestBody { body, end_of_stream: false }).await.is_err()
+        {
+            return Ok(sender);
+        }
+    }
+    let end = match upload.trailers() {
+        Some(trailers) => Event::RequestTrailers(listed(trailers)),
+        None => Event::RequestBody { body: Bytes::new(), end_of_stream: true },
+    };
+    let _ = sender.send(end).await;
+    Ok(sender)
+}
+
+// === impl Heard ===
+
+impl Heard {
+    fn is_complete(&self) -> bool {
+        self.complete && self.changes.is_some()
+    }
+
+    fn take(&mut self, reply: Reply) {
+        let Reply { action, metadata } = reply;
+        match action {
+            Action::Immediate(immediate) => self.refusal = Some(immediate),
+            Action::RequestHeaders(new) => {
+                let chosen = new.get(names::DESTINATION).or(metadata.destination()).unwrap_or_default();
+                self.endpoints = chosen.split(',').filter_map(|part| part.trim().parse().ok()).collect();
+                self.changes = Some(new);
+                self.complete |= self.bodiless;
+            }
+            Action::RequestBody { body, end_of_stream } => {
+                if !body.is_empty() {
+                    self.body.push(body);
+                }
+                self.complete |= end_of_stream;
+            }
+            Action::RequestTrailers(_) => self.complete = true,
+            Action::ResponseHeaders(_) | Action::ResponseBody { .. } | Action::ResponseTrailers(_) => {}
+        }
+    }
+}
+
+/// What the client sent, up to where it has come back from the picker.
+struct Sent<'a> {
+    chunks: &'a [Bytes],
+    /// How much of the first chunk has come back.
+    at: usize,
+}
+
+// === impl Sent ===
+
+impl<'a> Sent<'a> {
+    fn new(chunks: &'a [Bytes]) -> Self {
+        Self { chunks, at: 0 }
+    }
+
+    /// Where a chunk came back as it was sent, takes the client's copy of it, so that a long body is in memory once.
+    fn share(&mut self, chunk: &mut Bytes) {
+        let Some(first) = self.chunks.first() else { return };
+        let end = self.at + chunk.len();
+        if first.get(self.at..end).is_some_and(|same| same == &chunk[..]) {
+            *chunk = first.slice(self.at..end);
+        }
+        self.at = end;
+        while let Some((first, rest)) = self.chunks.split_first()
+            && first.len() <= self.at
+        {
+            self.at -= first.len();
+            self.chunks = rest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_back_as_it_was_sent_is_the_clients_copy() {
+        let sent = [Bytes::from(b"abcdef".to_vec()), Bytes::from(b"gh".to_vec())];
+        let mut back: Vec<_> = ["abc", "dXf", "gh"].map(|text| Bytes::from(text.as_bytes().to_vec())).into();
+        let mut shared = Sent::new(&sent);
+        back.iter_mut().for_each(|chunk| shared.share(chunk));
+        assert_eq!(back.concat(), b"abcdXfgh");
+        assert_eq!(back[0].as_ptr(), sent[0].as_ptr());
+        assert_eq!(back[2].as_ptr(), sent[1].as_ptr());
+    }
+}

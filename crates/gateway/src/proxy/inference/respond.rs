@@ -1,0 +1,194 @@
+//! A response is shown to the picker, and the client gets what comes back. Without the picker it goes on as it is.
+
+mod shown;
+
+use std::{collections::VecDeque, net::SocketAddr};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{HeaderMap, Response, header};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use longboat_extproc::{
+    Action, ClientError, Event, Incoming as Message, Metadata, Receiver, Reply, Sender, names,
+};
+
+use self::shown::Shown;
+use super::wire::{answered, change, listed, response_headers};
+use crate::proxy::body::{BodyError, ProxyBody};
+
+/// Shows the response to the picker and gives the client what comes back, chunk by chunk.
+pub(super) async fn respond(
+    response: Response<ProxyBody>,
+    served: SocketAddr,
+    mut sender: Sender,
+    mut receiver: Receiver,
+) -> Response<ProxyBody> {
+    let (mut head, body) = response.into_parts();
+    let mut metadata = Metadata::default();
+    metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SERVED, served.to_string().into());
+    let end_of_stream = http_body::Body::is_end_stream(&body);
+    let event = Event::ResponseHeaders { headers: response_headers(&head), end_of_stream };
+    if sender.send(Message { event, metadata: Some(metadata) }).await.is_err() {
+        return Response::from_parts(head, body);
+    }
+    loop {
+        match receiver.receive().await {
+            Ok(Some(Reply { action: Action::ResponseHeaders(changes), .. })) => {
+                change(&mut head.headers, &changes);
+                break;
+            }
+            Ok(Some(Reply { action: Action::Immediate(immediate), .. })) => return answered(immediate),
+            Ok(Some(_)) => {}
+            Ok(None) => return Response::from_parts(head, body),
+            Err(error) => {
+                tracing::debug!(%error, "The picker went away; a response goes on without it.");
+                return Response::from_parts(head, body);
+            }
+        }
+    }
+    if end_of_stream {
+        return Response::from_parts(head, body);
+    }
+    // The picker's chunks need not be those of the back end.
+    head.headers.remove(header::CONTENT_LENGTH);
+    let link = Link { sender, receiver, shown: Shown::default(), next: None, closed: false };
+    let relay = Relay { body, link: Some(link), rest: VecDeque::new(), end: None, done: false };
+    let chunks = stream::unfold(relay, |mut relay| async move {
+        let frame = relay.frame().await?;
+        Some((frame, relay))
+    });
+    Response::from_parts(head, ProxyBody::stream(chunks.boxed()))
+}
+
+/// The body of a response on its way through the picker.
+struct Relay {
+    body: ProxyBody,
+    /// The picker, as long as it is there.
+    link: Option<Link>,
+    /// What the picker took and did not give back.
+    rest: VecDeque<Bytes>,
+    /// How the back end's body ended, once it has.
+    end: Option<End>,
+    done: bool,
+}
+
+struct Link {
+    sender: Sender,
+    receiver: Receiver,
+    shown: Shown,
+    /// What is to be shown next.
+    next: Option<Message>,
+    /// The picker takes no more; what it still says tells why.
+    closed: bool,
+}
+
+enum End {
+    Complete,
+    Trailers(HeaderMap),
+    Failed(BodyError),
+}
+
+// === impl Relay ===
+
+impl Relay {
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        while !self.done {
+            let Some(link) = &mut self.link else { return self.alone().await };
+            let Link { sender, receiver, shown, next, closed } = link;
+            let waits = next.is_some();
+            tokio::select! {
+                biased;
+                reply = receiver.receive() => match reply {
+                    Ok(Some(Reply { action: Action::ResponseBody { body, end_of_stream }, .. })) => {
+                        shown.came_back(&body);
+                        self.done = end_of_stream;
+                        if !body.is_empty() {
+                            return Some(Ok(Frame::data(body)));
+                        }
+                    }
+                    Ok(Some(Reply { action: Action::ResponseTrailers(changes), .. })) => {
+                        self.done = true;
+                        let mut trailers = match self.end.take() {
+                            Some(End::Trailers(trailers)) => trailers,
+                            _ => HeaderMap::new(),
+                        };
+                        change(&mut trailers, &changes);
+                        return Some(Ok(Frame::trailers(trailers)));
+                    }
+                    Ok(Some(_)) => {}
+                    gone => {
+                        if let Some(error) = self.part(gone.err()) {
+                            return Some(Err(error));
+                        }
+                    }
+                },
+                sent = sender.send_next(next), if waits && !*closed => *closed = sent.is_err(),
+                frame = self.body.frame(), if !waits && self.end.is_none() => {
+                    if let Some(error) = self.came(frame) {
+                        return Some(Err(error));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The back end's body went on. An error where the client cannot be told so.
+    fn came(&mut self, frame: Option<Result<Frame<Bytes>, BodyError>>) -> Option<BodyError> {
+        let link = self.link.as_mut()?;
+        match frame {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(body) => {
+                    link.shown.push(body.clone());
+                    link.next = Some(Event::ResponseBody { body, end_of_stream: false }.into());
+                }
+                Err(frame) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        link.next = Some(Event::ResponseTrailers(listed(&trailers)).into());
+                        self.end = Some(End::Trailers(trailers));
+                    }
+                }
+            },
+            None => {
+                let end = Event::ResponseBody { body: Bytes::new(), end_of_stream: true };
+                link.next = Some(end.into());
+                self.end = Some(End::Complete);
+            }
+            // The back end died. The client gets what came, and then learns that it is not all.
+            Some(Err(error)) => {
+                self.end = Some(End::Failed(error));
+                return self.part(None);
+            }
+        }
+        None
+    }
+
+    /// Goes on without the picker. An error where nobody can say what the client has got.
+    fn part(&mut self, error: Option<ClientError>) -> Option<BodyError> {
+        let Link { shown, .. } = self.link.take()?;
+        let Some(rest) = shown.rest() else {
+            self.done = true;
+            return Some("the endpoint picker changed the response and went away in the middle of it".into());
+        };
+        if let Some(error) = error {
+            tracing::debug!(%error, "The picker went away; a response goes on without it.");
+        }
+        self.rest = rest;
+        None
+    }
+
+    async fn alone(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        if let Some(bytes) = self.rest.pop_front() {
+            return Some(Ok(Frame::data(bytes)));
+        }
+        let frame = match self.end.take() {
+            None => self.body.frame().await,
+            Some(End::Complete) => None,
+            Some(End::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
+            Some(End::Failed(error)) => Some(Err(error)),
+        };
+        self.done = !matches!(&frame, Some(Ok(frame)) if frame.is_data());
+        frame
+    }
+}

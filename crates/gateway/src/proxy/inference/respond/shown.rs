@@ -1,0 +1,137 @@
+//! What of a response was shown to the picker and has not come back: the client still has to get it if the picker goes away.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// How much is kept. A picker that holds more back than this cannot be done without any more.
+const LIMIT: usize = 4 << 20;
+
+/// Chunks that have not come back.
+#[derive(Debug)]
+pub(super) struct Shown {
+    chunks: VecDeque<Bytes>,
+    bytes: usize,
+    /// The first chunk has come back in part.
+    cut: bool,
+    /// It is known what has come back.
+    known: bool,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { chunks: VecDeque::new(), bytes: 0, cut: false, known: true }
+    }
+}
+
+// === impl Shown ===
+
+impl Shown {
+    /// This chunk is shown next.
+    pub(super) fn push(&mut self, chunk: Bytes) {
+        if self.known && !chunk.is_empty() {
+            self.bytes += chunk.len();
+            self.chunks.push_back(chunk);
+            if self.bytes > LIMIT {
+                self.lose();
+            }
+        }
+    }
+
+    /// Bytes came back: the next ones as they were sent, or the next chunk with changes. Changes keep the number of lines, as
+    /// where a model gets another name. Where they do not, the picker cuts the body as it likes, and nobody knows where it is.
+    pub(super) fn came_back(&mut self, reply: &[u8]) {
+        if !self.known || reply.is_empty() || self.as_sent(reply) {
+            return;
+        }
+        let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
+        match self.chunks.pop_front() {
+            Some(chunk) if !self.cut && lines(&chunk) == lines(reply) => self.bytes -= chunk.len(),
+            _ => self.lose(),
+        }
+    }
+
+    /// What the client is still to get, if that is known.
+    pub(super) fn rest(self) -> Option<VecDeque<Bytes>> {
+        self.known.then_some(self.chunks)
+    }
+
+    /// Takes away what came back as it was sent; otherwise changes nothing.
+    fn as_sent(&mut self, reply: &[u8]) -> bool {
+        let mut left = reply;
+        for chunk in &self.chunks {
+            let count = left.len().min(chunk.len());
+            if left[..count] != chunk[..count] {
+                return false;
+            }
+            left = &left[count..];
+            if left.is_empty() {
+                break;
+            }
+        }
+        if !left.is_empty() {
+            return false;
+        }
+        let mut count = reply.len();
+        self.bytes -= count;
+        while count > 0
+            && let Some(chunk) = self.chunks.front_mut()
+        {
+            self.cut = chunk.len() > count;
+            if self.cut {
+                let _ = chunk.split_to(count);
+                break;
+            }
+            count -= chunk.len();
+            self.chunks.pop_front();
+        }
+        true
+    }
+
+    fn lose(&mut self) {
+        self.known = false;
+        self.chunks = VecDeque::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest(sent: &[&'static str], back: &[&str]) -> Option<String> {
+        let mut shown = Shown::default();
+        for chunk in sent {
+            shown.push(Bytes::from_static(chunk.as_bytes()));
+        }
+        for reply in back {
+            shown.came_back(reply.as_bytes());
+        }
+        let rest = shown.rest()?.into_iter().collect::<Vec<_>>().concat();
+        Some(String::from_utf8(rest).unwrap())
+    }
+
+    #[test]
+    fn what_did_not_come_back_is_left() {
+        assert_eq!(rest(&["ab", "cd"], &[]).as_deref(), Some("abcd"));
+        assert_eq!(rest(&["ab", "cd"], &["ab"]).as_deref(), Some("cd"));
+        assert_eq!(rest(&["ab", "cd"], &["abc"]).as_deref(), Some("d"));
+        assert_eq!(rest(&["ab", "cd"], &["a", "", "bcd"]).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_changed_chunk_counts_as_one_and_changed_lines_as_unknown() {
+        assert_eq!(rest(&["m: x\n\n", "m: x\n\n"], &["m: yyy\n\n"]).as_deref(), Some("m: x\n\n"));
+        assert_eq!(rest(&["m: x\n\n", "m: x\n\n"], &["m: y\n\nm: y\n\n"]), None);
+        assert_eq!(rest(&["abcd", "x"], &["ab", "CD"]), None, "the first chunk had come back in part");
+        assert_eq!(rest(&["ab"], &["ab", "more"]), None);
+    }
+
+    #[test]
+    fn a_picker_that_holds_too_much_back_is_not_done_without() {
+        let mut shown = Shown::default();
+        for _ in 0..5 {
+            shown.push(Bytes::from(vec![0; 1 << 20]));
+        }
+        assert_eq!(shown.rest(), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Messages of HTTP as a picker sees them.
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts, response,
+    uri::PathAndQuery,
+};
+use longboat_extproc::{HeaderChanges, Headers, ImmediateResponse};
+
+use crate::proxy::body::ProxyBody;
+
+pub(super) fn request_headers(head: &Parts) -> Headers {
+    let mut headers = Headers::new();
+    headers.push(":method", head.method.as_str().to_owned());
+    headers.push(":path", head.uri.path_and_query().map_or("/", PathAndQuery::as_str).to_owned());
+    headers.push(":scheme", "http");
+    if let Some(host) = head.headers.get(header::HOST) {
+        headers.push(":authority", Bytes::copy_from_slice(host.as_bytes()));
+    }
+    let Headers(fields) = listed(&head.headers);
+    headers.0.extend(fields.into_iter().filter(|field| field.name.as_ref() != b"host"));
+    headers
+}
+
+pub(super) fn response_headers(head: &response::Parts) -> Headers {
+    let mut headers = Headers::new();
+    headers.push(":status", head.status.as_str().to_owned());
+    let Headers(fields) = listed(&head.headers);
+    headers.0.extend(fields);
+    headers
+}
+
+pub(super) fn listed(headers: &HeaderMap) -> Headers {
+    let mut list = Headers::new();
+    for (name, value) in headers {
+        list.push(Bytes::copy_from_slice(name.as_str().as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
+    }
+    list
+}
+
+/// Applies a picker's changes; as in Envoy, pseudo-headers and the host stay.
+pub(super) fn change(headers: &mut HeaderMap, changes: &HeaderChanges) {
+    for field in &changes.set {
+        if field.name.starts_with(b":") || field.name.eq_ignore_ascii_case(b"host") {
+            continue;
+        }
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(&field.name), HeaderValue::from_bytes(&field.value))
+        {
+            headers.insert(name, value);
+        }
+    }
+    for name in &changes.remove {
+        headers.remove(name);
+    }
+}
+
+/// The answer that a picker makes itself.
+pub(super) fn answered(immediate: ImmediateResponse) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(immediate.body));
+    *response.status_mut() =
+        StatusCode::from_u16(immediate.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    change(response.headers_mut(), &immediate.headers);
+    response
+}

@@ -1,0 +1,121 @@
+//! Requests that no route takes: the index, the list of models, and requests that are routed by the model in their body.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{answer::refused, body::ProxyBody, upload::Upload};
+use crate::{front::Directory, world::Name};
+
+/// What is to be done with a request to the root.
+pub(super) enum Root {
+    /// Answer it.
+    Answer(Response<ProxyBody>),
+    /// Its head was changed so that the route of this service takes it.
+    Route(Name),
+}
+
+/// Decides what a request is that no route takes; `None`: nothing that is known here.
+pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut Upload) -> Option<Root> {
+    let path = head.uri.path();
+    let reads = head.method == Method::GET || head.method == Method::HEAD;
+    match path {
+        "/" if reads => return Some(Root::Answer(index(directory, &head.headers))),
+        "/v1/models" if reads => return Some(Root::Answer(answer(StatusCode::OK, &directory.list()))),
+        _ => {}
+    }
+    if reads {
+        let model = path.strip_prefix("/v1/models/")?.to_owned();
+        let found = directory.model(&model);
+        return Some(Root::Answer(found.map_or_else(
+            || unknown(directory, &model),
+            |model| answer(StatusCode::OK, &model),
+        )));
+    }
+    if head.method != Method::POST || !path.starts_with("/v1/") {
+        return None;
+    }
+    if let Err(error) = upload.read().await {
+        return Some(Root::Answer(refused(&error, upload).await));
+    }
+    let model = match model(upload) {
+        Ok(model) => model,
+        Err(message) => {
+            let message = format!("{message}; {}", directory.names());
+            return Some(Root::Answer(error(StatusCode::BAD_REQUEST, &message, "model", None)));
+        }
+    };
+    let Some((service, place)) = directory.service(&model).and_then(|service| Some((service, service.place()?)))
+    else {
+        return Some(Root::Answer(unknown(directory, &model)));
+    };
+    let (host, prefix) = place;
+    let target = head.uri.path_and_query().map_or(path, PathAndQuery::as_str);
+    let target: PathAndQuery = format!("{prefix}{target}").parse().ok()?;
+    // The routes of a service may be for one host only.
+    if let Some(host) = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+        head.headers.insert(header::HOST, host);
+    }
+    head.uri = target.into();
+    Some(Root::Route(service.name.clone()))
+}
+
+/// The model that a body names.
+fn model(upload: &Upload) -> Result<String, String> {
+    #[derive(Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        model: Option<Cow<'a, str>>,
+    }
+    let whole;
+    let bytes: &[u8] = match upload.chunks() {
+        [only] => only,
+        several => {
+            whole = several.concat();
+            &whole
+        }
+    };
+    let body: Body<'_> = serde_json::from_slice(bytes)
+        .map_err(|error| format!("the body must be a JSON object with a `model`: {error}"))?;
+    body.model.map(Cow::into_owned).ok_or_else(|| "the request names no model".to_owned())
+}
+
+fn unknown(directory: &Directory, model: &str) -> Response<ProxyBody> {
+    let message = format!("The model `{model}` does not exist: {}", directory.names());
+    error(StatusCode::NOT_FOUND, &message, "model", Some("model_not_found"))
+}
+
+/// An error in OpenAI's form.
+fn error(status: StatusCode, message: &str, param: &str, code: Option<&str>) -> Response<ProxyBody> {
+    let body = json!({
+        "error": {"message": message, "type": "invalid_request_error", "param": param, "code": code},
+    });
+    answer(status, &body)
+}
+
+fn index(directory: &Directory, headers: &HeaderMap) -> Response<ProxyBody> {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let json = accepted.flat_map(|value| value.split(',')).any(|kind| {
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    });
+    let mut response = if json {
+        answer(StatusCode::OK, &directory.index())
+    } else {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let mut response = Response::new(ProxyBody::full(directory.text(&format!("http://{host}")).into()));
+        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(format!("{body}\n").into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,128 @@
+//! A client's request body: read once, and kept as far as it has been read, so that it can be shown to another picker and
+//! sent to another endpoint.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use longboat_accept::Budget;
+
+/// The longest body that is kept: a picker needs the whole of it before it can choose, and a retry needs it again.
+pub(crate) const LIMIT: usize = 64 << 20;
+
+/// How long the rest of a refused body is read, so that its sender gets to read the refusal.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A request body on its way in.
+pub(crate) struct Upload {
+    /// What was not read yet; `None` once all of it was.
+    rest: Option<Incoming>,
+    chunks: Vec<Bytes>,
+    bytes: usize,
+    trailers: Option<HeaderMap>,
+    budget: Arc<Budget>,
+}
+
+/// The next part of a body.
+#[derive(Debug)]
+pub(crate) enum Part {
+    Data(Bytes),
+    Trailers,
+}
+
+/// Why a body cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UploadError {
+    /// The client sent less than it announced.
+    #[error("the request body ended early")]
+    Cut(#[source] hyper::Error),
+    /// It is over the limit for one body.
+    #[error("the request body is larger than {} MiB", LIMIT >> 20)]
+    TooLarge,
+    /// All bodies together are over the limit.
+    #[error("the bodies of all requests in flight take more memory than they may: try again in a moment")]
+    Full,
+}
+
+// === impl Upload ===
+
+impl Upload {
+    /// A body of which nothing was read yet. What is kept of it counts against the budget.
+    pub(crate) fn new(body: Incoming, budget: Arc<Budget>) -> Self {
+        let rest = (!body.is_end_stream()).then_some(body);
+        Self { rest, chunks: Vec::new(), bytes: 0, trailers: None, budget }
+    }
+
+    /// There is neither data nor trailers.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.rest.is_none() && self.chunks.is_empty() && self.trailers.is_none()
+    }
+
+    /// What was read so far.
+    pub(crate) fn chunks(&self) -> &[Bytes] {
+        &self.chunks
+    }
+
+    /// The trailers, if they were read.
+    pub(crate) fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
+    }
+
+    /// Reads the next part and keeps it; `None` at the end. Safe to drop before it is done, as in `select!`.
+    pub(crate) async fn next(&mut self) -> Result<Option<Part>, UploadError> {
+        while let Some(body) = &mut self.rest {
+            let Some(frame) = body.frame().await else {
+                self.rest = None;
+                break;
+            };
+            match frame.map_err(UploadError::Cut)?.into_data() {
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => {
+                    self.bytes += data.len();
+                    if self.bytes > LIMIT {
+                        return Err(UploadError::TooLarge);
+                    }
+                    let data = self.budget.keep(data).ok_or(UploadError::Full)?;
+                    self.chunks.push(data.clone());
+                    return Ok(Some(Part::Data(data)));
+                }
+                Err(frame) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        self.trailers = Some(trailers);
+                        return Ok(Some(Part::Trailers));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads all of it.
+    pub(crate) async fn read(&mut self) -> Result<(), UploadError> {
+        while self.next().await?.is_some() {}
+        Ok(())
+    }
+
+    /// The body for one reader, if nothing was read yet: it can then pass through without being kept.
+    pub(crate) fn untouched(&mut self) -> Option<Incoming> {
+        if self.chunks.is_empty() { self.rest.take() } else { None }
+    }
+
+    /// Reads on for a moment without keeping anything. A client that is refused while it sends would otherwise see its
+    /// connection break instead of the answer.
+    pub(crate) async fn discard(&mut self) {
+        self.chunks.clear();
+        let Some(body) = &mut self.rest else { return };
+        let reading = async {
+            let mut left = LIMIT;
+            while let Some(Ok(frame)) = body.frame().await {
+                let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+                left = rest;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, reading).await;
+    }
+}

@@ -1,0 +1,86 @@
+//! A picker that dies under load costs no request, and the front door of the same world.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    http,
+    load::Load,
+    processes, tools,
+    wait::until,
+    world::{MODEL, World, example, turn},
+};
+
+/// Answers take a while, so that many are in flight when a picker dies.
+const SLOW: &str = "  template:\n    containers:\n    - name: main\n      env:\n      - name: VLLM_ADDITIONAL_ARGS\n        value: --inter-token-latency 15ms\n";
+
+/// How often a picker dies in each way.
+const DEATHS: usize = 3;
+
+/// The process of the picker.
+fn picker(world: &World, but: Option<u32>) -> u32 {
+    let node = world.node_id();
+    until("the picker's process", || {
+        let all = processes::with_variable(&node);
+        all.into_iter().find(|pid| Some(*pid) != but && processes::command_line(*pid).contains("--pool-name"))
+    })
+}
+
+#[test]
+fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("two.yaml");
+    let manifest = std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2") + SLOW;
+    std::fs::write(&file, manifest).unwrap();
+    let world = World::start(&[file.to_str().unwrap(), "--cors-origin", "https://chat.example"]);
+    let root = world.url.strip_suffix("/default/qwen").expect("the service's path");
+    front_door(&world, root);
+
+    let plain = Load::start(&world.url, MODEL);
+    let streams = Load::streams(&world.url, MODEL);
+    let by_model = Load::streams(root, MODEL);
+    let mut last = None;
+    for signal in ["KILL", "TERM"] {
+        for _ in 0..DEATHS {
+            let pid = picker(&world, last);
+            streams.goes_on();
+            processes::signal(signal, pid);
+            last = Some(pid);
+            plain.goes_on();
+            streams.goes_on();
+            by_model.goes_on();
+        }
+    }
+    let answered = (plain.answered(), streams.answered() + by_model.answered());
+    for load in [plain, streams, by_model] {
+        assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered:?}");
+    }
+}
+
+fn front_door(world: &World, root: &str) {
+    let models = http::get(&format!("{root}/v1/models")).json();
+    assert_eq!(models["data"][0]["id"], MODEL);
+    let index = http::get(&format!("{root}/"));
+    assert!(index.body.contains(&world.url) && index.body.contains(MODEL), "{index:?}");
+    let ask = |model: &str| {
+        let body = json!({"model": model, "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]});
+        http::post(&format!("{root}/v1/chat/completions"), &body)
+    };
+    assert_eq!(ask(MODEL).json()["usage"]["completion_tokens"], 2);
+    let unknown = ask("nobody");
+    assert_eq!(unknown.status, 404);
+    let message: Value = unknown.json()["error"]["message"].clone();
+    assert!(message.as_str().unwrap().contains(MODEL), "{message}");
+
+    let get = |header: &str, value: &str| {
+        http::block(async { http::client().get(root).header(header, value).send().await.unwrap() })
+    };
+    assert_eq!(get("host", "evil.example").status(), 403);
+    assert_eq!(get("origin", "https://evil.example").status(), 403);
+    let shared = get("origin", "https://chat.example");
+    assert_eq!(shared.headers()["access-control-allow-origin"], "https://chat.example");
+}
