@@ -48,3 +48,13 @@ fn the_official_python_client_works_streaming_and_not() {
     let said = run(Command::new(python).arg(script).arg(format!("{}/v1", world.url))).ok();
     assert_eq!(said.trim(), "fine");
 }
+
+#[test]
+fn the_official_python_client_gets_tools_schemas_probabilities_and_responses() {
+    let Some(python) = tools::python() else { return };
+    let _turn = turn();
+    let world = World::shared();
+    let script = tools::root().join("tests/local/openai_forms.py");
+    let said = run(Command::new(python).arg(script).arg(format!("{}/v1", world.url))).ok();
+    assert_eq!(said.trim(), "fine");
+}

@@ -27,11 +27,23 @@ pub(crate) fn of_program(program: &OsStr) -> Option<&'static str> {
 pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("serve", rest)) => simulate(SimArgs::vllm(&on_pod_address(rest))?, shutdown).await,
+        // The render server tokenises prompts for others and answers none: ours is the whole simulator.
+        Some(("launch", [component, rest @ ..])) if component == "render" => {
+            simulate(SimArgs::vllm(&on_pod_address(rest))?, shutdown).await
+        }
+        Some(("launch", rest)) => {
+            let component = rest.first().map_or("nothing", String::as_str);
+            bail!(
+                "the simulator stands in for `vllm launch render MODEL` only, not for `vllm launch {component}`"
+            )
+        }
         Some(("--version" | "-v", _)) => {
             crate::printer::line(longboat_sim::VERSION);
             Ok(())
         }
-        Some((other, _)) => bail!("the simulator stands in for `vllm serve` only, not for `vllm {other}`"),
+        Some((other, _)) => bail!(
+            "the simulator stands in for `vllm serve` and `vllm launch render` only, not for `vllm {other}`"
+        ),
         None => bail!("expected `vllm serve MODEL`"),
     }
 }

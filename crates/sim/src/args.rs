@@ -5,6 +5,8 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use longboat_serving::Adapter;
+
 use crate::duration;
 
 /// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.
@@ -37,7 +39,7 @@ pub struct Args {
     pub(crate) port: u16,
     pub(crate) model: String,
     pub(crate) served_names: Vec<String>,
-    pub(crate) lora_names: Vec<String>,
+    pub(crate) adapters: Vec<Adapter>,
     pub(crate) mode: Mode,
     pub(crate) seed: Option<u64>,
     pub(crate) max_model_len: usize,
@@ -110,7 +112,7 @@ impl Args {
             port: 8000,
             model: String::new(),
             served_names: Vec::new(),
-            lora_names: Vec::new(),
+            adapters: Vec::new(),
             mode: Mode::Random,
             seed: None,
             max_model_len: 1024,
@@ -159,7 +161,7 @@ impl Args {
                 "port" => self.port = flag.value()?,
                 "model" => self.model = flag.value()?,
                 "served-model-name" => self.served_names = flag.names(),
-                "lora-modules" => self.lora_names = flag.lora(),
+                "lora-modules" => self.adapters = flag.adapters(),
                 "mode" => {
                     self.mode = match flag.text()? {
                         "random" => Mode::Random,
@@ -252,12 +254,18 @@ impl Flag<'_> {
     }
 
     /// vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
-    fn lora(&self) -> Vec<String> {
+    fn adapters(&self) -> Vec<Adapter> {
         self.values
             .iter()
             .filter_map(|value| match serde_json::from_str::<serde_json::Value>(value) {
-                Ok(json) => json.get("name")?.as_str().map(Into::into),
-                Err(_) => value.split_once('=').map(|(name, _)| name.to_owned()),
+                Ok(json) => Some(Adapter {
+                    name: json.get("name")?.as_str()?.to_owned(),
+                    path: json["path"].as_str().unwrap_or_default().to_owned(),
+                }),
+                Err(_) => {
+                    let (name, path) = value.split_once('=')?;
+                    Some(Adapter { name: name.to_owned(), path: path.to_owned() })
+                }
             })
             .collect()
     }

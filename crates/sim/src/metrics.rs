@@ -1,4 +1,4 @@
-//! vLLM's metrics, by its names (contract 04 §3.1, §11).
+//! vLLM's metrics, by its names.
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use axum::middleware;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
@@ -14,7 +15,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::{api, args::Args, engine::Engine};
+use crate::{Simulator, args::Args, identity::Identity};
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// Clients at once: far more than an engine works for.
@@ -81,7 +82,10 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         "Serving simulated answers: no model is loaded and no weights are read.",
     );
     let patience = args.shutdown_timeout;
-    let service = TowerToHyperService::new(api::router(Arc::new(Engine::new(args))));
+    let identity = Identity::from_env(args.port());
+    let router = longboat_serving::router(Arc::new(Simulator::new(args)))
+        .layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))));
+    let service = TowerToHyperService::new(router);
     let connections = GracefulShutdown::new();
     let accepted = |stream, _| {
         let (service, watcher, tls) = (service.clone(), connections.watcher(), tls.clone());

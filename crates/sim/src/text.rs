@@ -86,6 +86,21 @@ pub(crate) fn filler(seed: u64, wanted: Option<usize>) -> Vec<String> {
     out
 }
 
+/// Tokens that might have stood in the place of this one, in a fixed order.
+pub(crate) fn alternatives(chosen: &str) -> impl Iterator<Item = String> {
+    let words = [SUBJECTS, VERBS, OBJECTS].into_iter().flatten().flat_map(|words| words.split(' '));
+    let mut seen: Vec<&str> = vec![chosen.trim_start()];
+    words
+        .filter(move |word| {
+            let is_new = !seen.contains(word);
+            if is_new {
+                seen.push(word);
+            }
+            is_new
+        })
+        .map(|word| format!(" {word}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -107,7 +107,7 @@ async fn completions_take_lists_stops_limits_and_echo() {
         .await;
     let texts: Vec<_> =
         answer["choices"].as_array().unwrap().iter().map(|c| c["text"].as_str().unwrap()).collect();
-    assert_eq!(texts, ["a ba", "a ba", "c da", "c da"]);
+    assert_eq!(texts, ["a ba", "a ba", "c dc", "c dc"]);
     assert_eq!(answer["usage"]["completion_tokens"], 4);
 }
 
@@ -124,7 +124,6 @@ async fn mistakes_are_refused_as_vllm_refuses_them() {
         ("/v1/chat/completions", json!({"model": "m"}), 400),
         ("/v1/completions", json!({"prompt": "x", "max_tokens": 0}), 400),
         ("/v1/completions", json!({"prompt": "x ".repeat(40)}), 400),
-        ("/v1/completions", json!({"prompt": "x", "n": 0}), 400),
         ("/v1/nothing", json!({}), 404),
         ("/health", json!({}), 405),
     ] {
@@ -196,4 +195,242 @@ async fn models_tokenize_and_prefix_hits_are_reported() {
     let (_, second) = server.post("/v1/completions", &json!({"prompt": prompt})).await;
     assert_eq!(second["usage"]["prompt_tokens_details"]["cached_tokens"], 96);
     assert!((server.metric("vllm:prefix_cache_hits_total").await - 96.0).abs() < f64::EPSILON);
+}
+
+/// A chat request with more fields.
+fn with(more: &Value) -> Value {
+    let mut request = chat("What is the weather in Oslo?");
+    for (key, value) in more.as_object().unwrap() {
+        request[key] = value.clone();
+    }
+    request
+}
+
+fn weather() -> Value {
+    json!({"type": "function", "function": {"name": "weather", "parameters": {
+        "type": "object", "required": ["city", "unit"], "additionalProperties": false, "properties": {
+            "city": {"type": "string"}, "unit": {"enum": ["c", "f"]}, "days": {"type": "integer", "minimum": 1}}}}})
+}
+
+fn is_weather(arguments: &str) -> bool {
+    let arguments: Value = serde_json::from_str(arguments).unwrap();
+    arguments["city"].is_string() && ["c", "f"].iter().any(|unit| arguments["unit"] == *unit)
+}
+
+#[tokio::test]
+async fn tools_are_called_as_tool_choice_says_streamed_and_not() {
+    let server = Server::start(&[]).await;
+    let named = json!({"type": "function", "function": {"name": "weather"}});
+    for (choice, reason) in
+        [(json!("required"), "tool_calls"), (json!("auto"), "tool_calls"), (named, "stop")]
+    {
+        let mut request = with(&json!({"tools": [weather()], "tool_choice": choice}));
+        let (status, answer) = server.post("/v1/chat/completions", &request).await;
+        assert_eq!(status, 200, "{answer}");
+        let call = &answer["choices"][0]["message"]["tool_calls"][0];
+        assert_eq!((&call["type"], &call["function"]["name"]), (&json!("function"), &json!("weather")));
+        assert!(is_weather(call["function"]["arguments"].as_str().unwrap()), "{call}");
+        assert_eq!(answer["choices"][0]["finish_reason"], reason);
+
+        request["stream"] = json!(true);
+        let chunks = server.events("/v1/chat/completions", &request).await;
+        let calls = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].get(0));
+        let (mut name, mut id, mut arguments) = (String::new(), 0, String::new());
+        for call in calls {
+            name += call["function"]["name"].as_str().unwrap_or_default();
+            id += usize::from(call["id"].is_string());
+            arguments += call["function"]["arguments"].as_str().unwrap_or_default();
+            assert_eq!(call["index"], 0);
+        }
+        assert_eq!((name.as_str(), id), ("weather", 1));
+        assert_eq!(Some(arguments.as_str()), call["function"]["arguments"].as_str());
+        assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], reason);
+    }
+    let (_, answer) = server
+        .post("/v1/chat/completions", &with(&json!({"tools": [weather()], "tool_choice": "none"})))
+        .await;
+    assert!(answer["choices"][0]["message"]["content"].is_string(), "{answer}");
+}
+
+#[tokio::test]
+async fn after_the_result_of_a_tool_the_answer_is_words() {
+    let server = Server::start(&[]).await;
+    let call = json!({"id": "x", "type": "function", "function": {"name": "weather", "arguments": "{}"}});
+    let request = with(&json!({"tools": [weather()], "messages": [
+        {"role": "user", "content": "How is it?"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "x", "content": "sunny"}]}));
+    let (_, answer) = server.post("/v1/chat/completions", &request).await;
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop", "{answer}");
+    assert!(!answer["choices"][0]["message"]["content"].as_str().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn answers_have_the_form_that_is_asked_for() {
+    let server = Server::start(&[]).await;
+    let schema = weather()["function"]["parameters"].clone();
+    let content = async |more: Value| {
+        let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+    };
+    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+    assert!(is_weather(&content(json!({"response_format": format})).await));
+    assert!(is_weather(&content(json!({"guided_json": schema})).await));
+    assert!(is_weather(&content(json!({"structured_outputs": {"json": schema.to_string()}})).await));
+    let object = content(json!({"response_format": {"type": "json_object"}})).await;
+    assert!(serde_json::from_str::<Value>(&object).unwrap().is_object());
+    for more in
+        [json!({"guided_choice": ["yes", "no"]}), json!({"structured_outputs": {"choice": ["yes", "no"]}})]
+    {
+        assert!(["yes", "no"].contains(&content(more).await.as_str()));
+    }
+    let number = content(json!({"structured_outputs": {"regex": "[0-9]{4}"}})).await;
+    assert!(number.len() == 4 && number.parse::<u32>().is_ok(), "{number}");
+}
+
+#[tokio::test]
+async fn tokens_come_with_probabilities_where_they_are_asked_for() {
+    let server = Server::start(&[]).await;
+    let request = with(&json!({"logprobs": true, "top_logprobs": 3, "max_tokens": 4}));
+    let (_, answer) = server.post("/v1/chat/completions", &request).await;
+    let choice = &answer["choices"][0];
+    let tokens = choice["logprobs"]["content"].as_array().unwrap();
+    let text: String = tokens.iter().map(|token| token["token"].as_str().unwrap()).collect();
+    assert_eq!((tokens.len(), choice["message"]["content"].as_str()), (4, Some(text.as_str())));
+    for token in tokens {
+        let top = token["top_logprobs"].as_array().unwrap();
+        let sum: f64 = top.iter().map(|entry| entry["logprob"].as_f64().unwrap().exp()).sum();
+        assert!(top.len() == 3 && sum <= 1.0 && top[0]["token"] == token["token"], "{token}");
+    }
+    let body = json!({"prompt": "Once", "logprobs": 2, "max_tokens": 3});
+    let (_, answer) = server.post("/v1/completions", &body).await;
+    let logprobs = &answer["choices"][0]["logprobs"];
+    let columns = ["tokens", "token_logprobs", "top_logprobs", "text_offset"];
+    assert!(columns.iter().all(|column| logprobs[column].as_array().unwrap().len() == 3), "{logprobs}");
+    assert_eq!(logprobs["text_offset"][1], logprobs["tokens"][0].as_str().unwrap().len());
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named_in_the_words_of_vllm() {
+    let server = Server::start(&["--max-model-len", "64"]).await;
+    let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
+    for (more, param, word) in [
+        (json!({"temperature": -1}), "temperature", "must be non-negative, got -1"),
+        (json!({"temperature": "hot"}), "temperature", "temperature: invalid type"),
+        (json!({"top_p": 0}), "top_p", "must be in (0, 1], got 0"),
+        (json!({"top_k": -2}), "top_k", "at least 1, got -2"),
+        (json!({"min_p": 2}), "min_p", "must be in [0, 1]"),
+        (json!({"n": 0}), "n", "n must be at least 1, got 0."),
+        (json!({"n": 2, "temperature": 0}), "n", "n must be 1 when using greedy sampling, got 2."),
+        (json!({"presence_penalty": 3}), "presence_penalty", "must be in [-2, 2]"),
+        (json!({"frequency_penalty": -3}), "frequency_penalty", "must be in [-2, 2]"),
+        (json!({"repetition_penalty": 0}), "repetition_penalty", "must be greater than zero"),
+        (json!({"max_tokens": 0}), "max_tokens", "must be at least 1, got 0."),
+        (json!({"max_tokens": 1000}), "max_tokens", "maximum context length is 64 tokens"),
+        (json!({"min_tokens": 5, "max_tokens": 2}), "min_tokens", "max_tokens=2, got 5"),
+        (json!({"stop": [""]}), "stop", "empty string"),
+        (json!({"top_logprobs": 2}), "top_logprobs", "`logprobs` must be set to true"),
+        (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs", "max allowed: 20"),
+        (json!({"stream_options": {"include_usage": true}}), "stream_options", "`stream=True`"),
+        (json!({"messages": []}), "messages", "must not be empty"),
+        (json!({"messages": [{"role": "wizard", "content": "x"}]}), "messages[0].role", "wizard"),
+        (json!({"messages": [{"role": "user"}]}), "messages[0].content", "required"),
+        (
+            json!({"messages": [{"role": "user", "content": image}]}),
+            "messages[0].content[0]",
+            "not a multimodal model",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": "x ".repeat(99)}]}),
+            "input_tokens",
+            "reduce the length",
+        ),
+        (json!({"tool_choice": "required"}), "tools", "`tools` must be set"),
+        (json!({"tools": [weather()], "tool_choice": "some"}), "tool_choice", "Invalid value"),
+        (json!({"tools": [{"type": "web"}]}), "tools[0]", "function"),
+        (json!({"response_format": {"type": "json_schema"}}), "response_format", "schema"),
+        (json!({"response_format": {"type": "xml"}}), "response_format", "json_object"),
+        (json!({"guided_choice": []}), "guided_choice", "list"),
+        (json!({"guided_choice": ["a"], "guided_regex": "b"}), "structured_outputs", "only use one kind"),
+        // What is not simulated is refused, not ignored.
+        (json!({"guided_grammar": "root ::= x"}), "guided_grammar", "not supported"),
+        (json!({"guided_json": {"not": {}}}), "structured_outputs", "`not` is not simulated"),
+        (json!({"logit_bias": {"1": 5}}), "logit_bias", "not supported"),
+        (json!({"best_of": 3}), "best_of", "not supported"),
+        (json!({"bad_words": ["x"]}), "bad_words", "not supported"),
+    ] {
+        let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
+        let error = &answer["error"];
+        assert_eq!((status, &error["type"]), (400, &json!("BadRequestError")), "{more} {answer}");
+        assert_eq!(error["param"], param, "{more} {answer}");
+        assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn without_temperature_the_same_question_gets_the_same_answer() {
+    let server = Server::start(&[]).await;
+    let mut request = with(&json!({"temperature": 0}));
+    request.as_object_mut().unwrap().remove("seed");
+    let answer =
+        async || server.post("/v1/chat/completions", &request).await.1["choices"][0]["message"].clone();
+    assert_eq!(answer().await, answer().await);
+}
+
+#[tokio::test]
+async fn responses_are_made_whole_and_in_events() {
+    let server = Server::start(&[]).await;
+    let (status, whole) = server.post("/v1/responses", &json!({"input": "Hello", "temperature": 0})).await;
+    assert_eq!((status, &whole["status"]), (200, &json!("completed")), "{whole}");
+    let text = whole["output"][0]["content"][0]["text"].as_str().unwrap();
+    assert!(!text.is_empty());
+    assert_eq!(
+        whole["usage"]["total_tokens"].as_u64(),
+        Some(
+            whole["usage"]["input_tokens"].as_u64().unwrap()
+                + whole["usage"]["output_tokens"].as_u64().unwrap()
+        )
+    );
+
+    let body = json!({"input": "Hello", "temperature": 0, "stream": true});
+    let sent = server.client.post(server.url("/v1/responses")).json(&body).send().await.unwrap();
+    let events: Vec<Value> = sent
+        .text()
+        .await
+        .unwrap()
+        .split("\n\n")
+        .filter(|frame| !frame.is_empty())
+        .map(|frame| {
+            let (name, data) = frame.split_once('\n').unwrap();
+            let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+            assert_eq!(Some(name.strip_prefix("event: ").unwrap()), data["type"].as_str());
+            data
+        })
+        .collect();
+    let numbers: Vec<_> = events.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..events.len() as u64).collect::<Vec<_>>());
+    let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
+    let streamed: String = deltas.map(|event| event["delta"].as_str().unwrap()).collect();
+    assert_eq!(streamed, text);
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.completed");
+    assert_eq!(last["response"]["output"][0]["content"][0]["text"], text);
+
+    let tool =
+        json!({"type": "function", "name": "weather", "parameters": weather()["function"]["parameters"]});
+    let body = json!({"input": "Hello", "tools": [tool], "tool_choice": "required"});
+    let (_, called) = server.post("/v1/responses", &body).await;
+    assert_eq!(called["output"][0]["type"], "function_call", "{called}");
+    assert!(is_weather(called["output"][0]["arguments"].as_str().unwrap()));
+    let cut = server.post("/v1/responses", &json!({"input": "Hello", "max_output_tokens": 2})).await.1;
+    assert_eq!(cut["incomplete_details"]["reason"], "max_output_tokens", "{cut}");
+    for (body, status) in [
+        (json!({"input": "x", "previous_response_id": "resp_1"}), 404),
+        (json!({"input": []}), 400),
+        (json!({"input": [{"type": "computer_call"}]}), 400),
+        (json!({"input": "x", "background": true}), 400),
+    ] {
+        assert_eq!(server.post("/v1/responses", &body).await.0, status, "{body}");
+    }
 }

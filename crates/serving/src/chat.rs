@@ -1,0 +1,119 @@
+//! `POST /v1/chat/completions`.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{Json, extract::State, http::HeaderMap, response::Response};
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+
+use crate::{
+    Event, Model, Refusal, Token,
+    answers::{Answer, Usage, collect, tokens},
+    body::Body,
+    fields::Fields,
+    job, logprobs,
+    reply::{Part, Reply, unique, with_headers},
+    sse,
+};
+
+pub(crate) async fn create(
+    State(model): State<Arc<dyn Model>>,
+    headers: HeaderMap,
+    Body(fields): Body<Fields>,
+) -> Result<Response, Refusal> {
+    let asked = job::chat(&model, &fields)?;
+    drop(fields);
+    let (copies, prompt) = (asked.job.copies, asked.job.prompts.iter().map(|p| p.tokens.len()).sum());
+    let with_logprobs = asked.job.sampling.logprobs.is_some();
+    let reply = Reply::new("chatcmpl", &headers, asked.job.model.clone());
+    let started = model.start(asked.job).await?;
+    let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
+    if asked.output.stream {
+        let opening: Vec<Part> = (0..copies)
+            .map(|choice| delta(choice, &json!({"role": "assistant", "content": ""}), Value::Null, 0))
+            .collect();
+        let mut writer = Writer { with_logprobs, ids: HashMap::new() };
+        let parts = stream::iter(opening).chain(started.events.map(move |event| writer.part(event)));
+        let chunks = reply.stream("chat.completion.chunk", parts, usage, asked.output);
+        return Ok(with_headers(sse::data(chunks), started.headers));
+    }
+    let (answers, usage) = collect(started.events, usage, copies).await;
+    let choices: Vec<Value> =
+        answers.into_iter().enumerate().map(|(index, answer)| choice(index, answer, with_logprobs)).collect();
+    let mut body = reply.whole("chat.completion", &choices, usage);
+    if let Some(params) = started.kv_transfer_params {
+        body["kv_transfer_params"] = params;
+    }
+    Ok(with_headers(Json(body), started.headers))
+}
+
+fn choice(index: usize, answer: Answer, with_logprobs: bool) -> Value {
+    let mut message = json!({"role": "assistant", "content": answer.text, "refusal": null});
+    if !answer.calls.is_empty() {
+        if answer.text.is_empty() {
+            message["content"] = Value::Null;
+        }
+        let calls = answer.calls.into_iter().map(|call| {
+            let function = json!({"name": call.name, "arguments": call.arguments});
+            json!({"id": call_id(), "type": "function", "function": function})
+        });
+        message["tool_calls"] = calls.collect();
+    }
+    let logprobs = if with_logprobs { logprobs::chat(&answer.tokens) } else { Value::Null };
+    json!({
+        "index": index, "message": message, "logprobs": logprobs, "finish_reason": answer.reason,
+        "stop_reason": answer.stop,
+    })
+}
+
+fn call_id() -> String {
+    format!("chatcmpl-tool-{}", unique())
+}
+
+/// Writes events as choices of chunks.
+struct Writer {
+    with_logprobs: bool,
+    /// Names of calls, by answer and number.
+    ids: HashMap<(usize, usize), String>,
+}
+
+impl Writer {
+    fn part(&mut self, event: Event) -> Part {
+        let count = tokens(&event);
+        let called = |index: usize, call: Value| {
+            let mut call = call;
+            call["index"] = index.into();
+            json!({"tool_calls": [call]})
+        };
+        match event {
+            Event::Text { choice, token } => {
+                let content = json!({"content": token.text});
+                delta(choice, &content, self.logprobs(token), count)
+            }
+            Event::Call { choice, index, name } => {
+                let id = self.ids.entry((choice, index)).or_insert_with(call_id);
+                let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": ""}});
+                delta(choice, &called(index, call), Value::Null, count)
+            }
+            Event::Arguments { choice, index, token } => {
+                let call = json!({"function": {"arguments": token.text}});
+                delta(choice, &called(index, call), Value::Null, count)
+            }
+            Event::Finished { choice, reason, stop } => {
+                let mut part = delta(choice, &json!({}), Value::Null, count);
+                part.choice["finish_reason"] = reason.into();
+                part.choice["stop_reason"] = stop.into();
+                part
+            }
+        }
+    }
+
+    fn logprobs(&self, token: Token) -> Value {
+        if self.with_logprobs { logprobs::chat(&[token]) } else { Value::Null }
+    }
+}
+
+fn delta(choice: usize, delta: &Value, logprobs: Value, tokens: usize) -> Part {
+    let choice = json!({"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": null});
+    Part { choice, tokens }
+}

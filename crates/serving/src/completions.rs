@@ -1,0 +1,110 @@
+//! `POST /v1/completions`.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::HeaderMap, response::Response};
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+
+use crate::{
+    Event, Model, Refusal, Token,
+    answers::{Usage, collect, tokens},
+    body::Body,
+    fields::Fields,
+    job, logprobs,
+    reply::{Part, Reply, with_headers},
+    sse,
+};
+
+pub(crate) async fn create(
+    State(model): State<Arc<dyn Model>>,
+    headers: HeaderMap,
+    Body(fields): Body<Fields>,
+) -> Result<Response, Refusal> {
+    let asked = job::completion(&model, &fields)?;
+    let job = asked.job;
+    let copies = job.copies;
+    let count = job.prompts.len() * copies;
+    let with_logprobs = job.sampling.logprobs.is_some();
+    // What stands before each answer.
+    let prefixes: Vec<String> = (0..count)
+        .map(|choice| match fields.echo {
+            Some(true) => job.prompts[choice / copies].text.clone(),
+            _ => String::new(),
+        })
+        .collect();
+    drop(fields);
+    let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
+    let reply = Reply::new("cmpl", &headers, job.model.clone());
+    let started = model.start(job).await?;
+    let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
+    if asked.output.stream {
+        let opening: Vec<Part> = prefixes
+            .iter()
+            .enumerate()
+            .filter(|(_, prefix)| !prefix.is_empty())
+            .map(|(choice, prefix)| part(choice, prefix, Value::Null, 0))
+            .collect();
+        let mut writer = Writer { with_logprobs, offsets: vec![0; count] };
+        let parts = stream::iter(opening).chain(started.events.map(move |event| writer.part(event)));
+        let chunks = reply.stream("text_completion", parts, usage, asked.output);
+        return Ok(with_headers(sse::data(chunks), started.headers));
+    }
+    let (answers, usage) = collect(started.events, usage, count).await;
+    let choices: Vec<Value> = answers
+        .into_iter()
+        .enumerate()
+        .map(|(index, answer)| {
+            let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
+            let mut choice = part(index, &(prefixes[index].clone() + &answer.text), logprobs, 0).choice;
+            choice["finish_reason"] = answer.reason.into();
+            choice["stop_reason"] = answer.stop.into();
+            choice
+        })
+        .collect();
+    let mut body = reply.whole("text_completion", &choices, usage);
+    if let Some(params) = started.kv_transfer_params {
+        body["kv_transfer_params"] = params;
+    }
+    Ok(with_headers(Json(body), started.headers))
+}
+
+fn part(choice: usize, text: &str, logprobs: Value, tokens: usize) -> Part {
+    let choice = json!({"index": choice, "text": text, "logprobs": logprobs, "finish_reason": null});
+    Part { choice, tokens }
+}
+
+/// Writes events as choices of chunks.
+struct Writer {
+    with_logprobs: bool,
+    /// How long each answer is, in characters.
+    offsets: Vec<usize>,
+}
+
+impl Writer {
+    fn part(&mut self, event: Event) -> Part {
+        let count = tokens(&event);
+        match event {
+            Event::Text { choice, token } => {
+                let logprobs = self.logprobs(choice, &token);
+                part(choice, &token.text, logprobs, count)
+            }
+            // Completions have no tools.
+            Event::Call { choice, .. } | Event::Arguments { choice, .. } => {
+                part(choice, "", Value::Null, count)
+            }
+            Event::Finished { choice, reason, stop } => {
+                let mut part = part(choice, "", Value::Null, count);
+                part.choice["finish_reason"] = reason.into();
+                part.choice["stop_reason"] = stop.into();
+                part
+            }
+        }
+    }
+
+    fn logprobs(&mut self, choice: usize, token: &Token) -> Value {
+        let offset = self.offsets[choice];
+        self.offsets[choice] += token.text.chars().count();
+        if self.with_logprobs { logprobs::columns(std::slice::from_ref(token), offset) } else { Value::Null }
+    }
+}

@@ -1,0 +1,100 @@
+//! The fields of chat and completion requests as clients send them. Fields that are not listed are ignored, as vLLM
+//! ignores them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{messages::MessageField, transfer::Transfer};
+
+/// `POST /v1/chat/completions` and `POST /v1/completions`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Fields {
+    pub(crate) model: Option<String>,
+    pub(crate) messages: Option<Vec<MessageField>>,
+    pub(crate) prompt: Option<PromptField>,
+    pub(crate) stream: Option<bool>,
+    pub(crate) stream_options: Option<StreamOptions>,
+    pub(crate) n: Option<i64>,
+    pub(crate) max_tokens: Option<i64>,
+    pub(crate) max_completion_tokens: Option<i64>,
+    pub(crate) echo: Option<bool>,
+    pub(crate) logprobs: Option<LogprobsField>,
+    pub(crate) top_logprobs: Option<i64>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) top_p: Option<f64>,
+    pub(crate) top_k: Option<i64>,
+    pub(crate) min_p: Option<f64>,
+    pub(crate) presence_penalty: Option<f64>,
+    pub(crate) frequency_penalty: Option<f64>,
+    pub(crate) repetition_penalty: Option<f64>,
+    pub(crate) seed: Option<i64>,
+    pub(crate) stop: Option<OneOrMany>,
+    pub(crate) include_stop_str_in_output: Option<bool>,
+    pub(crate) min_tokens: Option<i64>,
+    pub(crate) ignore_eos: Option<bool>,
+    pub(crate) tools: Option<Vec<Value>>,
+    pub(crate) tool_choice: Option<Value>,
+    pub(crate) response_format: Option<Value>,
+    pub(crate) structured_outputs: Option<Value>,
+    pub(crate) guided_json: Option<Value>,
+    pub(crate) guided_regex: Option<Value>,
+    pub(crate) guided_choice: Option<Value>,
+    pub(crate) guided_grammar: Option<Value>,
+    pub(crate) kv_transfer_params: Option<Transfer>,
+    // What follows changes answers, and no model here gets to see it: it is refused where it is not neutral.
+    pub(crate) best_of: Option<i64>,
+    pub(crate) use_beam_search: Option<bool>,
+    pub(crate) suffix: Option<String>,
+    pub(crate) logit_bias: Option<BTreeMap<String, f64>>,
+    pub(crate) prompt_logprobs: Option<i64>,
+    pub(crate) bad_words: Option<Vec<String>>,
+    pub(crate) allowed_token_ids: Option<Vec<u32>>,
+    pub(crate) stop_token_ids: Option<Vec<u32>>,
+    pub(crate) truncate_prompt_tokens: Option<i64>,
+    pub(crate) prompt_embeds: Option<Value>,
+    pub(crate) modalities: Option<Vec<String>>,
+    pub(crate) functions: Option<Vec<Value>>,
+}
+
+/// What a prompt may be.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PromptField {
+    Text(String),
+    Texts(Vec<String>),
+    Tokens(Vec<u32>),
+    TokenLists(Vec<Vec<u32>>),
+}
+
+/// A flag for chat, a number for completions.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum LogprobsField {
+    Flag(bool),
+    Number(i64),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StreamOptions {
+    pub(crate) include_usage: bool,
+    pub(crate) continuous_usage_stats: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// `POST /tokenize`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tokenize {
+    pub(crate) prompt: Option<String>,
+    pub(crate) messages: Vec<MessageField>,
+}

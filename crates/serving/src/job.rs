@@ -1,0 +1,224 @@
+//! From the fields of a request to a checked [`Job`].
+
+use std::sync::Arc;
+
+use crate::{
+    Card, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
+    fields::{Fields, PromptField},
+    messages, sampling, shape, tools,
+};
+
+/// vLLM's default for completions, as OpenAI's.
+const COMPLETION_LIMIT: usize = 16;
+
+/// A checked request and how its answer is to be sent.
+pub(crate) struct Asked {
+    pub(crate) job: Job,
+    pub(crate) output: Output,
+}
+
+/// How an answer is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub(crate) stream: bool,
+    /// Whether a stream ends with token counts.
+    pub(crate) include_usage: bool,
+    /// Whether each chunk has token counts.
+    pub(crate) continuous_usage: bool,
+}
+
+/// A conversation, however the client sent it.
+pub(crate) struct Conversation {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) tools: Option<Tools>,
+    /// The tools that the model is told of, also where it may not call them.
+    pub(crate) known_tools: Vec<crate::Tool>,
+    pub(crate) sampling: Sampling,
+    pub(crate) copies: usize,
+    pub(crate) limit: Option<usize>,
+    pub(crate) shape: Option<Shape>,
+    pub(crate) part: Part,
+    pub(crate) cache_host: Option<String>,
+}
+
+/// The model to answer as: the one asked for if it is served, the first one where none is named, as in vLLM.
+pub(crate) fn known_model(card: &Card, asked: Option<&str>) -> Result<String, Refusal> {
+    match asked {
+        None | Some("") => Ok(card.names.first().cloned().unwrap_or_default()),
+        Some(name)
+            if card.names.iter().any(|known| known == name)
+                || card.adapters.iter().any(|known| known.name == name) =>
+        {
+            Ok(name.to_owned())
+        }
+        Some(name) => Err(Refusal::unknown_model(name)),
+    }
+}
+
+/// Checks a chat request.
+pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
+    let name = known_model(model.card(), fields.model.as_deref())?;
+    unsupported(fields)?;
+    let Some(messages) = &fields.messages else {
+        return Err(Refusal::field("messages", "messages: Field required."));
+    };
+    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let conversation = Conversation {
+        messages: messages::read(messages, &name)?,
+        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref())?,
+        known_tools,
+        sampling: sampling::read(fields)?,
+        copies: sampling::copies(fields)?,
+        limit: sampling::limit(fields)?,
+        shape: shape::read(fields)?,
+        part: fields.kv_transfer_params.as_ref().map_or(Part::Whole, |transfer| transfer.part()),
+        cache_host: fields.kv_transfer_params.as_ref().and_then(|t| t.cache_host()).map(str::to_owned),
+    };
+    Ok(Asked { output: output(fields)?, job: converse(model, name, conversation)? })
+}
+
+/// Makes a conversation a job.
+pub(crate) fn converse(
+    model: &Arc<dyn Model>,
+    name: String,
+    conversation: Conversation,
+) -> Result<Job, Refusal> {
+    let Conversation { messages, tools, known_tools, sampling, copies, limit, shape, part, cache_host } =
+        conversation;
+    let text = model.layout(&messages, &known_tools)?;
+    let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
+    let last = messages.into_iter().next_back().map(|message| message.text).unwrap_or_default();
+    let tokens = model.tokens(&text);
+    let limit = fit(model.card(), tokens.len(), limit, None, part)?;
+    let prompts = vec![Prompt { text, tokens, last, limit }];
+    Ok(Job { model: name, prompts, copies, sampling, shape, tools, follows_a_tool, part, cache_host })
+}
+
+/// Checks a request for completions.
+pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
+    let name = known_model(model.card(), fields.model.as_deref())?;
+    unsupported(fields)?;
+    for (name, is_there) in [("messages", fields.messages.is_some()), ("tools", fields.tools.is_some())] {
+        if is_there {
+            return Err(Refusal::field(name, format!("{name} belongs to /v1/chat/completions.")));
+        }
+    }
+    let sampling = sampling::read(fields)?;
+    if fields.echo == Some(true) && sampling.logprobs.is_some() {
+        return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
+    }
+    let part = fields.kv_transfer_params.as_ref().map_or(Part::Whole, |transfer| transfer.part());
+    let asked = sampling::limit(fields)?;
+    let prompts = texts(model, fields)?
+        .into_iter()
+        .map(|(text, tokens)| {
+            let limit = fit(model.card(), tokens.len(), asked, Some(COMPLETION_LIMIT), part)?;
+            Ok(Prompt { last: text.clone(), text, tokens, limit })
+        })
+        .collect::<Result<_, Refusal>>()?;
+    let job = Job {
+        model: name,
+        prompts,
+        copies: sampling::copies(fields)?,
+        sampling,
+        shape: shape::read(fields)?,
+        tools: None,
+        follows_a_tool: false,
+        part,
+        cache_host: fields.kv_transfer_params.as_ref().and_then(|t| t.cache_host()).map(str::to_owned),
+    };
+    Ok(Asked { job, output: output(fields)? })
+}
+
+fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32>)>, Refusal> {
+    let from_text = |text: &String| (text.clone(), model.tokens(text));
+    let from_tokens = |tokens: &Vec<u32>| (String::new(), tokens.clone());
+    let prompts: Vec<_> = match &fields.prompt {
+        None => return Err(Refusal::field("prompt", "prompt: Field required.")),
+        Some(PromptField::Text(text)) => vec![from_text(text)],
+        Some(PromptField::Texts(texts)) => texts.iter().map(from_text).collect(),
+        Some(PromptField::Tokens(tokens)) => vec![from_tokens(tokens)],
+        Some(PromptField::TokenLists(lists)) => lists.iter().map(from_tokens).collect(),
+    };
+    if prompts.is_empty() || prompts.iter().any(|(_, tokens)| tokens.is_empty()) {
+        return Err(Refusal::field("prompt", "prompt must not be empty."));
+    }
+    if prompts.len() > sampling::MAX_CHOICES {
+        let message = format!("prompt: at most {} are taken at once.", sampling::MAX_CHOICES);
+        return Err(Refusal::field("prompt", message));
+    }
+    Ok(prompts)
+}
+
+/// The most tokens that an answer to a prompt of this length may have.
+fn fit(
+    card: &Card,
+    length: usize,
+    asked: Option<usize>,
+    default: Option<usize>,
+    part: Part,
+) -> Result<usize, Refusal> {
+    let most = card.max_model_len;
+    let room = most.saturating_sub(length);
+    if room == 0 {
+        return Err(Refusal::field(
+            "input_tokens",
+            format!(
+                "This model's maximum context length is {most} tokens. However, your request has {length} input \
+                 tokens. Please reduce the length of the input messages."
+            ),
+        ));
+    }
+    if let Some(asked) = asked.filter(|asked| *asked > room) {
+        return Err(Refusal::field(
+            "max_tokens",
+            format!(
+                "'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's maximum context length \
+                 is {most} tokens and your request has {length} input tokens ({asked} > {most} - {length})."
+            ),
+        ));
+    }
+    Ok(if part == Part::Prefill { 1 } else { asked.or(default).unwrap_or(room).min(room) })
+}
+
+fn output(fields: &Fields) -> Result<Output, Refusal> {
+    let stream = fields.stream == Some(true);
+    match &fields.stream_options {
+        Some(_) if !stream => {
+            Err(Refusal::field("stream_options", "Stream options can only be defined when `stream=True`."))
+        }
+        Some(options) => Ok(Output {
+            stream,
+            include_usage: options.include_usage,
+            continuous_usage: options.include_usage && options.continuous_usage_stats,
+        }),
+        None => Ok(Output { stream, ..Output::default() }),
+    }
+}
+
+/// Refuses what changes answers and is no part of a [`Job`].
+fn unsupported(fields: &Fields) -> Result<(), Refusal> {
+    let listed = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let numbered = |list: &Option<Vec<u32>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let asked = [
+        ("best_of", fields.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1))),
+        ("use_beam_search", fields.use_beam_search == Some(true)),
+        ("suffix", fields.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
+        ("logit_bias", fields.logit_bias.as_ref().is_some_and(|biases| !biases.is_empty())),
+        ("prompt_logprobs", fields.prompt_logprobs.is_some()),
+        ("bad_words", listed(&fields.bad_words)),
+        ("allowed_token_ids", numbered(&fields.allowed_token_ids)),
+        ("stop_token_ids", numbered(&fields.stop_token_ids)),
+        ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
+        ("prompt_embeds", fields.prompt_embeds.as_ref().is_some_and(|embeds| !embeds.is_null())),
+        (
+            "modalities",
+            fields.modalities.as_ref().is_some_and(|list| list.iter().any(|modality| modality != "text")),
+        ),
+        ("functions", fields.functions.is_some()),
+    ];
+    match asked.into_iter().find(|(_, asked)| *asked) {
+        Some((name, _)) => Err(Refusal::unsupported(name)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,36 @@
+//! OpenAI's API as vLLM serves it, in front of any model.
+//!
+//! This crate owns everything between the socket and the model: routes, request bodies, the checks that vLLM makes and
+//! its error texts, and the forms of whole and streamed answers for chat, completions and responses. A [`Model`] gets a
+//! checked [`Job`] and gives a stream of [`Event`]s; it never sees HTTP. The simulator is one model.
+//!
+//! A field that no model could honour through [`Job`] is refused here by name. A field that a model does not honour is
+//! the model's to refuse when the job starts.
+
+mod answers;
+mod body;
+mod chat;
+mod completions;
+mod fields;
+mod job;
+mod logprobs;
+mod messages;
+mod model;
+mod refusal;
+mod reply;
+mod responses;
+mod router;
+mod sampling;
+mod shape;
+mod sse;
+mod tools;
+mod transfer;
+
+pub use messages::{Call, Message, Role};
+pub use model::{Adapter, Card, Event, Job, Model, Prompt, Started, Token};
+pub use refusal::Refusal;
+pub use router::{job_of, router};
+pub use sampling::Sampling;
+pub use shape::Shape;
+pub use tools::{Choice, Tool, Tools};
+pub use transfer::Part;

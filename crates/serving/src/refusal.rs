@@ -1,0 +1,76 @@
+//! Refused requests, in vLLM's JSON form.
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+/// A refused request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+    param: Option<String>,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, message: message.into(), param: None }
+    }
+
+    /// The request makes no sense, or asks for what this model does not do.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequestError", message)
+    }
+
+    /// The value of one field is wrong.
+    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..Self::bad_request(message) }
+    }
+
+    /// The model has too much to do.
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsError", message)
+    }
+
+    /// What is asked for is not here.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFoundError", message)
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "BadRequestError", message)
+    }
+
+    pub(crate) fn unknown_model(name: &str) -> Self {
+        Self { param: Some("model".into()), ..Self::not_found(format!("The model `{name}` does not exist.")) }
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowedError", "Method Not Allowed")
+    }
+
+    /// A field that no model gets to see.
+    pub(crate) fn unsupported(param: &str) -> Self {
+        Self::field(param, format!("{param} is not supported by this server: leave it out."))
+    }
+
+    /// The message that the client gets.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({"error": {
+            "message": self.message, "type": self.kind, "param": self.param, "code": self.status.as_u16(),
+        }});
+        (self.status, Json(body)).into_response()
+    }
+}

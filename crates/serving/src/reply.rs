@@ -1,0 +1,94 @@
+//! What all objects of one reply repeat, and the frame of a streamed reply.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt, future, stream};
+use serde_json::{Value, json};
+
+use crate::{answers::Usage, job::Output};
+
+/// The fields that every object of one reply repeats.
+pub(crate) struct Reply {
+    id: String,
+    created: u64,
+    model: String,
+}
+
+/// A choice of a chunk, and how many tokens it brings.
+pub(crate) struct Part {
+    pub(crate) choice: Value,
+    pub(crate) tokens: usize,
+}
+
+impl Reply {
+    /// Names the reply after the client's `x-request-id` where it sent one, as vLLM does.
+    pub(crate) fn new(prefix: &str, headers: &HeaderMap, model: String) -> Self {
+        Self { id: format!("{prefix}-{}", request_id(headers)), created: now(), model }
+    }
+
+    pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {
+        let mut body = self.object(object, choices);
+        body["usage"] = usage.json();
+        body
+    }
+
+    /// Wraps each choice into a chunk; counts tokens on the way and ends with them where the client asked for usage.
+    pub(crate) fn stream(
+        self,
+        object: &'static str,
+        parts: impl Stream<Item = Part> + Send,
+        usage: Usage,
+        output: Output,
+    ) -> impl Stream<Item = Value> + Send {
+        // `None` marks the end, where the usage chunk goes.
+        parts.map(Some).chain(stream::once(future::ready(None))).scan(usage, move |usage, part| {
+            let chunk = match part {
+                Some(part) => {
+                    usage.completion += part.tokens;
+                    let mut chunk = self.object(object, &[part.choice]);
+                    if output.include_usage {
+                        chunk["usage"] = if output.continuous_usage { usage.json() } else { Value::Null };
+                    }
+                    Some(chunk)
+                }
+                None if output.include_usage => {
+                    let mut chunk = self.object(object, &[]);
+                    chunk["usage"] = usage.json();
+                    Some(chunk)
+                }
+                None => None,
+            };
+            future::ready(chunk)
+        })
+    }
+
+    fn object(&self, object: &str, choices: &[Value]) -> Value {
+        json!({"id": self.id, "object": object, "created": self.created, "model": self.model, "choices": choices})
+    }
+}
+
+/// The client's name for the request, or a new one.
+pub(crate) fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
+    given.unwrap_or_else(unique)
+}
+
+/// A name that nothing else has.
+pub(crate) fn unique() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A response with the model's own headers.
+pub(crate) fn with_headers(response: impl IntoResponse, headers: HeaderMap) -> Response {
+    let mut response = response.into_response();
+    let named = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+    response.headers_mut().extend(named.collect::<Vec<(_, HeaderValue)>>());
+    response
+}

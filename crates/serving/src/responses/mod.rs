@@ -1,0 +1,58 @@
+//! `POST /v1/responses`: OpenAI's newer API. Nothing is stored, so a response can be neither read again nor gone on from
+//! by its id.
+
+mod form;
+mod request;
+mod writer;
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::HeaderMap,
+    response::Response,
+};
+use futures::{StreamExt, stream};
+
+use self::{form::Form, request::Fields, writer::Writer};
+use crate::{
+    Job, Model, Refusal,
+    answers::{Usage, collect},
+    body::{self, Body},
+    reply::{request_id, with_headers},
+    sse,
+};
+
+pub(crate) async fn create(
+    State(model): State<Arc<dyn Model>>,
+    headers: HeaderMap,
+    Body(fields): Body<Fields>,
+) -> Result<Response, Refusal> {
+    let job = request::read(&model, &fields)?;
+    let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
+    let form = Form::new(format!("resp_{}", request_id(&headers)), &job, &fields);
+    let streams = fields.stream == Some(true);
+    drop(fields);
+    let started = model.start(job).await?;
+    let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
+    if streams {
+        let mut writer = Writer::new(form, usage);
+        let opening = writer.opening();
+        let events = started.events.flat_map(move |event| stream::iter(writer.events(event).into_iter()));
+        return Ok(with_headers(sse::named(stream::iter(opening).chain(events)), started.headers));
+    }
+    let (answers, usage) = collect(started.events, usage, 1).await;
+    let body = form.whole(answers.into_iter().next().unwrap_or_default(), usage);
+    Ok(with_headers(Json(body), started.headers))
+}
+
+/// A response that was made earlier.
+pub(crate) async fn unknown(Path(id): Path<String>) -> Refusal {
+    request::not_stored(&id)
+}
+
+/// The job that a body becomes.
+pub(crate) fn job_of(model: &Arc<dyn Model>, body: &[u8]) -> Result<Job, Refusal> {
+    request::read(model, &body::decode::<Fields>(body)?)
+}

@@ -1,0 +1,146 @@
+//! The fields of a request for a response.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    Call, Job, Message, Model, Part, Refusal, Role, fields,
+    job::{Conversation, converse, known_model},
+    messages::content,
+    sampling, shape, tools,
+};
+
+/// What clients send.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Fields {
+    model: Option<String>,
+    input: Value,
+    pub(super) instructions: Option<String>,
+    pub(super) max_output_tokens: Option<i64>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    top_logprobs: Option<i64>,
+    include: Option<Vec<String>>,
+    pub(super) stream: Option<bool>,
+    pub(super) tools: Option<Vec<Value>>,
+    pub(super) tool_choice: Option<Value>,
+    pub(super) parallel_tool_calls: Option<bool>,
+    pub(super) text: Option<Value>,
+    pub(super) metadata: Option<Value>,
+    previous_response_id: Option<String>,
+    background: Option<bool>,
+    truncation: Option<String>,
+    prompt: Option<Value>,
+    conversation: Option<Value>,
+}
+
+/// Output that clients may ask for beside the text: probabilities.
+const LOGPROBS: &str = "message.output_text.logprobs";
+
+/// Checks a request.
+pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refusal> {
+    let name = known_model(model.card(), fields.model.as_deref())?;
+    if let Some(id) = &fields.previous_response_id {
+        return Err(not_stored(id));
+    }
+    let asked = [
+        ("background", fields.background == Some(true)),
+        ("truncation", fields.truncation.as_deref().is_some_and(|kind| kind != "disabled")),
+        ("prompt", fields.prompt.is_some()),
+        ("conversation", fields.conversation.is_some()),
+    ];
+    if let Some((name, _)) = asked.into_iter().find(|(_, asked)| *asked) {
+        return Err(Refusal::unsupported(name));
+    }
+    let include = fields.include.as_deref().unwrap_or_default();
+    if include.iter().any(|item| item != LOGPROBS && item != "reasoning.encrypted_content") {
+        return Err(Refusal::field("include", format!("include: only `{LOGPROBS}` is supported.")));
+    }
+    // Sampling is checked as in chat, under the names that it has there.
+    let wants_logprobs = include.iter().any(|item| item == LOGPROBS);
+    let as_chat = fields::Fields {
+        messages: Some(Vec::new()),
+        temperature: fields.temperature,
+        top_p: fields.top_p,
+        logprobs: Some(fields::LogprobsField::Flag(wants_logprobs)),
+        top_logprobs: fields.top_logprobs,
+        max_tokens: fields.max_output_tokens,
+        ..fields::Fields::default()
+    };
+    let mut messages = Vec::new();
+    if let Some(instructions) = &fields.instructions {
+        messages.push(Message { role: Role::System, text: instructions.clone(), calls: Vec::new() });
+    }
+    input(&fields.input, &name, &mut messages)?;
+    let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let shape = match &fields.text {
+        Some(text) => shape::format_of(&text["format"], "text.format")?,
+        None => None,
+    };
+    let conversation = Conversation {
+        messages,
+        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref())?,
+        known_tools,
+        sampling: sampling::read(&as_chat)?,
+        copies: 1,
+        limit: sampling::limit(&as_chat)?,
+        shape,
+        part: Part::Whole,
+        cache_host: None,
+    };
+    converse(model, name, conversation)
+}
+
+/// A response that nobody has kept.
+pub(super) fn not_stored(id: &str) -> Refusal {
+    let id: String = id.chars().take(100).collect();
+    Refusal::not_found(format!("Response with id '{id}' not found: this server stores no responses."))
+}
+
+fn input(input: &Value, model: &str, messages: &mut Vec<Message>) -> Result<(), Refusal> {
+    match input {
+        Value::String(text) => {
+            messages.push(Message { role: Role::User, text: text.clone(), calls: Vec::new() });
+            Ok(())
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (index, item) in items.iter().enumerate() {
+                messages.extend(message(item, &format!("input[{index}]"), model)?);
+            }
+            Ok(())
+        }
+        Value::Array(_) => Err(Refusal::field("input", "input must not be empty.")),
+        _ => Err(Refusal::field("input", "input must be a string or a list of items.")),
+    }
+}
+
+fn message(item: &Value, place: &str, model: &str) -> Result<Option<Message>, Refusal> {
+    let text = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
+    match item["type"].as_str().unwrap_or("message") {
+        "message" => {
+            let role = Role::parse(item["role"].as_str().unwrap_or_default(), place)?;
+            let text = content(&item["content"], &format!("{place}.content"), model)?;
+            Ok(Some(Message { role, text, calls: Vec::new() }))
+        }
+        "function_call" => {
+            let call = Call { name: text("name"), arguments: text("arguments") };
+            Ok(Some(Message { role: Role::Assistant, text: String::new(), calls: vec![call] }))
+        }
+        "function_call_output" => {
+            let text = content(&item["output"], &format!("{place}.output"), model)?;
+            Ok(Some(Message { role: Role::Tool, text, calls: Vec::new() }))
+        }
+        // What another model thought is no part of the conversation.
+        "reasoning" => Ok(None),
+        kind => Err(Refusal::field(
+            place,
+            format!(
+                "{place}: items of the type `{}` are not supported.",
+                kind.chars().take(40).collect::<String>()
+            ),
+        )),
+    }
+}

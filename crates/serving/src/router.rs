@@ -1,0 +1,118 @@
+//! The routes.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Job, Model, Refusal,
+    body::{self, Body},
+    chat, completions,
+    fields::{Fields, Tokenize},
+    job, messages, responses,
+};
+
+/// Long prompts and many-part messages are legitimate; anything past this is refused with 413.
+const BODY_LIMIT: usize = 64 << 20;
+
+/// OpenAI's API in front of a model.
+pub fn router(model: Arc<dyn Model>) -> Router {
+    Router::new()
+        .route("/v1/models", get(models))
+        .route("/v1/chat/completions", post(chat::create))
+        .route("/v1/completions", post(completions::create))
+        .route("/v1/chat/completions/render", post(render_chat))
+        .route("/v1/completions/render", post(render_completion))
+        .route("/v1/responses", post(responses::create))
+        .route("/v1/responses/{id}", get(responses::unknown).delete(responses::unknown))
+        .route("/tokenize", post(tokenize))
+        .route("/metrics", get(metrics))
+        .route("/health", get(StatusCode::OK))
+        .route("/ping", get(StatusCode::OK))
+        .route("/version", get(version))
+        .fallback(|| async { Refusal::not_found("Not Found") })
+        .method_not_allowed_fallback(|| async { Refusal::method_not_allowed() })
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .with_state(model)
+}
+
+/// The job that a body becomes when it is sent to the route of this path. For tests of bodies from outside.
+pub fn job_of(model: &Arc<dyn Model>, path: &str, body: &[u8]) -> Result<Job, Refusal> {
+    match path {
+        "/v1/chat/completions" => Ok(job::chat(model, &body::decode::<Fields>(body)?)?.job),
+        "/v1/completions" => Ok(job::completion(model, &body::decode::<Fields>(body)?)?.job),
+        "/v1/responses" => responses::job_of(model, body),
+        _ => Err(Refusal::not_found("Not Found")),
+    }
+}
+
+async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
+    let card = model.card();
+    let entry = |id: &str, root: &str, parent: Option<&String>| {
+        json!({
+            "id": id, "object": "model", "created": card.created, "owned_by": "vllm", "root": root,
+            "parent": parent, "max_model_len": card.max_model_len,
+        })
+    };
+    let base = card.names.iter().map(|name| entry(name, &card.root, None));
+    let adapters =
+        card.adapters.iter().map(|adapter| entry(&adapter.name, &adapter.path, card.names.first()));
+    Json(json!({"object": "list", "data": base.chain(adapters).collect::<Vec<_>>()}))
+}
+
+async fn version(State(model): State<Arc<dyn Model>>) -> Json<Value> {
+    Json(json!({"version": model.card().version}))
+}
+
+async fn tokenize(
+    State(model): State<Arc<dyn Model>>,
+    Body(request): Body<Tokenize>,
+) -> Result<Json<Value>, Refusal> {
+    let text = match request.prompt {
+        Some(prompt) => prompt,
+        None if request.messages.is_empty() => {
+            return Err(Refusal::bad_request("either prompt or messages must be given."));
+        }
+        None => {
+            let name = job::known_model(model.card(), None)?;
+            model.layout(&messages::read(&request.messages, &name)?, &[])?
+        }
+    };
+    let tokens = model.tokens(&text);
+    let most = model.card().max_model_len;
+    Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens})))
+}
+
+/// The tokens of a conversation, for those who route by them.
+async fn render_chat(
+    State(model): State<Arc<dyn Model>>,
+    Body(fields): Body<Fields>,
+) -> Result<Json<Value>, Refusal> {
+    let asked = job::chat(&model, &fields)?;
+    Ok(Json(rendered(&asked).into_iter().next().unwrap_or_default()))
+}
+
+/// The tokens of each prompt.
+async fn render_completion(
+    State(model): State<Arc<dyn Model>>,
+    Body(fields): Body<Fields>,
+) -> Result<Json<Value>, Refusal> {
+    Ok(Json(rendered(&job::completion(&model, &fields)?).into()))
+}
+
+fn rendered(asked: &job::Asked) -> Vec<Value> {
+    let model = &asked.job.model;
+    asked.job.prompts.iter().map(|prompt| json!({"model": model, "token_ids": prompt.tokens})).collect()
+}
+
+async fn metrics(State(model): State<Arc<dyn Model>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], model.metrics()).into_response()
+}

@@ -1,0 +1,197 @@
+//! How tokens are chosen, checked as vLLM checks it.
+
+use serde_json::Value;
+
+use crate::{
+    Refusal,
+    fields::{Fields, LogprobsField, OneOrMany},
+};
+
+/// Answers that one request may ask for; vLLM's own limit is its batch size.
+pub(crate) const MAX_CHOICES: usize = 128;
+/// vLLM's default of `--max-logprobs`.
+const MAX_LOGPROBS: i64 = 20;
+/// Stop strings of one request.
+const MAX_STOPS: usize = 64;
+
+/// How tokens are chosen, and when an answer ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampling {
+    /// 0 chooses the likeliest token always.
+    pub temperature: f64,
+    /// The likeliest tokens that together have this probability are chosen from, over 0 to 1.
+    pub top_p: f64,
+    /// So many of the likeliest tokens are chosen from; 0 means all.
+    pub top_k: usize,
+    /// Tokens of at least this part of the likeliest one's probability are chosen from, 0 to 1.
+    pub min_p: f64,
+    /// Lessens tokens that are there already, -2 to 2.
+    pub presence_penalty: f64,
+    /// Lessens tokens by how often they are there, -2 to 2.
+    pub frequency_penalty: f64,
+    /// Divides the weight of tokens that are there already, over 0.
+    pub repetition_penalty: f64,
+    /// Makes answers repeatable.
+    pub seed: Option<i64>,
+    /// Texts that end an answer.
+    pub stops: Vec<String>,
+    /// Whether the text that ended an answer is part of it.
+    pub keeps_stop: bool,
+    /// The least number of tokens.
+    pub least: usize,
+    /// Whether an answer goes on to its limit.
+    pub ignore_eos: bool,
+    /// How many of the likeliest tokens are told beside each chosen one; none where no probabilities are wanted.
+    pub logprobs: Option<usize>,
+}
+
+/// How many answers a prompt gets.
+pub(crate) fn copies(fields: &Fields) -> Result<usize, Refusal> {
+    match fields.n.unwrap_or(1) {
+        n if n < 1 => Err(Refusal::field("n", format!("n must be at least 1, got {n}."))),
+        n => match usize::try_from(n) {
+            Ok(n) if n <= MAX_CHOICES => Ok(n),
+            _ => Err(Refusal::field("n", format!("n must be at most {MAX_CHOICES}, got {n}."))),
+        },
+    }
+}
+
+/// The most tokens that the client asks for.
+pub(crate) fn limit(fields: &Fields) -> Result<Option<usize>, Refusal> {
+    match fields.max_completion_tokens.or(fields.max_tokens) {
+        Some(limit) if limit < 1 => {
+            Err(Refusal::field("max_tokens", format!("max_tokens must be at least 1, got {limit}.")))
+        }
+        limit => Ok(limit.and_then(|limit| usize::try_from(limit).ok())),
+    }
+}
+
+/// Reads and checks everything about sampling.
+pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
+    let within = |name: &'static str, value: Option<f64>, default: f64, fits: fn(f64) -> bool, rule: &str| {
+        let value = value.unwrap_or(default);
+        if fits(value) {
+            Ok(value)
+        } else {
+            Err(Refusal::field(name, format!("{name} must be {rule}, got {}.", Value::from(value))))
+        }
+    };
+    let least = match fields.min_tokens.unwrap_or(0) {
+        least if least < 0 => {
+            let message = format!("min_tokens must be greater than or equal to 0, got {least}.");
+            return Err(Refusal::field("min_tokens", message));
+        }
+        least => usize::try_from(least).unwrap_or(usize::MAX),
+    };
+    if let Some(limit) = limit(fields)?.filter(|limit| *limit < least) {
+        let message = format!("min_tokens must be less than or equal to max_tokens={limit}, got {least}.");
+        return Err(Refusal::field("min_tokens", message));
+    }
+    let top_k = match fields.top_k.unwrap_or(0) {
+        top_k if top_k < -1 => {
+            let message = format!("top_k must be 0 (disable), or at least 1, got {top_k}.");
+            return Err(Refusal::field("top_k", message));
+        }
+        top_k => usize::try_from(top_k).unwrap_or(0),
+    };
+    let sampling = Sampling {
+        temperature: within("temperature", fields.temperature, 1.0, |t| t >= 0.0, "non-negative")?,
+        top_p: within("top_p", fields.top_p, 1.0, |p| p > 0.0 && p <= 1.0, "in (0, 1]")?,
+        top_k,
+        min_p: within("min_p", fields.min_p, 0.0, |p| (0.0..=1.0).contains(&p), "in [0, 1]")?,
+        presence_penalty: within("presence_penalty", fields.presence_penalty, 0.0, is_penalty, "in [-2, 2]")?,
+        frequency_penalty: within(
+            "frequency_penalty",
+            fields.frequency_penalty,
+            0.0,
+            is_penalty,
+            "in [-2, 2]",
+        )?,
+        repetition_penalty: within(
+            "repetition_penalty",
+            fields.repetition_penalty,
+            1.0,
+            |p| p > 0.0,
+            "greater than zero",
+        )?,
+        seed: fields.seed,
+        stops: stops(fields)?,
+        keeps_stop: fields.include_stop_str_in_output == Some(true),
+        least,
+        ignore_eos: fields.ignore_eos == Some(true),
+        logprobs: logprobs(fields)?,
+    };
+    let copies = copies(fields)?;
+    // Greedy sampling makes the same answer each time.
+    if sampling.temperature == 0.0 && copies > 1 {
+        return Err(Refusal::field("n", format!("n must be 1 when using greedy sampling, got {copies}.")));
+    }
+    Ok(sampling)
+}
+
+fn is_penalty(value: f64) -> bool {
+    (-2.0..=2.0).contains(&value)
+}
+
+fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {
+    let stops = match &fields.stop {
+        None => Vec::new(),
+        Some(OneOrMany::One(stop)) => vec![stop.clone()],
+        Some(OneOrMany::Many(stops)) => stops.clone(),
+    };
+    if stops.iter().any(String::is_empty) {
+        return Err(Refusal::field("stop", "stop cannot contain an empty string."));
+    }
+    if stops.len() > MAX_STOPS {
+        return Err(Refusal::field("stop", format!("stop may have at most {MAX_STOPS} strings.")));
+    }
+    Ok(stops)
+}
+
+/// How many probabilities are wanted beside each token: chat says it by two fields, completions by one number.
+fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
+    let (name, number) = if fields.messages.is_some() {
+        let wanted = match fields.logprobs {
+            Some(LogprobsField::Flag(wanted)) => wanted,
+            Some(LogprobsField::Number(_)) => {
+                return Err(Refusal::field(
+                    "logprobs",
+                    "logprobs must be true or false; top_logprobs is the number.",
+                ));
+            }
+            None => false,
+        };
+        match fields.top_logprobs {
+            Some(top) if top < 0 => {
+                return Err(Refusal::field("top_logprobs", "`top_logprobs` must be a positive value."));
+            }
+            Some(top) if top > 0 && !wanted => {
+                return Err(Refusal::field(
+                    "top_logprobs",
+                    "when using `top_logprobs`, `logprobs` must be set to true.",
+                ));
+            }
+            top => ("top_logprobs", wanted.then(|| top.unwrap_or(0))),
+        }
+    } else {
+        match fields.logprobs {
+            Some(LogprobsField::Number(number)) => ("logprobs", Some(number)),
+            Some(LogprobsField::Flag(true)) => {
+                return Err(Refusal::field("logprobs", "logprobs must be a number for completions."));
+            }
+            Some(LogprobsField::Flag(false)) | None => ("logprobs", None),
+        }
+    };
+    match number {
+        Some(number) if number < 0 => {
+            Err(Refusal::field(name, format!("{name} must be non-negative, got {number}.")))
+        }
+        Some(number) if number > MAX_LOGPROBS => Err(Refusal::field(
+            name,
+            format!(
+                "Requested sample logprobs of {number}, which is greater than max allowed: {MAX_LOGPROBS}"
+            ),
+        )),
+        number => Ok(number.and_then(|number| usize::try_from(number).ok())),
+    }
+}

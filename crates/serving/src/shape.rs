@@ -1,0 +1,119 @@
+//! The form that an answer must have: `response_format`, `structured_outputs` and the older `guided_…` fields.
+
+use serde_json::Value;
+
+use crate::{Refusal, fields::Fields};
+
+/// Choices of one request.
+const MOST_CHOICES: usize = 1024;
+
+/// The form of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that this schema describes.
+    Json(Value),
+    /// Text that this regular expression matches as a whole.
+    Regex(String),
+    /// One of these texts.
+    Choice(Vec<String>),
+}
+
+/// The form that a request asks for.
+pub(crate) fn read(fields: &Fields) -> Result<Option<Shape>, Refusal> {
+    let mut found: Vec<Shape> = Vec::new();
+    if let Some(format) = &fields.response_format {
+        found.extend(format_of(format, "response_format")?);
+    }
+    if let Some(outputs) = fields.structured_outputs.as_ref().filter(|outputs| !outputs.is_null()) {
+        let Value::Object(outputs) = outputs else {
+            return Err(Refusal::field("structured_outputs", "structured_outputs must be an object."));
+        };
+        for (key, value) in outputs.iter().filter(|(_, value)| !value.is_null()) {
+            let place = format!("structured_outputs.{key}");
+            found.extend(constraint(key, value, &place)?);
+        }
+    }
+    let guided = [
+        ("json", "guided_json", &fields.guided_json),
+        ("regex", "guided_regex", &fields.guided_regex),
+        ("choice", "guided_choice", &fields.guided_choice),
+        ("grammar", "guided_grammar", &fields.guided_grammar),
+    ];
+    for (key, place, value) in guided {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_null()) {
+            found.extend(constraint(key, value, place)?);
+        }
+    }
+    if found.len() > 1 {
+        return Err(Refusal::field(
+            "structured_outputs",
+            "You can only use one kind of structured outputs constraint but multiple are specified.",
+        ));
+    }
+    Ok(found.pop())
+}
+
+/// `{"type": "json_schema", …}` and its siblings, in the form of chat (the schema one level down) or of responses.
+pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Refusal> {
+    match format["type"].as_str() {
+        _ if format.is_null() => Ok(None),
+        Some("text") => Ok(None),
+        Some("json_object") => Ok(Some(Shape::JsonObject)),
+        Some("json_schema") => {
+            let holder = format.get("json_schema").unwrap_or(format);
+            match holder.get("schema") {
+                Some(schema) => schema_of(schema, place).map(Some),
+                None => Err(Refusal::field(
+                    place,
+                    format!("{place}: the type `json_schema` needs a schema, none is given."),
+                )),
+            }
+        }
+        Some("structural_tag") => Err(Refusal::unsupported(place)),
+        _ => Err(Refusal::field(
+            place,
+            format!("{place}.type: expected `text`, `json_object` or `json_schema`."),
+        )),
+    }
+}
+
+fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Refusal> {
+    let text = || value.as_str().ok_or_else(|| Refusal::field(place, format!("{place} must be a string.")));
+    match key {
+        "json" => schema_of(value, place).map(Some),
+        "json_object" => Ok((value == true).then_some(Shape::JsonObject)),
+        "regex" => Ok(Some(Shape::Regex(text()?.to_owned()))),
+        "choice" => {
+            let list = value.as_array().filter(|list| !list.is_empty() && list.len() <= MOST_CHOICES);
+            let texts =
+                list.map(|list| list.iter().map(|choice| choice.as_str().map(str::to_owned)).collect());
+            match texts {
+                Some(Some(texts)) => Ok(Some(Shape::Choice(texts))),
+                _ => Err(Refusal::field(
+                    place,
+                    format!("{place} must be a list of 1 to {MOST_CHOICES} strings."),
+                )),
+            }
+        }
+        // How a constraint is kept, not which one: nothing of it is visible in an answer.
+        "disable_fallback"
+        | "disable_any_whitespace"
+        | "disable_additional_properties"
+        | "whitespace_pattern" => Ok(None),
+        _ => Err(Refusal::unsupported(place)),
+    }
+}
+
+/// A schema, which some clients send as text.
+fn schema_of(value: &Value, place: &str) -> Result<Shape, Refusal> {
+    match value {
+        Value::Object(_) | Value::Bool(_) => Ok(Shape::Json(value.clone())),
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(schema @ (Value::Object(_) | Value::Bool(_))) => Ok(Shape::Json(schema)),
+            _ => Err(Refusal::field(place, format!("{place}: the schema is not JSON of an object."))),
+        },
+        _ => Err(Refusal::field(place, format!("{place} must be a JSON schema."))),
+    }
+}

@@ -1,0 +1,32 @@
+//! Server-sent events as OpenAI's API frames them.
+
+use std::convert::Infallible;
+
+use axum::{
+    body::{Body, Bytes},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use futures::{Stream, StreamExt, stream};
+use serde_json::Value;
+
+/// `data: JSON`, a blank line, and `data: [DONE]` at the end. When the client goes away, the stream is dropped, and with
+/// it the work.
+pub(crate) fn data(values: impl Stream<Item = Value> + Send + 'static) -> Response {
+    let end = stream::once(async { Bytes::from_static(b"data: [DONE]\n\n") });
+    response(values.map(|value| Bytes::from(format!("data: {value}\n\n"))).chain(end))
+}
+
+/// Events that are named after their `type`, without an end mark: the form of responses.
+pub(crate) fn named(values: impl Stream<Item = Value> + Send + 'static) -> Response {
+    response(values.map(|value| {
+        let name = value["type"].as_str().unwrap_or("message");
+        Bytes::from(format!("event: {name}\ndata: {value}\n\n"))
+    }))
+}
+
+fn response(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(frames.map(Ok::<_, Infallible>))).into_response()
+}

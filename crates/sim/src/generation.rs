@@ -1,0 +1,138 @@
+//! One request's answers, token by token, at the engine's pace.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use futures::{Stream, StreamExt, stream};
+use longboat_serving::{Event, Job, Part, Refusal};
+
+use crate::{
+    engine::{Engine, Running},
+    made::{self, Answer},
+};
+
+struct Choice {
+    answer: Answer,
+    generated: usize,
+    has_called: bool,
+    is_finished: bool,
+}
+
+/// Answers in the making; dropping it abandons them.
+pub(crate) struct Generation {
+    running: Vec<Running>,
+    choices: Vec<Choice>,
+    ready: VecDeque<Event>,
+    started: bool,
+    /// Whether another engine has computed the prompt.
+    is_prefilled: bool,
+    cached_tokens: usize,
+}
+
+/// Makes the answers up, and waits until the engine takes the prompts.
+pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation, Refusal> {
+    let args = &engine.args;
+    let mut choices = Vec::with_capacity(job.copies * job.prompts.len());
+    let mut running = Vec::with_capacity(job.prompts.len());
+    for prompt in &job.prompts {
+        for copy in 0..job.copies {
+            let answer = made::answer(args, job, prompt, copy)?;
+            let generated = answer.tokens.len();
+            choices.push(Choice { answer, generated, has_called: false, is_finished: false });
+        }
+    }
+    for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
+        let generated: usize = choices.iter().map(|choice| choice.generated).sum();
+        let memory = (prompt.tokens.len() + generated).div_ceil(args.block_size);
+        if memory > args.cache_blocks {
+            return Err(Refusal::bad_request(format!(
+                "the request needs {memory} blocks of KV cache, the engine has {}.",
+                args.cache_blocks
+            )));
+        }
+        let admitted = engine.admit(&prompt.tokens, generated).await;
+        running
+            .push(admitted.map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?);
+    }
+    Ok(Generation {
+        cached_tokens: running.iter().map(Running::cached_tokens).sum(),
+        running,
+        choices,
+        ready: VecDeque::new(),
+        started: false,
+        is_prefilled: job.part == Part::Decode,
+    })
+}
+
+// === impl Generation ===
+
+impl Generation {
+    /// Prompt tokens that the prefix cache held.
+    pub(crate) fn cached_tokens(&self) -> usize {
+        self.cached_tokens
+    }
+
+    /// The events, each when its time has come.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Event> + Send {
+        stream::unfold(self, |mut generation| async {
+            if generation.ready.is_empty() {
+                generation.step().await;
+            }
+            generation.ready.pop_front().map(|event| (event, generation))
+        })
+        .fuse()
+    }
+
+    async fn step(&mut self) {
+        let first = !std::mem::replace(&mut self.started, true);
+        if !first && self.running.is_empty() {
+            return;
+        }
+        // The prompts of one request are in the same batch: their times pass together.
+        futures::future::join_all(self.running.iter().map(|running| async {
+            if first && !self.is_prefilled {
+                running.prefill().await;
+            } else {
+                running.decode().await;
+            }
+        }))
+        .await;
+        for (index, choice) in self.choices.iter_mut().enumerate() {
+            choice.step(index, &mut self.ready);
+        }
+        if self.choices.iter().all(|choice| choice.is_finished) {
+            let copies = self.choices.len() / self.running.len().max(1);
+            for (running, choices) in self.running.iter().zip(self.choices.chunks(copies.max(1))) {
+                let reason = choices.last().map_or("stop", |choice| choice.answer.reason);
+                // Metrics know no calls: an answer that ends with one has stopped.
+                let reason = if reason == "tool_calls" { "stop" } else { reason };
+                running.finished(choices.iter().map(|choice| choice.generated).sum(), reason);
+            }
+            self.running.clear();
+        }
+    }
+}
+
+impl Choice {
+    /// Gives one token.
+    fn step(&mut self, index: usize, ready: &mut VecDeque<Event>) {
+        if self.is_finished {
+            return;
+        }
+        if let Some(name) = self.answer.call.as_ref().filter(|_| !self.has_called) {
+            ready.push_back(Event::Call { choice: index, index: 0, name: name.clone() });
+            self.has_called = true;
+        }
+        if let Some(token) = self.answer.tokens.pop_front() {
+            ready.push_back(if self.has_called {
+                Event::Arguments { choice: index, index: 0, token }
+            } else {
+                Event::Text { choice: index, token }
+            });
+        }
+        if self.answer.tokens.is_empty() {
+            self.is_finished = true;
+            let (reason, stop) = (self.answer.reason, self.answer.stop.take());
+            ready.push_back(Event::Finished { choice: index, reason, stop });
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! JSON that a schema describes.
+
+use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+use serde_json::{Map, Number, Value};
+
+use super::{
+    check,
+    limits::{Budget, DEEP, DEPTH, LONGEST},
+    merge, pattern,
+};
+
+/// Steps of making one value.
+const STEPS: usize = 20_000;
+/// Fields and items beyond what a schema demands.
+const EXTRA: usize = 2;
+/// Keywords that say something about values and that are not simulated.
+const UNKNOWN: [&str; 15] = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "propertyNames",
+    "contains",
+    "minContains",
+    "maxContains",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "$dynamicRef",
+];
+
+/// Whole numbers that every reader of JSON keeps exactly.
+const LARGEST: f64 = 9_007_199_254_740_991.0;
+
+/// Makes up a value that fits the schema, or says what of the schema is not simulated.
+pub(super) fn make(schema: &Value, random: &mut StdRng) -> Result<Value, String> {
+    let mut maker = Maker { root: schema, random, budget: Budget::new(STEPS) };
+    let value = maker.value(schema, 0)?;
+    // What a combination of keywords means is the checker's to say, not the maker's.
+    if check::fits(schema, &value)? {
+        Ok(value)
+    } else {
+        Err("this combination of keywords is not simulated, or no value can fit the schema".to_owned())
+    }
+}
+
+/// The schema that a local reference names.
+pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
+    let shown: String = reference.chars().take(80).collect();
+    let pointer = reference.strip_prefix('#').ok_or_else(|| {
+        format!("the reference `{shown}` does not begin with `#`: others are not simulated")
+    })?;
+    root.pointer(pointer).ok_or_else(|| format!("the reference `{shown}` leads nowhere"))
+}
+
+struct Maker<'a, 'r> {
+    root: &'a Value,
+    random: &'r mut StdRng,
+    budget: Budget,
+}
+
+impl Maker<'_, '_> {
+    fn value(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
+        self.budget.step()?;
+        if depth > DEPTH {
+            return Err("the schema demands values that are nested too deeply, or without an end".to_owned());
+        }
+        let fields = match schema {
+            Value::Object(fields) => fields,
+            Value::Bool(true) => return Ok(self.word().into()),
+            Value::Bool(false) => return Err("the schema allows no value at all".to_owned()),
+            _ => return Err("a schema must be an object, true or false".to_owned()),
+        };
+        if let Some(keyword) = UNKNOWN.iter().find(|keyword| fields.contains_key(**keyword)) {
+            return Err(format!("the keyword `{keyword}` is not simulated"));
+        }
+        if let Some(constant) = fields.get("const") {
+            return Ok(constant.clone());
+        }
+        if let Some(reference) = fields.get("$ref") {
+            let target = resolve(self.root, reference.as_str().unwrap_or_default())?.clone();
+            return self.value(&beside(fields, "$ref", target)?, depth + 1);
+        }
+        if let Some(parts) = fields.get("allOf") {
+            let merged =
+                list(parts, "allOf")?.iter().try_fold(Value::Object(Map::new()), |merged, part| {
+                    let part = match part.get("$ref").and_then(Value::as_str) {
+                        Some(reference) if part.as_object().is_some_and(|part| part.len() == 1) => {
+                            resolve(self.root, reference)?
+                        }
+                        _ => part,
+                    };
+                    merge::both(&merged, part)
+                })?;
+            return self.value(&beside(fields, "allOf", merged)?, depth + 1);
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(parts) = fields.get(keyword) {
+                return self.one_of(fields, keyword, list(parts, keyword)?, depth);
+            }
+        }
+        if let Some(choices) = fields.get("enum") {
+            let fitting: Vec<&Value> = list(choices, "enum")?
+                .iter()
+                .filter(|value| check::has_type(value, fields.get("type")))
+                .collect();
+            return fitting
+                .choose(self.random)
+                .map(|value| (*value).clone())
+                .ok_or_else(|| "`enum` has no value of the type".to_owned());
+        }
+        match self.kind(fields, depth)?.as_str() {
+            "null" => Ok(Value::Null),
+            "boolean" => Ok(self.random.random::<bool>().into()),
+            "integer" => self.number(fields, true),
+            "number" => self.number(fields, false),
+            "string" => self.string(fields).map(Value::String),
+            "array" => self.array(fields, depth),
+            "object" => self.object(fields, depth),
+            other => Err(format!("`{}` is no type", other.chars().take(40).collect::<String>())),
+        }
+    }
+
+    /// The first alternative that a value can be made for. Deep inside, those that end come first.
+    fn one_of(
+        &mut self,
+        fields: &Map<String, Value>,
+        keyword: &str,
+        parts: &[Value],
+        depth: usize,
+    ) -> Result<Value, String> {
+        let mut order: Vec<&Value> = parts.iter().collect();
+        if order.is_empty() {
+            return Err(format!("`{keyword}` has no alternative"));
+        }
+        let first = self.random.random_range(0..order.len());
+        order.rotate_left(first);
+        let ends = |part: &Value| !["$ref", "properties", "items"].iter().any(|key| part.get(*key).is_some());
+        if depth >= DEEP {
+            order.sort_by_key(|part| !ends(part));
+        } else {
+            // A value says more than none.
+            order.sort_by_key(|part| part["type"] == "null");
+        }
+        let mut failure = String::new();
+        for part in order {
+            let made =
+                beside(fields, keyword, part.clone()).and_then(|merged| self.value(&merged, depth + 1));
+            match made {
+                Ok(value) => return Ok(value),
+                Err(why) => failure = why,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The type to make; what a schema without one says decides.
+    fn kind(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<String, String> {
+        match fields.get("type") {
+            Some(Value::String(kind)) => return Ok(kind.clone()),
+            Some(Value::Array(kinds)) => {
+                let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
+                if depth >= DEEP && kinds.contains(&"null") {
+                    return Ok("null".to_owned());
+                }
+                let said: Vec<&str> = kinds.iter().copied().filter(|kind| *kind != "null").collect();
+                let chosen = said.choose(self.random).or(kinds.first());
+                return chosen
+                    .map(|kind| (*kind).to_owned())
+                    .ok_or_else(|| "`type` names no type".to_owned());
+            }
+            Some(_) => return Err("`type` must be a name or a list of names".to_owned()),
+            None => {}
+        }
+        let has = |keys: &[&str]| keys.iter().any(|key| fields.contains_key(*key));
+        Ok(if has(&["properties", "required", "additionalProperties", "minProperties", "maxProperties"]) {
+            "object"
+        } else if has(&["items", "prefixItems", "minItems", "maxItems", "uniqueItems"]) {
+            "array"
+        } else if has(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+            "number"
+        } else {
+            "string"
+        }
+        .to_owned())
+    }
+
+    fn number(&mut self, fields: &Map<String, Value>, whole: bool) -> Result<Value, String> {
+        let bound = |key: &str| fields.get(key).and_then(Value::as_f64);
+        // Older schemas write an exclusive bound as a flag beside the bound.
+        let flag = |key: &str| fields.get(key).and_then(Value::as_bool) == Some(true);
+        let step = bound("multipleOf").unwrap_or(if whole { 1.0 } else { 0.01 });
+        if step.is_nan() || step <= 0.0 {
+            return Err("`multipleOf` must be over 0".to_owned());
+        }
+        // Multiples of a fraction that are whole: the check at the end refuses those that are not.
+        let step = if whole && step.fract() != 0.0 { step.ceil() } else { step };
+        let lowest = [
+            bound("minimum")
+                .map(|low| if flag("exclusiveMinimum") { after(low, step) } else { (low / step).ceil() }),
+            bound("exclusiveMinimum").map(|low| after(low, step)),
+        ];
+        let highest = [
+            bound("maximum").map(|high| {
+                if flag("exclusiveMaximum") { before(high, step) } else { (high / step).floor() }
+            }),
+            bound("exclusiveMaximum").map(|high| before(high, step)),
+        ];
+        let low = lowest.into_iter().flatten().reduce(f64::max);
+        let high = highest.into_iter().flatten().reduce(f64::min);
+        let (low, high) = match (low, high) {
+            (None, None) => (0.0, 100.0),
+            (Some(low), None) => (low, low + 100.0),
+            (None, Some(high)) => (high - 100.0, high),
+            (Some(low), Some(high)) => (low, high),
+        };
+        if low > high || low.abs() > LARGEST || high.abs() > LARGEST {
+            // Between close bounds a number with a finer fraction may fit.
+            let middle = f64::midpoint(low * step, high * step);
+            return match Number::from_f64(middle) {
+                Some(number) if !whole && !fields.contains_key("multipleOf") => Ok(Value::Number(number)),
+                _ => Err("no number fits between the bounds, or they are too far out".to_owned()),
+            };
+        }
+        let count = (low + (self.random.random_range(0.0..=1.0) * (high - low)).floor()).min(high);
+        let number = count * step;
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
+        let value = if whole || (number.fract() == 0.0 && number.abs() <= LARGEST) {
+            Value::from(number as i64)
+        } else {
+            // 3 × 0.1 is not 0.3: six digits are enough for every step that is written by hand.
+            Value::from((number * 1e6).round() / 1e6)
+        };
+        Ok(value)
+    }
+
+    fn string(&mut self, fields: &Map<String, Value>) -> Result<String, String> {
+        let least = size(fields, "minLength")?.unwrap_or(0);
+        let most = size(fields, "maxLength")?;
+        if let Some(pattern) = fields.get("pattern").and_then(Value::as_str) {
+            // A length beside a pattern is met by luck or not at all.
+            let mut last = Err(String::new());
+            for _ in 0..16 {
+                last = pattern::make_containing(pattern, self.random);
+                if let Ok(text) = &last
+                    && (least..=most.unwrap_or(usize::MAX)).contains(&text.chars().count())
+                {
+                    return last;
+                }
+            }
+            return last.and_then(|_| Err("a pattern beside this length is not simulated".to_owned()));
+        }
+        let mut text = match fields.get("format").and_then(Value::as_str) {
+            Some(format) => self.formatted(format),
+            None => self.word(),
+        };
+        while text.chars().count() < least {
+            text.push(' ');
+            text += &self.word();
+        }
+        Ok(match most {
+            Some(most) => text.chars().take(most).collect(),
+            None => text,
+        })
+    }
+
+    fn formatted(&mut self, format: &str) -> String {
+        let (a, b): (u8, u8) = (self.random.random_range(1..=28), self.random.random_range(0..=59));
+        match format {
+            "date-time" => format!("2025-01-{a:02}T12:{b:02}:00Z"),
+            "date" => format!("2025-01-{a:02}"),
+            "time" => format!("12:{b:02}:00Z"),
+            "duration" => format!("PT{a}M"),
+            "email" | "idn-email" => format!("person{a}@example.com"),
+            "hostname" | "idn-hostname" => format!("host{a}.example.com"),
+            "ipv4" => format!("192.0.2.{a}"),
+            "ipv6" => format!("2001:db8::{a:x}"),
+            "uuid" => format!("00000000-0000-4000-8000-0000000000{a:02x}"),
+            "uri" | "iri" | "uri-reference" | "iri-reference" => format!("https://example.com/{a}"),
+            _ => self.word(),
+        }
+    }
+
+    fn word(&mut self) -> String {
+        const WORDS: [&str; 8] = ["harbour", "tide", "river", "light", "voyage", "wind", "stone", "course"];
+        WORDS.choose(self.random).copied().unwrap_or_default().to_owned()
+    }
+
+    fn array(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        let least = size(fields, "minItems")?.unwrap_or(0);
+        let most = size(fields, "maxItems")?.unwrap_or(usize::MAX);
+        // Older schemas list the first items under `items`.
+        let first =
+            fields.get("prefixItems").or_else(|| fields.get("items").filter(|items| items.is_array()));
+        let first = first.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let rest = match fields.get("items") {
+            Some(Value::Array(_)) => fields.get("additionalItems"),
+            other => other,
+        };
+        let mut items: Vec<Value> = Vec::new();
+        for schema in first.iter().take(most) {
+            items.push(self.value(schema, depth + 1)?);
+        }
+        let any = Value::Bool(true);
+        let rest = rest.unwrap_or(&any);
+        let wanted = if *rest == Value::Bool(false) {
+            least
+        } else {
+            least
+                .max(if depth >= DEEP || !first.is_empty() { 0 } else { self.random.random_range(1..=EXTRA) })
+                .min(most)
+        };
+        let unique = fields.get("uniqueItems") == Some(&Value::Bool(true));
+        let mut misses = 0;
+        while items.len() < wanted {
+            match self.value(rest, depth + 1) {
+                Ok(item) if unique && items.contains(&item) && misses < LONGEST => misses += 1,
+                Ok(item) if unique && items.contains(&item) && items.len() >= least => {
+                    drop(item);
+                    break;
+                }
+                Ok(item) => items.push(item),
+                // Nothing demands these items.
+                Err(_) if items.len() >= least => break,
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        let none = Map::new();
+        let known = fields.get("properties").and_then(Value::as_object).unwrap_or(&none);
+        let required: Vec<&str> = match fields.get("required") {
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let least = size(fields, "minProperties")?.unwrap_or(0);
+        let most = size(fields, "maxProperties")?.unwrap_or(usize::MAX);
+        let any = Value::Bool(true);
+        let further = fields.get("additionalProperties").unwrap_or(&any);
+        let mut object = Map::new();
+        for name in &required {
+            let value = self.value(known.get(*name).unwrap_or(further), depth + 1)?;
+            object.insert((*name).to_owned(), value);
+        }
+        for (name, schema) in known.iter().filter(|(name, _)| !required.contains(&name.as_str())) {
+            let wanted = object.len() < least || (depth < DEEP && self.random.random_bool(0.75));
+            if wanted
+                && object.len() < most
+                && let Ok(value) = self.value(schema, depth + 1)
+            {
+                object.insert(name.clone(), value);
+            }
+        }
+        let mut number = 0;
+        while object.len() < least {
+            number += 1;
+            let value = self.value(further, depth + 1)?;
+            object.insert(format!("field{number}"), value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+/// The first multiple that is greater, counted in steps.
+fn after(low: f64, step: f64) -> f64 {
+    (low / step).floor() + 1.0
+}
+
+/// The last multiple that is less, counted in steps.
+fn before(high: f64, step: f64) -> f64 {
+    (high / step).ceil() - 1.0
+}
+
+/// The schema without a keyword, and what that keyword stands for.
+fn beside(fields: &Map<String, Value>, keyword: &str, other: Value) -> Result<Value, String> {
+    let rest: Map<String, Value> = fields
+        .iter()
+        .filter(|(key, _)| *key != keyword)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    // Definitions are found from the root, and copying them at each reference would cost a lot.
+    let rest: Map<String, Value> =
+        rest.into_iter().filter(|(key, _)| !matches!(key.as_str(), "$defs" | "definitions")).collect();
+    if rest.is_empty() { Ok(other) } else { merge::both(&Value::Object(rest), &other) }
+}
+
+fn list<'v>(value: &'v Value, keyword: &str) -> Result<&'v [Value], String> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| format!("`{keyword}` must be a list"))
+}
+
+/// A length or count that a schema names. Large ones at the lower end are refused: nobody wants to wait for them.
+fn size(fields: &Map<String, Value>, keyword: &str) -> Result<Option<usize>, String> {
+    let Some(value) = fields.get(keyword) else { return Ok(None) };
+    let number = value.as_u64().or_else(|| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and not below 0")]
+        value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0).map(|number| number as u64)
+    });
+    let number = number.ok_or_else(|| format!("`{keyword}` must be a whole number of at least 0"))?;
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    if keyword.starts_with("min") && number > LONGEST {
+        return Err(format!("`{keyword}` of {number} is more than is simulated ({LONGEST})"));
+    }
+    Ok(Some(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use serde_json::json;
+
+    use super::*;
+
+    fn made(schema: &Value, seed: u64) -> Result<Value, String> {
+        make(schema, &mut StdRng::seed_from_u64(seed))
+    }
+
+    #[test]
+    fn values_fit_schemas_as_people_write_them() {
+        for schema in [
+            json!({"type": "object", "properties": {
+                "city": {"type": "string", "minLength": 3, "maxLength": 5},
+                "unit": {"enum": ["celsius", "fahrenheit"]},
+                "days": {"type": "integer", "minimum": 1, "maximum": 7},
+                "share": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.001},
+                "price": {"type": "number", "minimum": 0, "multipleOf": 0.1},
+                "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+                "at": {"type": "string", "format": "date-time"},
+                "tags": {"type": "array", "items": {"type": "string"}, "minItems": 3, "uniqueItems": true},
+                "pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"const": "x"}], "items": false},
+                "maybe": {"type": ["string", "null"]},
+             }, "required": ["city", "unit", "days", "share", "price", "zip", "at", "tags", "pair", "maybe"],
+             "additionalProperties": false}),
+            json!({"$defs": {"Node": {"type": "object", "properties": {
+                "value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}},
+                "required": ["value", "next"]}}, "$ref": "#/$defs/Node"}),
+            json!({"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                             {"properties": {"a": {"minimum": 5}, "b": {"type": "boolean"}}, "required": ["b"]}]}),
+            json!({"oneOf": [{"type": "integer", "minimum": 10}, {"type": "string", "maxLength": 2}]}),
+            json!({"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}}),
+            json!(true),
+            json!({}),
+            json!({"type": "integer", "exclusiveMinimum": -3, "maximum": -2}),
+        ] {
+            for seed in 0..20 {
+                let value = made(&schema, seed).unwrap_or_else(|why| panic!("{schema}: {why}"));
+                assert_eq!(check::fits(&schema, &value), Ok(true), "{schema} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_simulated_is_refused_by_name() {
+        for (schema, word) in [
+            (json!({"not": {"type": "string"}}), "`not`"),
+            (json!({"type": "object", "patternProperties": {"^x": {}}}), "`patternProperties`"),
+            (json!({"$ref": "https://example.com/schema"}), "https://example.com/schema"),
+            (json!({"$ref": "#/$defs/none"}), "#/$defs/none"),
+            (json!({"$ref": "#"}), "without an end"),
+            (json!({"type": "string", "minLength": 1_000_000}), "minLength"),
+            (json!({"type": "integer", "minimum": 3, "maximum": 2}), "bounds"),
+            (json!({"type": "thing"}), "thing"),
+            (json!(false), "no value"),
+            (
+                json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}),
+                "without an end",
+            ),
+        ] {
+            let why = made(&schema, 1).unwrap_err();
+            assert!(why.contains(word), "{schema}: {why}");
+        }
+    }
+
+    #[test]
+    fn schemas_that_grow_without_end_are_refused_in_a_bounded_number_of_steps() {
+        let mut defs = Map::new();
+        for level in 0..30 {
+            let next = json!({"$ref": format!("#/$defs/n{}", level + 1)});
+            let node =
+                json!({"type": "object", "properties": {"a": next, "b": next}, "required": ["a", "b"]});
+            defs.insert(format!("n{level}"), node);
+        }
+        defs.insert("n30".to_owned(), json!({"type": "integer"}));
+        let schema = json!({"$defs": defs, "$ref": "#/$defs/n0"});
+        assert!(made(&schema, 1).unwrap_err().contains("too large"));
+    }
+}

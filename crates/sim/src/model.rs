@@ -1,0 +1,104 @@
+//! The simulator as a model.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use longboat_serving::{Card, Job, Message, Model, Part, Refusal, Started, Tool};
+use serde_json::{Value, json};
+
+use crate::{Args, args::VERSION, engine::Engine, generation, text};
+
+/// Tells whose cache an answer was decoded from, which nothing else in it shows.
+const SOURCE: HeaderName = HeaderName::from_static("x-simulated-kv-source");
+
+/// A model that makes its answers up.
+pub struct Simulator {
+    engine: Arc<Engine>,
+    card: Card,
+}
+
+// === impl Simulator ===
+
+impl Simulator {
+    /// A simulator as the arguments say.
+    pub fn new(args: Args) -> Self {
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let card = Card {
+            names: args.served_names.clone(),
+            adapters: args.adapters.clone(),
+            root: args.model.clone(),
+            max_model_len: args.max_model_len,
+            created,
+            version: VERSION,
+        };
+        Self { engine: Arc::new(Engine::new(args)), card }
+    }
+}
+
+impl Model for Simulator {
+    fn card(&self) -> &Card {
+        &self.card
+    }
+
+    fn tokens(&self, text: &str) -> Vec<u32> {
+        text::tokens(text)
+    }
+
+    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
+        let mut prompt = String::new();
+        if !tools.is_empty() {
+            prompt.push_str("<|tools|>\n");
+            for tool in tools {
+                let Tool { name, description, parameters } = tool;
+                prompt.extend([name, " ", description, " ", &parameters.to_string(), "\n"]);
+            }
+        }
+        for message in messages {
+            prompt.extend(["<|", message.role.name(), "|>\n", &message.text, "\n"]);
+            for call in &message.calls {
+                prompt.extend([call.name.as_str(), " ", &call.arguments, "\n"]);
+            }
+        }
+        Ok(prompt + "<|assistant|>\n")
+    }
+
+    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+        async move {
+            let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
+            let generation = generation::start(&self.engine, &job).await?;
+            let mut headers = HeaderMap::new();
+            if let Some(host) = job.cache_host.as_deref().and_then(|host| HeaderValue::from_str(host).ok()) {
+                headers.insert(SOURCE, host);
+            }
+            Ok(Started {
+                cached_tokens: generation.cached_tokens(),
+                kv_transfer_params: (job.part == Part::Prefill).then(|| transfer(&self.engine, prompt)),
+                headers,
+                events: generation.into_stream().boxed(),
+            })
+        }
+        .boxed()
+    }
+
+    fn metrics(&self) -> String {
+        self.engine.page()
+    }
+}
+
+/// Where the cache of a prefill is, as vLLM's connector says it.
+fn transfer(engine: &Engine, prompt: usize) -> Value {
+    let blocks = prompt.div_ceil(engine.args.block_size);
+    let (host, port) = engine.args.address();
+    json!({
+        "do_remote_prefill": true,
+        "do_remote_decode": false,
+        "remote_engine_id": format!("{host}:{port}"),
+        "remote_block_ids": [(0..blocks).collect::<Vec<_>>()],
+        "remote_host": host.to_string(),
+        "remote_port": port,
+    })
+}

@@ -1,0 +1,20 @@
+//! The kept inputs of the fuzz target `openai_body` run on every build.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+
+use std::{fs, path::Path};
+
+#[path = "../../../fuzz/src/openai.rs"]
+mod openai;
+
+#[test]
+fn every_kept_body_is_answered_or_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/openai_body");
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        eprintln!("{}", path.display());
+        openai::openai_body(&fs::read(path).unwrap());
+        count += 1;
+    }
+    assert!(count >= 9, "the corpus is in {}", folder.display());
+}
