@@ -21,6 +21,7 @@ mod plugin;
 mod processes;
 mod program;
 mod replicas;
+mod seeds;
 mod sidecar;
 mod signals;
 mod state;

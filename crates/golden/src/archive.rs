@@ -115,10 +115,11 @@ mod tests {
     #[test]
     fn what_is_packed_is_read_back_whatever_its_length_and_path() {
         let long = format!("cases/{}/{}.yaml", "a".repeat(80), "b".repeat(90));
-        let files: Files = [("cases/empty", 0), ("cases/one", 1), ("cases/block", BLOCK), (long.as_str(), 3000)]
-            .into_iter()
-            .map(|(path, length)| (path.to_owned(), "é".repeat(length)))
-            .collect();
+        let files: Files =
+            [("cases/empty", 0), ("cases/one", 1), ("cases/block", BLOCK), (long.as_str(), 3000)]
+                .into_iter()
+                .map(|(path, length)| (path.to_owned(), "é".repeat(length)))
+                .collect();
         let packed = write(&files);
         assert_eq!(packed, write(&files));
         let mut bytes = Vec::new();
@@ -128,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_parts_are_there() {
-        let all = ["apiserver", "base", "cases", "crds", "fetch", "merge", "picks", "schema", "sidecar", "starts"];
+        let all =
+            ["apiserver", "base", "cases", "crds", "fetch", "merge", "picks", "schema", "sidecar", "starts"];
         assert_eq!(parts(), all);
     }
 }

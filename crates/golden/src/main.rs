@@ -48,7 +48,11 @@ fn list(part: &str) -> ExitCode {
     let entries = golden().join(part).entries();
     for entry in &entries {
         let about = entry.join("about.txt").text();
-        println!("{:<60} {}", entry.name(), about.as_deref().and_then(|text| text.lines().next()).unwrap_or(""));
+        println!(
+            "{:<60} {}",
+            entry.name(),
+            about.as_deref().and_then(|text| text.lines().next()).unwrap_or("")
+        );
     }
     if entries.is_empty() {
         eprintln!("no part {part}; there are {}", parts().join(", "));

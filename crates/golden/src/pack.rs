@@ -120,6 +120,24 @@ fn core(line: &str) -> &str {
     line.strip_suffix('\\').map_or(line, str::trim_end)
 }
 
+/// What stands around the expressions of a template's line.
+fn literals(line: &str) -> Vec<String> {
+    let parts = line.split("{{").enumerate();
+    let literals = parts
+        .map(|(at, part)| if at == 0 { part } else { part.split_once("}}").map_or("", |(_, rest)| rest) });
+    literals.map(|literal| literal.trim().to_owned()).collect()
+}
+
+/// Whether a line of a template can become `line`: it begins and ends so, if it has any text of its own.
+fn may_render_to(literals: &[String], line: &str) -> bool {
+    let (first, last) = (literals.first(), literals.last());
+    let own: usize = literals.iter().map(String::len).sum();
+    own >= SHORTEST
+        && first.is_some_and(|first| line.starts_with(first.as_str()))
+        && last.is_some_and(|last| line.ends_with(last.as_str()))
+        && literals.iter().all(|literal| line.contains(literal.as_str()))
+}
+
 /// How many bytes a text has in JSON as Go writes it.
 fn length_in_go(text: &str) -> usize {
     let length = |byte| match byte {
@@ -151,16 +169,22 @@ fn texts(value: &Value, visit: &mut impl FnMut(&str)) {
 impl StandIns {
     /// Stand-ins for the lines of scripts in these presets.
     fn of(presets: &str) -> Self {
-        let mut lines = BTreeSet::new();
+        let (mut lines, mut templates) = (BTreeSet::new(), Vec::new());
         for document in presets.split("\n---\n").filter(|text| !text.trim().is_empty()) {
             let preset: Value = serde_saphyr::from_str(document).unwrap();
             texts(&preset, &mut |text| {
                 let script = text.lines().filter(|_| text.lines().count() > 2);
-                let own = script.map(core).filter(|line| line.len() >= SHORTEST);
-                let own = own.filter(|line| !line.contains("{{") && !line.starts_with('-'));
-                lines.extend(own.map(str::to_owned));
+                for line in script.map(core).filter(|line| line.len() >= SHORTEST) {
+                    if line.contains("{{") {
+                        templates.push(literals(line));
+                    } else if !line.starts_with('-') {
+                        lines.insert(line.to_owned());
+                    }
+                }
             });
         }
+        // What a line with expressions may become stays as it is, wherever it stands.
+        lines.retain(|line| !templates.iter().any(|template| may_render_to(template, line)));
         let all: BTreeMap<String, String> =
             lines.into_iter().map(|line| (line.clone(), stand_in(&line))).collect();
         let words: BTreeSet<&String> = all.values().collect();
@@ -257,15 +281,22 @@ mod tests {
         }
         let mut block = PRESETS.to_owned();
         assert_eq!(stand_ins.replace(&mut block), 2);
-        let mut quoted =
-            r#"- "if [ -f \"<file>\" ]; then\n  start --all \\\n    chat\nfi" # "no"#.to_owned();
+        let mut quoted = r#"- "if [ -f \"<file>\" ]; then\n  start --all \\\n    chat\nfi" # "no"#.to_owned();
         assert_eq!(stand_ins.replace(&mut quoted), 2);
         let (first, second) = (&stand_ins.0["if [ -f \"<file>\" ]; then"], &stand_ins.0["start --all"]);
         assert_eq!(
             block,
-            format!("spec:\n  command:\n  - |\n    {first}\n      {second} \\\n        {{{{ .Name }}}}\n    fi\n")
+            format!(
+                "spec:\n  command:\n  - |\n    {first}\n      {second} \\\n        {{{{ .Name }}}}\n    fi\n"
+            )
         );
         assert_eq!(quoted, format!(r#"- "{first}\n  {second} \\\n    chat\nfi" # "no"#));
+    }
+
+    #[test]
+    fn a_line_that_a_template_may_become_stays() {
+        let script = "a: |\n  OPTIONS=\"\"\n  OPTIONS=\"{{ .All }}\"\n  START=\"all\"\n";
+        assert_eq!(StandIns::of(script).0.keys().collect::<Vec<_>>(), ["START=\"all\""]);
     }
 
     #[test]

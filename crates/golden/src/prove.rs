@@ -35,7 +35,11 @@ pub(crate) fn prove(folder: &Path) -> ExitCode {
         let of_packed = said(package, target, filter, None);
         let different: Vec<&String> = of_folder.symmetric_difference(&of_packed).collect();
         let tests = of_packed.iter().filter(|line| line.starts_with("test ")).count();
-        println!("{package} {target} {filter}: {tests} tests, {} lines, {} different", of_packed.len(), different.len());
+        println!(
+            "{package} {target} {filter}: {tests} tests, {} lines, {} different",
+            of_packed.len(),
+            different.len()
+        );
         for line in &different {
             println!("  {} {line}", if of_folder.contains(*line) { "folder" } else { "packed" });
         }

@@ -18,6 +18,9 @@ const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
 const PLATFORM: &str = include_str!("objects/platform.yaml");
 
+/// Kinds that pickers of the reference read, so that manifests which hold them can be applied.
+const PICKER_KINDS: &str = include_str!("objects/picker-kinds.yaml");
+
 /// The well-known objects cannot be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
@@ -41,6 +44,9 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
     let crds = longboat_api::crd::own().into_iter().chain(foreign);
     for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
         apply::one(client, None, crd).await?;
+    }
+    for definition in manifest::parse("picker-kinds", PICKER_KINDS)? {
+        apply::one(client, None, definition.object).await?;
     }
     let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
         if document.object["kind"] == "Gateway" {

@@ -24,6 +24,7 @@ use crate::{
     apply::{self, Applied, ApplyError},
     bootstrap::{self, BootstrapError},
     kubeconfig::kubeconfig,
+    stand_in::{self, StandInError, StoodIn},
     state::{StateDir, StateError, write_private},
 };
 
@@ -175,6 +176,11 @@ impl Local {
             tasks,
             shutdown,
         })
+    }
+
+    /// Makes the platform objects that the user's objects refer to and nobody brought, as far as this machine can.
+    pub async fn stand_in(&self, documents: &[Document]) -> Result<StoodIn, StandInError> {
+        stand_in::make(&self.client, documents, self.gateway_address).await
     }
 
     /// Writes the user's objects, those that others refer to first.

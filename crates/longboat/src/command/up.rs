@@ -106,7 +106,11 @@ async fn serve(
     services: &Mutex<Vec<(String, String)>>,
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
-    let applied = local.apply(documents).await?;
+    let stood_in = local.stand_in(documents).await?;
+    for text in &stood_in.notes {
+        printer::note(&format!("{} {text}", "stand-in:".bold()));
+    }
+    let applied = local.apply(&stood_in.documents).await?;
     for object in &applied {
         for warning in &object.warnings {
             printer::note(&format!("{} {object}: {warning}", "warning:".yellow().bold()));

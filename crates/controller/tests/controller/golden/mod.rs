@@ -2,7 +2,7 @@
 //! by stage, on the embedded API server.
 //!
 //! By default those cases are run that planning alone cannot judge (`crates/plan/src/tests` takes the others in seconds), and a part of
-//! the others; with `LONGBOAT_CASE=all` all of them, or with another text those whose names begin so.
+//! the others; with `LONGBOAT_CASE=all` all of them, or with other texts, separated by commas, those whose names begin so.
 //!
 //! What was refused, warned about and stored is judged by `crates/admission/tests/golden`. Time is virtual. All cases share one world
 //! and one controller: where a case needs other settings, or a server that lacks APIs, those change while it runs.
@@ -29,7 +29,8 @@ async fn services_become_what_the_reference_makes_of_them() {
     let running = platform::controller(&world).await;
     for (at, folder) in longboat_golden::folders(&recordings).iter().enumerate() {
         let case = Case::read(folder);
-        let named = only.as_ref().map(|only| all || case.name.starts_with(only));
+        let named =
+            only.as_ref().map(|only| all || only.split(',').any(|start| case.name.starts_with(start)));
         if !named.unwrap_or_else(|| at % SAMPLE == 0 || case.needs_a_server().is_some()) {
             continue;
         }

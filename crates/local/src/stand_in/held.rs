@@ -1,0 +1,112 @@
+//! What there is already.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use longboat_api::{
+    child_name,
+    foreign::{
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+    },
+    names::suffix,
+};
+use longboat_manifest::Document;
+
+use super::text;
+use crate::apply::DEFAULT_NAMESPACE;
+
+/// Objects by kind, namespace and name.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    objects: BTreeSet<(String, String, String)>,
+    /// Who serves a class of Gateways.
+    classes: BTreeMap<String, String>,
+}
+
+// === impl Held ===
+
+impl Held {
+    /// What the world holds.
+    pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
+        let all = ListParams::default();
+        let mut held = Self::default();
+        for namespace in Api::<Namespace>::all(client.clone()).list(&all).await? {
+            held.add("Namespace", "", &namespace.name_any());
+        }
+        for service in Api::<Service>::all(client.clone()).list(&all).await? {
+            held.add("Service", &service.namespace().unwrap_or_default(), &service.name_any());
+        }
+        for gateway in Api::<Gateway>::all(client.clone()).list(&all).await? {
+            held.add("Gateway", &gateway.namespace().unwrap_or_default(), &gateway.name_any());
+        }
+        for route in Api::<HTTPRoute>::all(client.clone()).list(&all).await? {
+            held.add("HTTPRoute", &route.namespace().unwrap_or_default(), &route.name_any());
+        }
+        for pool in Api::<InferencePool>::all(client.clone()).list(&all).await? {
+            held.add("InferencePool", &pool.namespace().unwrap_or_default(), &pool.name_any());
+        }
+        for class in Api::<GatewayClass>::all(client.clone()).list(&all).await? {
+            held.classes.insert(class.name_any(), class.spec.controller_name.clone());
+        }
+        Ok(held)
+    }
+
+    /// Adds what manifests hold, and what the controller makes for their services.
+    pub(super) fn add_documents(&mut self, documents: &[Document]) {
+        for document in documents {
+            let (kind, name) = (document.text("/kind"), document.text("/metadata/name"));
+            let namespace = namespace_of(document);
+            match kind {
+                "GatewayClass" => {
+                    let controller = text(&document.object, "/spec/controllerName");
+                    self.classes.insert(name.to_owned(), controller.to_owned());
+                }
+                "Namespace" => self.add(kind, "", name),
+                _ => self.add(kind, namespace, name),
+            }
+            if kind == "LLMInferenceService" {
+                for suffix in [suffix::WORKLOAD_SERVICE, suffix::EPP_SERVICE] {
+                    self.add("Service", namespace, &child_name(name, suffix));
+                }
+                self.add("InferencePool", namespace, &child_name(name, suffix::INFERENCE_POOL));
+                self.add("HTTPRoute", namespace, &child_name(name, suffix::ROUTE));
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, kind: &str, namespace: &str, name: &str) {
+        self.objects.insert((kind.to_owned(), namespace.to_owned(), name.to_owned()));
+    }
+
+    /// Whether there is such an object; a Namespace is in none.
+    pub(super) fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        self.objects.contains(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
+    }
+
+    pub(super) fn add_class(&mut self, name: &str, controller: &str) {
+        self.classes.insert(name.to_owned(), controller.to_owned());
+    }
+
+    /// Who serves a class, if it is there.
+    pub(super) fn class(&self, name: &str) -> Option<&str> {
+        self.classes.get(name).map(String::as_str)
+    }
+}
+
+/// The namespace that an object gets; empty for kinds that have none.
+pub(super) fn namespace_of(document: &Document) -> &str {
+    const IN_NONE: [&str; 6] = [
+        "Namespace",
+        "GatewayClass",
+        "CustomResourceDefinition",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "PersistentVolume",
+    ];
+    match (document.text("/metadata/namespace"), document.text("/kind")) {
+        ("", kind) if IN_NONE.contains(&kind) => "",
+        ("", _) => DEFAULT_NAMESPACE,
+        (namespace, _) => namespace,
+    }
+}

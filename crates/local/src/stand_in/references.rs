@@ -1,0 +1,169 @@
+//! What manifests refer to.
+
+use longboat_manifest::Document;
+use serde_json::Value;
+
+use super::{held::namespace_of, text};
+
+/// Group of Gateways and routes.
+const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+/// A reference from a manifest to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reference {
+    /// The position of the manifest.
+    pub(super) document: usize,
+    /// The field that refers, as in `spec.router.gateway.refs[0]`.
+    pub(super) path: String,
+    pub(super) to: To,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// What is referred to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum To {
+    /// A Gateway: the listener and the port that are asked for, if any.
+    Gateway { listener: Option<String>, port: Option<u16> },
+    /// The class of a Gateway.
+    Class,
+    /// A Service with this port; a route of the LLMInferenceService of that name leads to it, if one does.
+    Service { port: u16, of: Option<String> },
+    /// An InferencePool.
+    Pool,
+    /// An HTTPRoute.
+    Route,
+}
+
+/// Every reference to a platform object.
+pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
+    let mut found = Vec::new();
+    for (at, document) in documents.iter().enumerate() {
+        match document.text("/kind") {
+            "LLMInferenceService" => {
+                let finder = Finder {
+                    document: at,
+                    object: &document.object,
+                    namespace: namespace_of(document),
+                    service: Some(document.text("/metadata/name")),
+                };
+                finder.router(&mut found);
+            }
+            // What a layer refers to is looked for where the services are that build on it.
+            "LLMInferenceServiceConfig" => {
+                for service in users(documents, document.text("/metadata/name")) {
+                    let finder = Finder {
+                        document: at,
+                        object: &document.object,
+                        namespace: namespace_of(service),
+                        service: Some(service.text("/metadata/name")),
+                    };
+                    finder.router(&mut found);
+                }
+            }
+            "HTTPRoute" => {
+                let finder = Finder {
+                    document: at,
+                    object: &document.object,
+                    namespace: namespace_of(document),
+                    service: None,
+                };
+                finder.route("spec", &mut found);
+            }
+            "Gateway" => found.push(Reference {
+                document: at,
+                path: "spec.gatewayClassName".to_owned(),
+                to: To::Class,
+                namespace: String::new(),
+                name: document.text("/spec/gatewayClassName").to_owned(),
+            }),
+            _ => {}
+        }
+    }
+    // Expressions of templates and empty names refer to nothing that is known here.
+    found.retain(|reference| !reference.name.is_empty() && !reference.name.contains("{{"));
+    found
+}
+
+/// The services that build on a layer by its name.
+fn users<'a>(documents: &'a [Document], layer: &'a str) -> impl Iterator<Item = &'a Document> {
+    documents.iter().filter(move |document| {
+        let references = document.object.pointer("/spec/baseRefs").and_then(Value::as_array);
+        document.text("/kind") == "LLMInferenceService"
+            && references.into_iter().flatten().any(|reference| reference["name"] == layer)
+    })
+}
+
+/// Finds the references of one object.
+struct Finder<'a> {
+    document: usize,
+    object: &'a Value,
+    /// Where references lead that name no namespace.
+    namespace: &'a str,
+    service: Option<&'a str>,
+}
+
+// === impl Finder ===
+
+impl Finder<'_> {
+    /// The list at a path such as `spec.router.gateway.refs`.
+    fn list(&self, path: &str) -> &[Value] {
+        let pointer = format!("/{}", path.replace("].", "/").replace(['.', '['], "/").replace(']', ""));
+        self.object.pointer(&pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn reference(&self, path: String, to: To, value: &Value) -> Reference {
+        let namespace = match text(value, "/namespace") {
+            "" => self.namespace,
+            namespace => namespace,
+        };
+        let name = text(value, "/name").to_owned();
+        Reference { document: self.document, path, to, namespace: namespace.to_owned(), name }
+    }
+
+    fn router(&self, found: &mut Vec<Reference>) {
+        for (at, value) in self.list("spec.router.gateway.refs").iter().enumerate() {
+            let to = To::Gateway { listener: None, port: None };
+            found.push(self.reference(format!("spec.router.gateway.refs[{at}]"), to, value));
+        }
+        for (at, value) in self.list("spec.router.route.http.refs").iter().enumerate() {
+            found.push(self.reference(format!("spec.router.route.http.refs[{at}]"), To::Route, value));
+        }
+        if let Some(pool) = self.object.pointer("/spec/router/scheduler/pool/ref") {
+            found.push(self.reference("spec.router.scheduler.pool.ref".to_owned(), To::Pool, pool));
+        }
+        self.route("spec.router.route.http.spec", found);
+    }
+
+    /// A route's specification at a path.
+    fn route(&self, path: &str, found: &mut Vec<Reference>) {
+        let parents = format!("{path}.parentRefs");
+        for (at, value) in self.list(&parents).iter().enumerate() {
+            let is_gateway = ["", GATEWAY_GROUP].contains(&text(value, "/group"))
+                && ["", "Gateway"].contains(&text(value, "/kind"));
+            if is_gateway {
+                let listener = Some(text(value, "/sectionName")).filter(|name| !name.is_empty());
+                let port = value["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+                let to = To::Gateway { listener: listener.map(str::to_owned), port };
+                found.push(self.reference(format!("{parents}[{at}]"), to, value));
+            }
+        }
+        for rule in 0..self.list(&format!("{path}.rules")).len() {
+            let backends = format!("{path}.rules[{rule}].backendRefs");
+            for (at, value) in self.list(&backends).iter().enumerate() {
+                let to = match text(value, "/kind") {
+                    "" | "Service" => To::Service {
+                        port: value["port"]
+                            .as_u64()
+                            .and_then(|port| u16::try_from(port).ok())
+                            .unwrap_or_default(),
+                        of: self.service.map(str::to_owned),
+                    },
+                    "InferencePool" => To::Pool,
+                    _ => continue,
+                };
+                found.push(self.reference(format!("{backends}[{at}]"), to, value));
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The manifests and fragments of the documents that define the API (`tests/cases/seeds`), as they are written there: each is
+//! validated and rendered, and those that one machine can serve are served by one world and asked.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{
+    http,
+    program::{Ended, Running, run},
+    tools,
+    wait::within,
+    world::{turn, up},
+};
+
+/// The model of most fragments.
+const MODEL: &str = "meta-llama/Llama-3.1-8B-Instruct";
+
+/// Some fifty processes start, each on its own in a second or less.
+const PATIENCE: Duration = Duration::from_mins(25);
+
+/// What becomes of one manifest.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    /// `namespace/name` of the service; that of the file in `default`, if not given.
+    name: Option<String>,
+    /// Where it is asked, below the gateway.
+    path: Option<String>,
+    /// The host name that it is asked by.
+    host: Option<String>,
+    /// The model that it is asked for.
+    model: Option<String>,
+    /// What `validate` says of a manifest that is refused.
+    #[serde(default)]
+    refused: Vec<String>,
+    /// Why no machine like this one serves it.
+    unserved: Option<String>,
+}
+
+fn folder() -> PathBuf {
+    tools::root().join("tests/cases/seeds")
+}
+
+fn expectations() -> BTreeMap<String, Expected> {
+    let text = fs::read_to_string(folder().join("expect.yaml")).unwrap();
+    let expected: BTreeMap<String, Expected> = serde_saphyr::from_str(&text).unwrap();
+    let mut files: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| name != "expect")
+        .collect();
+    files.sort();
+    assert_eq!(files, expected.keys().cloned().collect::<Vec<_>>(), "one expectation for each manifest");
+    expected
+}
+
+fn longboat(verb: &str, manifest: &Path) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command
+        .arg(verb)
+        .arg(manifest)
+        .env_remove("RUST_LOG")
+        .env_remove("LONGBOAT_LOG")
+        .env_remove("KUBECONFIG");
+    run(&mut command)
+}
+
+#[test]
+fn every_manifest_of_the_documents_is_validated_and_rendered() {
+    for (name, expected) in expectations() {
+        let manifest = folder().join(format!("{name}.yaml"));
+        let validated = longboat("validate", &manifest);
+        let sound = expected.refused.is_empty();
+        assert_eq!(validated.status.code(), Some(i32::from(!sound)), "{name}: {validated:#?}");
+        for text in &expected.refused {
+            assert!(validated.stdout.contains(text), "{name}: {validated:#?}");
+        }
+        if sound {
+            let rendered = longboat("render", &manifest);
+            assert!(rendered.status.success(), "{name}: {rendered:#?}");
+            let has_workload = ["kind: Deployment", "kind: LeaderWorkerSet"]
+                .iter()
+                .any(|kind| rendered.stdout.contains(kind));
+            assert!(has_workload, "{name}: {rendered:#?}");
+        }
+    }
+}
+
+#[test]
+fn every_manifest_of_the_documents_that_one_machine_can_serve_is_served_and_answers() {
+    let _turn = turn();
+    let served: BTreeMap<String, Expected> = expectations()
+        .into_iter()
+        .filter(|(_, expected)| expected.refused.is_empty() && expected.unserved.is_none())
+        .collect();
+    let temporary = TempDir::new().unwrap();
+    let mut command = up(temporary.path());
+    command.args(["--port", "0", "--timeout", "1500"]).stdin(Stdio::null());
+    command.args(served.keys().map(|name| folder().join(format!("{name}.yaml"))));
+    let mut running = Running::start(&mut command);
+    within(PATIENCE, "`up` says how to go on", || {
+        let said = running.stderr();
+        assert!(!running.has_ended() && !said.contains("error: "), "`up` failed:\n{said}");
+        said.contains("Ctrl-C").then_some(())
+    });
+    let said = running.stderr();
+    for stand_in in [
+        "namespace production was missing and is made",
+        "stands in for Gateway istio-system/my-custom-gateway",
+        "stands in for Gateway default/my-gateway",
+        "the pods of default/route-custom stand in for Service default/my-backend-service",
+        "the pods of default/service-backend stand in for Service default/my-custom-backend",
+    ] {
+        assert!(said.contains(stand_in), "{said}");
+    }
+    let gateway = said.split("gateway: http://").nth(1).unwrap().lines().next().unwrap().trim().to_owned();
+    let mut wrong = Vec::new();
+    for (name, expected) in &served {
+        let model = expected.model.as_deref().unwrap_or(MODEL);
+        let path = expected.path.as_deref().unwrap().trim_end_matches('/');
+        let url = format!("http://{gateway}{path}/v1/completions");
+        let body = json!({"model": model, "prompt": "Why is the sea salty?", "max_tokens": 4});
+        let answer = http::block(async {
+            let request = http::client().post(&url).json(&body);
+            let host = expected.host.as_deref().unwrap_or(&gateway);
+            http::read(request.header("host", host).send().await.unwrap()).await
+        });
+        let service = expected
+            .name
+            .as_deref()
+            .and_then(|name| name.split_once('/'))
+            .map_or(name.as_str(), |(_, name)| name);
+        let by_its_pods = answer.headers.get("x-inference-pod").is_some_and(|pod| pod.starts_with(service));
+        if answer.status != 200 || !by_its_pods {
+            wrong.push(format!("{name}: {url}: {answer:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{said}", wrong.join("\n"));
+}
