@@ -1,6 +1,6 @@
 //! Every topology of `examples` under `up`, with requests that go through it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 use serde_json::{Value, json};
 
@@ -33,6 +33,18 @@ fn engines(world: &World) -> Vec<BTreeMap<String, String>> {
     let mine = processes::with_variable(&world.node_id());
     let serving = |pid: &&u32| processes::command_line(**pid).starts_with("vllm serve");
     mine.iter().filter(serving).map(|pid| processes::variables(*pid)).collect()
+}
+
+/// The folders that the tests below serve, and `canary.rs`.
+const SERVED: [&str; 6] = ["canary", "lora", "multi-node", "prefill-decode", "scaling", "single-node"];
+
+#[test]
+fn every_folder_of_examples_is_served_by_a_test() {
+    let entries = fs::read_dir(tools::root().join("examples")).unwrap().map(|entry| entry.unwrap());
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, SERVED, "an example without a test here");
 }
 
 #[test]
