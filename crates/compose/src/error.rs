@@ -42,17 +42,17 @@ pub enum ComposeError {
     /// A scheduler config names a ConfigMap that lacks it.
     #[error("ConfigMap {namespace}/{name} doesn't have key \"{key}\" in data")]
     SchedulerConfigKey {
-        /// Namespace of the ConfigMap; empty if there is no such ConfigMap.
+        /// Namespace of the ConfigMap.
         namespace: String,
-        /// Its name; empty if there is no such ConfigMap.
+        /// Its name.
         name: String,
         /// The missing key.
         key: String,
     },
-    /// A shared scheduler config is missing.
+    /// A scheduler config names a ConfigMap that does not exist.
     #[error("failed to get ConfigMap {namespace}/{name}: configmaps \"{name}\" not found")]
     SchedulerConfigMissing {
-        /// The controller's namespace.
+        /// The service's namespace, or the controller's for a shared config.
         namespace: String,
         /// The ConfigMap.
         name: String,

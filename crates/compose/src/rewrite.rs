@@ -106,15 +106,20 @@ pub(crate) fn scheduler_config(
         },
         None => None,
     };
-    let Some(text) = found.and_then(|(_, data)| data.get(key)) else {
+    let Some((found_in, data)) = found else {
+        return Err(ComposeError::SchedulerConfigMissing {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+    };
+    let Some(text) = data.get(key) else {
         return Err(ComposeError::SchedulerConfigKey {
-            namespace: found.map(|(namespace, _)| namespace.to_owned()).unwrap_or_default(),
-            name: found.map(|_| name.to_owned()).unwrap_or_default(),
+            namespace: found_in.to_owned(),
+            name: name.to_owned(),
             key: key.to_owned(),
         });
     };
-    let resolved =
-        found.map(|(namespace, _)| ConfigMapName { namespace: namespace.to_owned(), name: name.to_owned() });
+    let resolved = Some(ConfigMapName { namespace: found_in.to_owned(), name: name.to_owned() });
     let inline = serde_saphyr::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()));
     if select::plugins_of(&inline).iter().any(|plugin| plugin == select::LATENCY_PLUGIN) {
         warnings.push(Warning::latency_predictor_config_ref(name));

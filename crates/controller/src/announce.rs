@@ -31,11 +31,9 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) 
     let key = Key::of(answer);
     let [before, now] = &change.peers;
     config::wake_users(context, &key.namespace, before.as_deref(), now.as_deref());
-    for service in context.index.tell(aliases(&key, &change)) {
-        if service != key {
-            context.services.add(service);
-        }
-    }
+    let mut dependents = context.index.tell(aliases(&key, &change));
+    dependents.retain(|service| *service != key);
+    context.enqueue_dependents(dependents);
 }
 
 /// Wakes whom a change concerns.
@@ -49,15 +47,18 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     let Some(object) = new.or(old) else { return };
     let key = Key::of(object);
     K::changed(context, &key, change);
+    let is_new = new.is_some_and(K::is_unobserved);
     for service in object.concerns() {
-        context.services.add(service);
+        if is_new {
+            context.services.add_changed(service);
+        } else {
+            context.services.add(service);
+        }
     }
     let mut names: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(K::aliases).collect();
     names.extend(aliases(&key, change));
     names.insert(key.of_kind(<K as Watched>::KIND));
-    for service in context.index.tell(names) {
-        context.services.add(service);
-    }
+    context.enqueue_dependents(context.index.tell(names));
 }
 
 /// Names under which others look at an object, before and after a change of what they look at: who leaves a group concerns the

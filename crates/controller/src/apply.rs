@@ -1,12 +1,27 @@
 //! Apply: writes the planned children that differ from the live ones.
 
+use std::{collections::BTreeSet, marker::PhantomData};
+
+use k8s_openapi::{
+    Metadata,
+    api::core::v1::{Secret, Service},
+};
 use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
 };
-use longboat_api::{labels::COMPONENT, reasons::event};
-use longboat_plan::{Applied, Child, Children, ObjectRef, Planned, Problem, Snapshot};
+use longboat_api::{
+    conditions::types,
+    labels::COMPONENT,
+    reasons::{condition, event},
+};
+use longboat_plan::{
+    Applied, CertificateRequest, Child, Children, ObjectRef, Phase, Planned, Problem, Snapshot,
+    types::{Deployment, LeaderWorkerSet},
+};
+use longboat_tls::{LeafRequest, self_signed};
 use serde::Serialize;
+use tokio::sync::watch;
 
 use crate::{
     announce::announce,
@@ -38,35 +53,197 @@ pub(crate) struct Failure {
     pub(crate) transient: bool,
 }
 
-/// The kinds in the order in which they are written. Those of one wave do not need each other: they are written side by side.
-macro_rules! waves {
-    ($($($field:ident)+;)*) => {
-        /// Writes what differs from what was `seen` when it was planned, wave by wave; the wave of a failure is the last one.
-        pub(crate) async fn all(
-            context: &Context,
-            subject: &Subject,
-            seen: &Snapshot,
-            planned: Children<Planned>,
-        ) -> Outcome {
-            let mut pass = Pass { context, subject, seen, failure: None };
-            $(
-                let ($($field,)+) = tokio::join!($(Box::pin(pass.kind(planned.$field)),)+);
-                // The first one by the order of kinds is the one to tell of.
-                $(let $field = pass.keep($field);)+
-            )*
-            let children = Children { $($($field,)+)* state: std::marker::PhantomData };
-            Outcome { children, failure: pass.failure }
-        }
+/// Writes what differs from what was `seen` when it was planned, and issues the certificates that are asked for.
+///
+/// What does not depend on each other is written side by side; after a failure nothing is begun that comes later. Services come
+/// before the certificate, which names their addresses. The certificate comes before the pods that mount it. Only pods that run
+/// under an account to which a right is bound wait for that: an API server may take its time over bindings. What sends traffic
+/// comes last.
+pub(crate) async fn all(
+    context: &Context,
+    subject: &Subject,
+    seen: &Snapshot,
+    planned: Children<Planned>,
+    certificates: Vec<CertificateRequest>,
+) -> Outcome {
+    let mut pass = Pass { context, subject, seen, failure: None };
+    let bound = bound_accounts(&planned);
+
+    let (config_maps, service_accounts, roles, resource_claim_templates, services) = tokio::join!(
+        Box::pin(pass.kind(planned.config_maps)),
+        Box::pin(pass.kind(planned.service_accounts)),
+        Box::pin(pass.kind(planned.roles)),
+        Box::pin(pass.kind(planned.resource_claim_templates)),
+        Box::pin(pass.kind(planned.services)),
+    );
+    // Of several failures the first one in this order is reported.
+    let config_maps = pass.keep(config_maps);
+    let service_accounts = pass.keep(service_accounts);
+    let roles = pass.keep(roles);
+    let resource_claim_templates = pass.keep(resource_claim_templates);
+    let services = pass.keep(services);
+
+    let mut secrets = planned.secrets;
+    if pass.failure.is_none() {
+        pass.failure = issue(subject, certificates, &services, &mut secrets).err();
+    }
+    let (report_bindings, bindings) = watch::channel(None);
+    let binding = async {
+        let written = tokio::join!(
+            Box::pin(pass.kind(planned.role_bindings)),
+            Box::pin(pass.kind(planned.cluster_role_bindings)),
+        );
+        report_bindings.send_replace(Some(written.0.failure.is_none() && written.1.failure.is_none()));
+        written
     };
+    let running = async {
+        let secrets = Box::pin(pass.kind(secrets)).await;
+        let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
+        let (sets, deployments) = tokio::join!(
+            Box::pin(pass.kind_behind(Some((&gate, accounts_of_set)), planned.leader_worker_sets)),
+            Box::pin(pass.kind_behind(Some((&gate, accounts_of_deployment)), planned.deployments)),
+        );
+        (secrets, sets, deployments)
+    };
+    let ((role_bindings, cluster_role_bindings), (secrets, leader_worker_sets, deployments)) =
+        tokio::join!(binding, running);
+    let secrets = pass.keep(secrets);
+    let role_bindings = pass.keep(role_bindings);
+    let cluster_role_bindings = pass.keep(cluster_role_bindings);
+    let leader_worker_sets = pass.keep(leader_worker_sets);
+    let deployments = pass.keep(deployments);
+
+    let (horizontal_pod_autoscalers, scaled_objects) = tokio::join!(
+        Box::pin(pass.kind(planned.horizontal_pod_autoscalers)),
+        Box::pin(pass.kind(planned.scaled_objects)),
+    );
+    let horizontal_pod_autoscalers = pass.keep(horizontal_pod_autoscalers);
+    let scaled_objects = pass.keep(scaled_objects);
+
+    let (inference_pools, inference_pools_x) = tokio::join!(
+        Box::pin(pass.kind(planned.inference_pools)),
+        Box::pin(pass.kind(planned.inference_pools_x)),
+    );
+    let inference_pools = pass.keep(inference_pools);
+    let inference_pools_x = pass.keep(inference_pools_x);
+
+    let http_routes = Box::pin(pass.kind(planned.http_routes)).await;
+    let http_routes = pass.keep(http_routes);
+
+    let children = Children {
+        config_maps,
+        secrets,
+        service_accounts,
+        roles,
+        role_bindings,
+        cluster_role_bindings,
+        resource_claim_templates,
+        leader_worker_sets,
+        deployments,
+        services,
+        horizontal_pod_autoscalers,
+        scaled_objects,
+        inference_pools,
+        inference_pools_x,
+        http_routes,
+        state: PhantomData,
+    };
+    Outcome { children, failure: pass.failure }
 }
 
-waves! {
-    config_maps secrets service_accounts roles resource_claim_templates;
-    role_bindings cluster_role_bindings;
-    leader_worker_sets deployments;
-    services horizontal_pod_autoscalers scaled_objects;
-    inference_pools inference_pools_x;
-    http_routes;
+/// Replaces children by newer versions that the caches hold: others may have changed them since they were written, their
+/// controllers their status for instance.
+pub(crate) fn refresh(context: &Context, children: &mut Children<Applied>) {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+            $(for child in &mut children.$field {
+                if let Some(newer) = context.caches.$field.newer(child.metadata()) {
+                    *child = newer.as_ref().clone();
+                }
+            })*
+        };
+    }
+    longboat_plan::child_kinds!(each);
+}
+
+/// The accounts to which a planned binding gives rights.
+fn bound_accounts(planned: &Children<Planned>) -> BTreeSet<String> {
+    let roles = planned.role_bindings.iter().map(|binding| &binding.subjects);
+    let cluster_roles = planned.cluster_role_bindings.iter().map(|binding| &binding.subjects);
+    let subjects = roles.chain(cluster_roles).flatten().flatten();
+    subjects.map(|subject| subject.name.clone()).collect()
+}
+
+fn accounts_of_deployment(deployment: &Deployment) -> Vec<&str> {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    pod.and_then(|pod| pod.service_account_name.as_deref()).into_iter().collect()
+}
+
+fn accounts_of_set(set: &LeaderWorkerSet) -> Vec<&str> {
+    let template = &set.spec.leader_worker_template;
+    let pods = template.leader_template.iter().chain([&template.worker_template]);
+    pods.filter_map(|pod| pod.spec.as_ref()?.service_account_name.as_deref()).collect()
+}
+
+/// Issues certificates and puts them into the planned Secrets. The addresses of Services that were just created are part of
+/// them, so that a new service needs one certificate and not two.
+fn issue(
+    subject: &Subject,
+    certificates: Vec<CertificateRequest>,
+    services: &[Service],
+    secrets: &mut [Secret],
+) -> Result<(), Failure> {
+    for mut request in certificates {
+        let Some(secret) = secrets.iter_mut().find(|secret| request.is_for(secret)) else { continue };
+        request.cover(services);
+        let leaf = LeafRequest {
+            common_name: request.organization.to_owned(),
+            organization: request.organization.to_owned(),
+            dns_names: request.dns_names.clone(),
+            ips: request.addresses.clone(),
+            days: request.valid_days,
+            client_auth: false,
+        };
+        let pair = self_signed(&leaf).map_err(|error| Failure {
+            problem: Problem {
+                phase: Phase::Workload,
+                condition: types::MAIN_WORKLOAD_READY,
+                reason: condition::RECONCILE_CERTS_ERROR,
+                message: format!("failed to create self-signed TLS certificate: {error}"),
+            },
+            transient: false,
+        })?;
+        tracing::info!(service = %subject.key, reason = request.reason, "Issued a certificate.");
+        request.fill(secret, &pair.certificate_pem, &pair.key_pem);
+    }
+    Ok(())
+}
+
+/// What pods wait for.
+struct Gate<'a> {
+    /// Nothing is written: something that all pods need is missing.
+    is_closed: bool,
+    /// Accounts that rights are bound to.
+    bound: &'a BTreeSet<String>,
+    /// Whether the bindings were written, once that is known.
+    bindings: watch::Receiver<Option<bool>>,
+}
+
+/// The accounts that the pods of a child run under.
+type Accounts<K> = fn(&K) -> Vec<&str>;
+
+impl Gate<'_> {
+    /// Whether pods that run under these accounts have what they need; waits until that is known.
+    async fn lets_through(&self, accounts: Vec<&str>) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        if !accounts.into_iter().any(|account| self.bound.contains(account)) {
+            return true;
+        }
+        let mut bindings = self.bindings.clone();
+        bindings.wait_for(Option::is_some).await.is_ok_and(|written| *written == Some(true))
+    }
 }
 
 struct Pass<'a> {
@@ -91,11 +268,25 @@ struct Refused {
 
 impl Pass<'_> {
     async fn kind<K: Child + Watched + Serialize>(&self, planned: Vec<K>) -> Written<K> {
-        // One after another: where the model server's Deployment cannot be written, the picker's is not (contract 02 §11).
+        self.kind_behind(None, planned).await
+    }
+
+    /// The same, of a kind that runs pods: each when what its pods need is there.
+    async fn kind_behind<K: Child + Watched + Serialize>(
+        &self,
+        gate: Option<(&Gate<'_>, Accounts<K>)>,
+        planned: Vec<K>,
+    ) -> Written<K> {
+        // One after another: where the model server's Deployment cannot be written, the picker's is not.
         let mut written = Written { children: Vec::with_capacity(planned.len()), failure: None };
         for child in planned {
             let reference = child.reference();
-            if self.failure.is_some() || written.failure.is_some() {
+            let may_be_written = match gate {
+                _ if self.failure.is_some() || written.failure.is_some() => false,
+                Some((gate, accounts)) => gate.lets_through(accounts(&child)).await,
+                None => true,
+            };
+            if !may_be_written {
                 // Not written; what there is of it still counts for the status.
                 let live = K::cache(&self.context.caches).get(&key_of(&reference));
                 written.children.extend(live.map(|live| live.as_ref().clone()));

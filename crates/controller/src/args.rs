@@ -16,6 +16,11 @@ pub struct Args {
     #[arg(long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
 
+    /// Use Secrets in this namespace only (repeatable); services of other namespaces are not served. By default in all
+    /// namespaces that are watched.
+    #[arg(long = "secret-namespace", value_name = "NAMESPACE", conflicts_with = "namespaces")]
+    pub secret_namespaces: Vec<String>,
+
     /// Prefix of the names of presets.
     #[arg(
         long,
@@ -65,6 +70,7 @@ impl Default for Args {
         Self {
             system_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
             namespaces: Vec::new(),
+            secret_namespaces: Vec::new(),
             preset_prefix: names::DEFAULT_PRESET_PREFIX.to_owned(),
             versioned_presets: true,
             prevent_preset_deletion: true,

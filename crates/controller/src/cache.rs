@@ -72,6 +72,14 @@ impl<K: Watched> Cache<K> {
         self.kept(key)?.open()
     }
 
+    /// The object of that metadata in a newer version, if one is known.
+    pub(crate) fn newer(&self, metadata: &ObjectMeta) -> Option<Arc<K>> {
+        let kept = self.kept(&Key::of_metadata(metadata))?;
+        let (present, known) = (kept.edition(), Edition::of(metadata));
+        let is_newer = present.is_of_same(&known) && present.is_newer(&known);
+        if is_newer { kept.open() } else { None }
+    }
+
     /// The metadata of an object; the rest is not read.
     pub(crate) fn metadata(&self, key: &Key) -> Option<ObjectMeta> {
         self.kept(key)?.metadata().map(Cow::into_owned)
@@ -314,6 +322,18 @@ mod tests {
         assert!(cache.set(&object("a", "1", "10")).is_none());
         assert!(cache.set(&object("a", "1", "11")).is_some());
         assert!(cache.set(&object("a", "2", "5")).is_some());
+    }
+
+    #[test]
+    fn a_newer_version_is_one_of_the_same_object() {
+        let cache = Cache::default();
+        cache.set(&object("a", "1", "10"));
+        let newer = |uid: &str, version: &str| cache.newer(&object("a", uid, version).metadata);
+        let known = newer("1", "9").expect("the cache is ahead");
+        assert_eq!(known.metadata.resource_version.as_deref(), Some("10"));
+        assert!(newer("1", "10").is_none(), "the same");
+        assert!(newer("1", "11").is_none(), "the cache is behind");
+        assert!(newer("2", "9").is_none(), "another object of the name");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Configs: who uses them, and whether they may go (contract 01 §10.8, 02 §7).
+//! Configs: which services use them, and whether they may be deleted.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     }
     // Of a preset it only matters whether it is used, unless it is to go: nearly every service uses it.
     let most = if is_preset(context, key) && !deleting { 1 } else { usize::MAX };
-    let users = users_of(context, key, most);
+    let users = users_of(context, key, most, deleting);
     if deleting && users.is_empty() {
         return finalizer::remove(context, config.as_ref(), names::CONFIG_FINALIZER).await;
     }
@@ -59,8 +59,16 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
 /// Wakes the configs that either of the two uses and the other does not: a service of that namespace before and after something
 /// happened to it, which may be that it came or went.
 pub(crate) fn wake_users(context: &Context, namespace: &str, before: Option<&Peer>, now: Option<&Peer>) {
-    if before.map(|peer| &peer.configs) == now.map(|peer| &peer.configs) {
+    let configs = |peer: Option<&Peer>| peer.map(|peer| (peer.configs.clone(), peer.would_use.clone()));
+    if configs(before) == configs(now) {
         return;
+    }
+    // What a service would use matters for configs that are being deleted only.
+    for config in context.caches.configs.all().filter(|config| config.metadata.deletion_timestamp.is_some()) {
+        let key = Key::of(config.as_ref());
+        if is_in_reach(context, namespace, &key) {
+            context.configs.add(key);
+        }
     }
     let used = |peer: Option<&Peer>| peer.map(|peer| used_by(context, namespace, peer)).unwrap_or_default();
     for key in used(before).symmetric_difference(&used(now)) {
@@ -89,17 +97,32 @@ fn uses(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
             all.iter().any(|(namespace, name)| is_named(name) && *config.namespace == **namespace)
         }
         UsedConfigs::Mentioned(names) => {
-            names.iter().any(|name| is_named(name))
-                && [namespace, &context.args.system_namespace].contains(&&*config.namespace)
+            names.iter().any(|name| is_named(name)) && is_in_reach(context, namespace, config)
         }
     }
 }
 
-/// Services that use a config, by namespace and name, at most so many. A service counts until it is gone.
-fn users_of(context: &Context, config: &Key, most: usize) -> Vec<ServiceReference> {
+/// Whether a service of that namespace that is not composed would use a config: one that it mentions, or a preset. Which presets
+/// it needs is not known before it is composed, so all of them count.
+fn would_use(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
+    let Some(names) = &peer.would_use else { return false };
+    is_in_reach(context, namespace, config)
+        && (names.iter().any(|name| **name == *config.name) || is_well_known(context, &config.name))
+}
+
+/// Whether services of a namespace can use a config.
+fn is_in_reach(context: &Context, namespace: &str, config: &Key) -> bool {
+    [namespace, &context.args.system_namespace].contains(&&*config.namespace)
+}
+
+/// Services that use a config, by namespace and name, at most so many; those that would use it, too, if it is `deleting`. A
+/// service counts until it is gone.
+fn users_of(context: &Context, config: &Key, most: usize, deleting: bool) -> Vec<ServiceReference> {
     let anywhere = *config.namespace == context.args.system_namespace;
     let namespace = (!anywhere).then_some(&*config.namespace);
-    let is_user = |within: &str, peer: &Peer| uses(context, within, peer, config);
+    let is_user = |within: &str, peer: &Peer| {
+        uses(context, within, peer, config) || (deleting && would_use(context, within, peer, config))
+    };
     let found = context.caches.inference_services.select(namespace, most, is_user);
     let mut users: Vec<ServiceReference> = found
         .iter()
@@ -127,8 +150,7 @@ async fn publish(
     let mut status = before.clone();
     let now = Timestamp::now();
     let mut conditions = Conditions::new(&[], &mut status.conditions, now);
-    // Presets are used by nearly every service: naming them all would rewrite each preset whenever a service comes or
-    // goes (contract 06 B16).
+    // Presets are used by nearly every service: naming them all would rewrite each preset whenever a service comes or goes.
     let preset = is_preset(context, key);
     let message = if preset { "used as a preset".to_owned() } else { referenced_by(users.len()) };
     match (users.is_empty(), deleting) {
@@ -152,8 +174,13 @@ async fn publish(
 }
 
 fn is_preset(context: &Context, key: &Key) -> bool {
-    let suffix = key.name.strip_prefix(&context.preset_names.prefix);
-    *key.namespace == context.args.system_namespace && suffix.is_some_and(|s| preset::WELL_KNOWN.contains(&s))
+    *key.namespace == context.args.system_namespace && is_well_known(context, &key.name)
+}
+
+/// Whether a config of that name is a preset.
+fn is_well_known(context: &Context, name: &str) -> bool {
+    let suffix = name.strip_prefix(&context.preset_names.prefix);
+    suffix.is_some_and(|suffix| preset::WELL_KNOWN.contains(&suffix))
 }
 
 async fn write(

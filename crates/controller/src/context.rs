@@ -31,9 +31,13 @@ use crate::{
     merged::Judge,
     metrics::{Metrics, Worker},
     queue::Queue,
+    secrets::{SecretContents, SecretMetadata},
     settled::Settled,
     sum,
 };
+
+/// More services than this that depend on one object are reconciled in the background when it changes.
+const MANY: usize = 32;
 
 /// What all passes share.
 pub(crate) struct Context {
@@ -51,6 +55,8 @@ pub(crate) struct Context {
     pub(crate) judge: Judge,
     /// Children that somebody else has a say in.
     pub(crate) settled: Settled,
+    /// Contents of Secrets that services refer to.
+    pub(crate) secret_contents: SecretContents,
     pub(crate) preset_names: PresetNames,
     capabilities: RwLock<Capabilities>,
     platform: RwLock<PlatformState>,
@@ -78,7 +84,10 @@ pub(crate) struct Caches {
     pub(crate) inference_services: Cache<LLMInferenceService>,
     pub(crate) configs: Cache<LLMInferenceServiceConfig>,
     pub(crate) config_maps: Cache<ConfigMap>,
+    /// Secrets of ours: the certificates of services.
     pub(crate) secrets: Cache<Secret>,
+    /// Which other Secrets there are.
+    pub(crate) secret_metadata: Cache<SecretMetadata>,
     pub(crate) service_accounts: Cache<ServiceAccount>,
     pub(crate) services: Cache<Service>,
     pub(crate) deployments: Cache<Deployment>,
@@ -114,6 +123,7 @@ impl Context {
             composer: Composer::default(),
             judge: Judge::default(),
             settled: Settled::default(),
+            secret_contents: SecretContents::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {
                 gateway_api: false,
@@ -170,10 +180,22 @@ impl Context {
         }
     }
 
-    /// Wakes every service.
+    /// Enqueues every service.
     pub(crate) fn wake_all(&self) {
         for service in self.caches.inference_services.keys() {
-            self.services.add(service);
+            self.services.add_background(service);
+        }
+    }
+
+    /// Enqueues the services that depend on something that has changed. What many share is no reason to let others wait.
+    pub(crate) fn enqueue_dependents(&self, services: Vec<Key>) {
+        let are_many = services.len() > MANY;
+        for service in services {
+            if are_many {
+                self.services.add_background(service);
+            } else {
+                self.services.add(service);
+            }
         }
     }
 

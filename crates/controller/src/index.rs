@@ -78,6 +78,11 @@ impl Index {
         self.state.lock().remove(service);
     }
 
+    /// Whether any service depends on an object.
+    pub(crate) fn is_used(&self, object: &ObjectKey) -> bool {
+        self.state.lock().objects.by_key(object).is_some_and(|users| !users.is_empty())
+    }
+
     /// Takes news of objects; the services that look at them.
     pub(crate) fn tell(&self, news: impl IntoIterator<Item = ObjectKey>) -> Vec<Key> {
         let mut state = self.state.lock();

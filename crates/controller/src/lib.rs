@@ -33,6 +33,7 @@ mod readiness;
 mod received;
 mod remove;
 mod run;
+mod secrets;
 mod service;
 mod settled;
 mod spans;

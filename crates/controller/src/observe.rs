@@ -134,17 +134,45 @@ pub(crate) fn group(spec: &LLMInferenceServiceSpec, namespace: &str) -> Option<O
     Some(Key::new(namespace, group).of_kind(Kind::RoutingGroup))
 }
 
-/// Accounts of the pods, the secrets that hang on them, and the bundle of certificates.
-fn storage(
+/// The names of the Secrets whose content planning needs: the certificate, where somebody has taken our label from it, and the
+/// credentials for what is downloaded.
+pub(crate) fn secrets_to_read(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
     snapshot: &Snapshot,
-    namespace: &str,
-    seen: &mut BTreeSet<ObjectKey>,
-) {
-    let mut see = |kind, namespace: &str, name: &str| {
-        seen.insert(Key::new(namespace, name).of_kind(kind));
-    };
+) -> BTreeSet<String> {
+    let metadata = &service.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let mut names = BTreeSet::from([names::tls_secret(metadata.name.as_deref().unwrap_or_default())]);
+    let is_mounted = ["pvc://", "oci://", "oci+native://"]
+        .iter()
+        .any(|scheme| spec.model.uri.as_str().starts_with(scheme));
+    let has_adapters = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
+    if !spec.storage_initializer_enabled() || (is_mounted && !has_adapters) {
+        return names;
+    }
+    match annotated_secret(service, snapshot) {
+        Some(secret) => {
+            names.insert(secret.to_owned());
+        }
+        None => names.extend(
+            accounts(spec)
+                .into_iter()
+                .flat_map(|account| secrets_of(snapshot, namespace, account))
+                .map(str::to_owned),
+        ),
+    }
+    names
+}
+
+/// The Secret that the service names for the credentials of its model.
+fn annotated_secret<'a>(service: &'a LLMInferenceService, snapshot: &Snapshot) -> Option<&'a str> {
+    let annotation = &snapshot.platform.credentials.storage_secret_name_annotation;
+    service.metadata.annotations.as_ref()?.get(annotation).map(String::as_str)
+}
+
+/// The accounts that pods of the service run with, or take their Secrets from.
+fn accounts(spec: &LLMInferenceServiceSpec) -> BTreeSet<&str> {
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     let prefill = spec.prefill.as_ref();
     let pods = [
@@ -155,17 +183,34 @@ fn storage(
         scheduler.and_then(|scheduler| scheduler.template.as_ref()),
     ];
     let named = pods.into_iter().flatten().filter_map(|pod| pod.service_account_name.as_deref());
-    let accounts: BTreeSet<&str> = named.filter(|name| !name.is_empty()).chain(["default"]).collect();
-    for account in accounts {
+    named.filter(|name| !name.is_empty()).chain(["default"]).collect()
+}
+
+/// The names of the Secrets of an account.
+fn secrets_of<'a>(snapshot: &'a Snapshot, namespace: &str, account: &str) -> impl Iterator<Item = &'a str> {
+    let found = snapshot.service_accounts.get(namespace, account);
+    let secrets = found.and_then(|found| found.secrets.as_ref()).into_iter().flatten();
+    secrets.filter_map(|secret| secret.name.as_deref())
+}
+
+/// Accounts of the pods, their Secrets, and the bundle of certificates.
+fn storage(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &Snapshot,
+    namespace: &str,
+    seen: &mut BTreeSet<ObjectKey>,
+) {
+    let mut see = |kind, namespace: &str, name: &str| {
+        seen.insert(Key::new(namespace, name).of_kind(kind));
+    };
+    for account in accounts(spec) {
         see(Kind::ServiceAccount, namespace, account);
-        let found = snapshot.service_accounts.get(namespace, account);
-        let secrets = found.and_then(|found| found.secrets.as_ref()).into_iter().flatten();
-        for secret in secrets.filter_map(|secret| secret.name.as_deref()) {
+        for secret in secrets_of(snapshot, namespace, account) {
             see(Kind::Secret, namespace, secret);
         }
     }
-    let annotation = &snapshot.platform.credentials.storage_secret_name_annotation;
-    if let Some(secret) = service.metadata.annotations.as_ref().and_then(|all| all.get(annotation)) {
+    if let Some(secret) = annotated_secret(service, snapshot) {
         see(Kind::Secret, namespace, secret);
     }
     let bundle = &snapshot.platform.storage.ca_bundle_config_map;

@@ -1,7 +1,7 @@
 //! What is to be worked on next.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap},
     hash::Hash,
     time::Duration,
 };
@@ -14,9 +14,13 @@ use tokio::{sync::Notify, time::Instant};
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 /// Longest delay between two retries.
 const LONGEST_DELAY: Duration = Duration::from_mins(5);
+/// While keys of both priorities wait, every so manieth that is taken is a background key, so that none waits forever.
+const BACKGROUND_SHARE: u64 = 4;
 
 /// Keys to work on. A key that is added several times is worked on once; never by two workers at the same time; again
 /// when it was added meanwhile. It cannot grow beyond the number of keys.
+///
+/// Keys have one of two priorities, so that a new service does not wait for thousands that are only looked at again.
 #[derive(Debug)]
 pub(crate) struct Queue<K> {
     state: Mutex<State<K>>,
@@ -48,19 +52,54 @@ pub(crate) struct Load {
     pub(crate) longest: Duration,
 }
 
+/// How soon a key is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    /// Something that concerns this key has changed.
+    Change,
+    /// The key is looked at again, as many others may be: after a start, after a failure, or because something that many
+    /// share has changed.
+    Background,
+}
+
+/// A key that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    since: Instant,
+    priority: Priority,
+    /// Its place among the keys of its priority.
+    ticket: u64,
+}
+
+/// How work on a key has failed.
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    /// How often in a row.
+    count: u32,
+    /// Whether the last one was a conflict.
+    is_conflict: bool,
+}
+
 #[derive(Debug)]
 struct State<K> {
-    ready: VecDeque<K>,
-    /// The keys in `ready`, since when.
-    waiting: HashMap<K, Instant>,
+    /// Keys in the order in which they were added.
+    changes: BTreeMap<u64, K>,
+    /// The same, of the background.
+    background: BTreeMap<u64, K>,
+    /// The keys in `changes` and `background`.
+    waiting: HashMap<K, Waiting>,
     /// Since when.
     running: HashMap<K, Instant>,
     /// Keys that were added while they were running.
-    again: HashSet<K>,
+    again: HashMap<K, Priority>,
     delayed: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
-    failures: HashMap<K, u32>,
+    failures: HashMap<K, Failures>,
     sequence: u64,
+    /// Keys that were taken so far.
+    taken: u64,
+    /// Whether the caches are being filled: every object is then new to this process, so a change event says nothing.
+    is_starting: bool,
     /// Whether keys are taken at all.
     closed: bool,
 }
@@ -70,7 +109,9 @@ struct State<K> {
 pub(crate) enum Ended {
     /// Nothing more to do until something changes.
     Settled,
-    /// To be tried again, after a delay that grows with each failure in a row.
+    /// Somebody else changed an object at the same time: to be tried again soon, as part of the same change.
+    Conflict,
+    /// To be tried again, after a delay that grows with each failure in a row, and in the background.
     Failed,
 }
 
@@ -79,14 +120,17 @@ pub(crate) enum Ended {
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub(crate) fn new(counted: QueueStats) -> Self {
         let state = State {
-            ready: VecDeque::new(),
+            changes: BTreeMap::new(),
+            background: BTreeMap::new(),
             waiting: HashMap::new(),
             running: HashMap::new(),
-            again: HashSet::new(),
+            again: HashMap::new(),
             delayed: BTreeMap::new(),
             due: HashMap::new(),
             failures: HashMap::new(),
             sequence: 0,
+            taken: 0,
+            is_starting: true,
             closed: false,
         };
         Self { state: Mutex::new(state), wake: Notify::new(), stats: counted }
@@ -102,9 +146,35 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.state.lock().closed = false;
     }
 
-    /// Adds a key, to be worked on as soon as possible. What was put off is not any longer: something has changed.
+    /// The caches are filled: from now on a change event means that something has changed.
+    pub(crate) fn start(&self) {
+        self.state.lock().is_starting = false;
+    }
+
+    /// Adds a key because something that concerns it has changed. A retry that was delayed happens now; a key whose last try
+    /// failed stays behind the others.
     pub(crate) fn add(&self, key: K) {
-        if self.state.lock().add(key) {
+        let priority = {
+            let state = self.state.lock();
+            let has_failed = state.failures.get(&key).is_some_and(|failures| !failures.is_conflict);
+            if has_failed || state.is_starting { Priority::Background } else { Priority::Change }
+        };
+        self.add_with(key, priority);
+    }
+
+    /// Adds a key whose own object is new or was changed: earlier failures say nothing about it any more.
+    pub(crate) fn add_changed(&self, key: K) {
+        self.state.lock().failures.remove(&key);
+        self.add_with(key, Priority::Change);
+    }
+
+    /// Adds one of many keys that are looked at again at the same time.
+    pub(crate) fn add_background(&self, key: K) {
+        self.add_with(key, Priority::Background);
+    }
+
+    fn add_with(&self, key: K, priority: Priority) {
+        if self.state.lock().add(key, priority) {
             self.stats.adds.inc();
         }
         self.wake.notify_one();
@@ -122,7 +192,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let (state, now) = (self.state.lock(), Instant::now());
         let taken = || state.running.values().map(|since| now.saturating_duration_since(*since));
         Load {
-            waiting: state.ready.len(),
+            waiting: state.waiting.len(),
             unfinished: taken().sum(),
             longest: taken().max().unwrap_or_default(),
         }
@@ -138,7 +208,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 state.take_due(now);
                 if let Some((key, waited)) = state.take(now) {
                     self.stats.waited.observe(waited.as_secs_f64());
-                    if !state.ready.is_empty() {
+                    if !state.waiting.is_empty() {
                         self.wake.notify_one();
                     }
                     return key;
@@ -162,22 +232,23 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if let Some(since) = state.running.remove(&key) {
             self.stats.worked.observe(now.saturating_duration_since(since).as_secs_f64());
         }
+        let again = state.again.remove(&key);
         match ended {
             Ended::Settled => {
                 state.failures.remove(&key);
-                if state.again.remove(&key) {
-                    state.add(key);
+                if let Some(priority) = again {
+                    state.add(key, priority);
                 }
             }
-            Ended::Failed => {
-                let failures = state.failures.entry(key.clone()).or_default();
-                *failures += 1;
-                let delay = delay_after(*failures, jitter);
+            Ended::Conflict | Ended::Failed => {
+                let is_conflict = ended == Ended::Conflict;
+                let count = state.failures.get(&key).map_or(1, |failures| failures.count.saturating_add(1));
+                state.failures.insert(key.clone(), Failures { count, is_conflict });
                 self.stats.retries.inc();
-                if state.again.remove(&key) {
-                    state.add(key);
-                } else {
-                    state.put_off(key, now + delay);
+                match again {
+                    Some(priority) if is_conflict => drop(state.add(key, priority)),
+                    Some(_) => drop(state.add(key, Priority::Background)),
+                    None => state.delay(key, now + delay_after(count, jitter)),
                 }
             }
         }
@@ -201,7 +272,7 @@ fn delay_after(failures: u32, jitter: f64) -> Duration {
 
 impl<K: Clone + Eq + Hash> State<K> {
     /// Whether the key was taken and not known yet.
-    fn add(&mut self, key: K) -> bool {
+    fn add(&mut self, key: K, priority: Priority) -> bool {
         if self.closed {
             return false;
         }
@@ -209,37 +280,66 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.delayed.remove(&at);
         }
         if self.running.contains_key(&key) {
-            return self.again.insert(key);
+            let known = self.again.get(&key).copied();
+            self.again.insert(key, known.map_or(priority, |known| known.min(priority)));
+            return known.is_none();
         }
-        if self.waiting.contains_key(&key) {
+        let known = self.waiting.get(&key).copied();
+        if known.is_some_and(|known| known.priority <= priority) {
             return false;
         }
-        self.waiting.insert(key.clone(), Instant::now());
-        self.ready.push_back(key);
-        true
+        if let Some(known) = known {
+            self.of_priority(known.priority).remove(&known.ticket);
+        }
+        self.sequence += 1;
+        let ticket = self.sequence;
+        let since = known.map_or_else(Instant::now, |known| known.since);
+        self.waiting.insert(key.clone(), Waiting { since, priority, ticket });
+        self.of_priority(priority).insert(ticket, key);
+        known.is_none()
     }
 
-    fn put_off(&mut self, key: K, at: Instant) {
+    fn of_priority(&mut self, priority: Priority) -> &mut BTreeMap<u64, K> {
+        match priority {
+            Priority::Change => &mut self.changes,
+            Priority::Background => &mut self.background,
+        }
+    }
+
+    fn delay(&mut self, key: K, until: Instant) {
         self.sequence += 1;
-        let slot = (at, self.sequence);
+        let slot = (until, self.sequence);
         self.delayed.insert(slot, key.clone());
         self.due.insert(key, slot);
     }
 
+    /// Adds the keys whose delay is over.
     fn take_due(&mut self, now: Instant) {
         while let Some((slot, key)) = self.delayed.first_key_value() {
             if slot.0 > now {
                 break;
             }
-            let key = key.clone();
-            self.add(key);
+            let (slot, key) = (*slot, key.clone());
+            let is_conflict = self.failures.get(&key).is_some_and(|failures| failures.is_conflict);
+            let priority = if is_conflict { Priority::Change } else { Priority::Background };
+            self.delayed.remove(&slot);
+            self.due.remove(&key);
+            self.add(key, priority);
         }
     }
 
     /// The next key, and how long it has waited.
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
-        let key = self.ready.pop_front()?;
-        let since = self.waiting.remove(&key).unwrap_or(now);
+        let is_turn = (self.taken + 1).is_multiple_of(BACKGROUND_SHARE);
+        let priority = match (self.changes.is_empty(), self.background.is_empty()) {
+            (true, true) => return None,
+            (false, false) if is_turn => Priority::Background,
+            (false, _) => Priority::Change,
+            (true, false) => Priority::Background,
+        };
+        let (_, key) = self.of_priority(priority).pop_first()?;
+        self.taken += 1;
+        let since = self.waiting.remove(&key).map_or(now, |waiting| waiting.since);
         self.running.insert(key.clone(), now);
         Some((key, now.saturating_duration_since(since)))
     }
@@ -254,8 +354,87 @@ mod tests {
     use super::{Ended, Load, Queue};
     use crate::metrics::{Metrics, Worker};
 
-    fn queue() -> Queue<&'static str> {
-        Queue::new(Metrics::new().queue(Worker::Services))
+    fn queue<K: Clone + Eq + std::hash::Hash>() -> Queue<K> {
+        let queue = Queue::new(Metrics::new().queue(Worker::Services));
+        queue.start();
+        queue
+    }
+
+    /// How many other keys are taken before this one. All of them fail.
+    async fn others_before(queue: &Queue<u32>, wanted: u32) -> usize {
+        let mut others = 0;
+        loop {
+            let key = queue.next().await;
+            if key == wanted {
+                return others;
+            }
+            others += 1;
+            queue.done(key, Ended::Failed, 0.0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_key_does_not_wait_for_thousands_that_are_looked_at_again_or_that_fail() {
+        let queue = queue();
+        for key in 1..=2800 {
+            queue.add_background(key);
+        }
+        queue.add(0);
+        assert!(others_before(&queue, 0).await <= 1, "after a start");
+        queue.done(0, Ended::Settled, 0.0);
+        // All of them fail, and are due to be tried again at the same time.
+        for _ in 0..2800 {
+            let key = queue.next().await;
+            queue.done(key, Ended::Failed, 0.0);
+        }
+        tokio::time::advance(Duration::from_hours(1)).await;
+        queue.add(0);
+        assert!(others_before(&queue, 0).await <= 1, "among retries");
+        queue.done(0, Ended::Settled, 0.0);
+        // A change event of a key that fails does not move it ahead, unless the object itself was changed.
+        tokio::time::advance(Duration::from_hours(1)).await;
+        for key in 1..=2800 {
+            queue.add(key);
+        }
+        queue.add(0);
+        assert!(others_before(&queue, 0).await <= 1, "among change events of failing keys");
+        queue.done(0, Ended::Settled, 0.0);
+        queue.add_changed(2800);
+        assert!(others_before(&queue, 2800).await <= 1, "the one that was mended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_leaves_a_key_among_the_changes() {
+        let queue = queue();
+        for key in 1..=100 {
+            queue.add_background(key);
+        }
+        queue.add(0);
+        others_before(&queue, 0).await;
+        queue.done(0, Ended::Conflict, 0.0);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(others_before(&queue, 0).await <= 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_without_end_do_not_starve_the_background() {
+        let queue = queue();
+        queue.add_background(0);
+        for key in 1..=100 {
+            queue.add(key);
+        }
+        assert!(others_before(&queue, 0).await <= 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn until_the_caches_are_filled_only_objects_that_changed_themselves_come_first() {
+        let queue = Queue::new(Metrics::new().queue(Worker::Services));
+        for key in 1..=100 {
+            queue.add(key);
+        }
+        queue.add_changed(0);
+        queue.start();
+        assert!(others_before(&queue, 0).await <= 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use crate::watch::Watched;
+
 /// An object of a list or a watch, as its text: most are known already when a watch tells of them, from the answers to our own
 /// writes, and need not be read. One that cannot be read does not make the others unreadable.
 ///
@@ -149,9 +151,13 @@ impl<'de, K> Deserialize<'de> for Received<K> {
     }
 }
 
-impl<K: Resource> Resource for Received<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
+impl<K: Watched> Resource for Received<K> {
+    type DynamicType = <K as Resource>::DynamicType;
+    type Scope = <K as Resource>::Scope;
+
+    fn metadata_api() -> bool {
+        K::METADATA_ONLY
+    }
 
     fn kind(dynamic: &K::DynamicType) -> Cow<'_, str> {
         K::kind(dynamic)

@@ -25,8 +25,9 @@ use crate::{
     migration, outbound,
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
+    secrets::SecretMetadata,
     service, spans,
-    watch::{FirstList, Watched, scopes, watch},
+    watch::{self, FirstList, Watched, scopes},
 };
 
 /// How long passes that have begun get at the end. It fits into the time that Kubernetes gives a pod.
@@ -145,7 +146,14 @@ async fn lead(
     context.configs.open();
     context.wake_all();
     for config in context.caches.configs.all() {
-        context.configs.add(Key::of(config.as_ref()));
+        context.configs.add_background(Key::of(config.as_ref()));
+    }
+    // Whatever was written while nobody led comes before the services that are only looked at again.
+    for service in context.caches.inference_services.all() {
+        if service.is_unobserved() {
+            context.services.add_changed(Key::of(service.as_ref()));
+        }
+        tokio::task::yield_now().await;
     }
     let result = tokio::select! {
         biased;
@@ -163,6 +171,7 @@ async fn lead(
 fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
     start::<ConfigMap>(context, startup, stop, tasks);
     start::<Secret>(context, startup, stop, tasks);
+    start::<SecretMetadata>(context, startup, stop, tasks);
     start::<ServiceAccount>(context, startup, stop, tasks);
     start::<Service>(context, startup, stop, tasks);
     start::<Deployment>(context, startup, stop, tasks);
@@ -180,7 +189,7 @@ fn start<K: Watched>(
     tasks: &mut JoinSet<()>,
 ) {
     for namespace in scopes::<K>(&context.args) {
-        tasks.spawn(watch::<K>(context.clone(), namespace, stop.clone(), known_once(startup)));
+        tasks.spawn(watch::watch::<K>(context.clone(), namespace, stop.clone(), known_once(startup)));
     }
 }
 
@@ -196,6 +205,8 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     context.metrics.workers(Worker::Services, context.args.workers);
     context.metrics.workers(Worker::Configs, 1);
     context.metrics.leads(true);
+    context.services.start();
+    context.configs.start();
     let mut workers = JoinSet::new();
     for _ in 0..context.args.workers {
         let (context, stop) = (context.clone(), stop.clone());
@@ -269,7 +280,7 @@ async fn work<F: Future<Output = Result<(), PassError>>>(
             Ok(()) => Ended::Settled,
             Err(error) => {
                 report(&key, &error);
-                Ended::Failed
+                if matches!(error, PassError::Conflict { .. }) { Ended::Conflict } else { Ended::Failed }
             }
         };
         queue.done(key, ended, rand::random());

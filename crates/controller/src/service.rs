@@ -14,7 +14,6 @@ use longboat_compose::{
     platform::PlatformError,
 };
 use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
-use longboat_tls::{LeafRequest, self_signed};
 use tracing::Instrument;
 
 use crate::{
@@ -27,7 +26,9 @@ use crate::{
     key::{Key, Kind, ObjectKey},
     lookups::Lookups,
     metrics::Phase,
-    observe, remove, spans, status,
+    observe, remove,
+    secrets::{self, Unread},
+    spans, status,
 };
 
 /// Brings one service to where its spec wants it, as far as possible now.
@@ -121,24 +122,48 @@ async fn reconcile(
             (Done { children: Children::default(), problem: None, verdict }, snapshot)
         }
         Some(spec) => {
-            let planned = spans::phase(Phase::Plan)
-                .in_scope(|| plan::children(service, spec, &snapshot))
-                .map_err(|error| not_stored(&error))?;
+            let mut snapshot = snapshot;
+            let secrets = observe::secrets_to_read(service, spec, &snapshot);
+            let read = secrets::add_contents(context, &subject.key.namespace, secrets, &mut snapshot).await;
+            let denied = match read {
+                Ok(()) => None,
+                // Stopping needs no Secret.
+                Err(Unread::Denied(_)) if annotations::is_stopped(service.metadata.annotations.as_ref()) => {
+                    None
+                }
+                Err(Unread::Denied(problem)) => Some(problem),
+                Err(Unread::Failed(error)) => return Err(error),
+            };
+            let planned = match &denied {
+                Some(_) => Plan::default(),
+                None => spans::phase(Phase::Plan)
+                    .in_scope(|| plan::children(service, spec, &snapshot))
+                    .map_err(|error| not_stored(&error))?,
+            };
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             seen.extend(observe::models(service, spec, &planned));
             seen.extend(planned.taken.iter().map(observe::key_of));
             looked_at(context, &subject.key, seen, began);
             phases.end(Phase::Plan);
             let is_removing = !planned.remove.is_empty();
-            let done = Box::pin(carry_out(context, subject, &snapshot, planned))
-                .instrument(spans::phase(Phase::Apply))
-                .await;
+            let mut done = match denied {
+                Some(problem) => {
+                    Done { children: Children::default(), problem: Some(problem), verdict: Ok(()) }
+                }
+                None => {
+                    Box::pin(carry_out(context, subject, &snapshot, planned))
+                        .instrument(spans::phase(Phase::Apply))
+                        .await
+                }
+            };
             phases.end(Phase::Apply);
-            // What was written is part of the world that is reported on. Of deletions, and of what goes wrong, nobody is told.
+            // The status describes the world after the writes, and what others have changed while they were under way. Deletions
+            // and failures are not announced.
             let is_same = context.index.now() == began && !is_removing && done.verdict.is_ok();
             let after = if is_same {
                 snapshot
             } else {
+                apply::refresh(context, &mut done.children);
                 observe::snapshot(context, &subject.key, snapshot.platform.clone(), now)
             };
             (done, after)
@@ -165,6 +190,7 @@ fn looked_at(context: &Context, service: &Key, seen: BTreeSet<ObjectKey>, began:
     if context.index.set(service, seen, began) {
         context.services.add(service.clone());
     }
+    context.secret_contents.sweep(&context.index);
 }
 
 /// What reporting has found to fail, not just to take its time.
@@ -271,44 +297,13 @@ struct Done {
     verdict: Result<(), PassError>,
 }
 
-/// Issues certificates, writes what differs, removes what is superfluous, tells what planning had to say.
+/// Writes what differs, removes what is superfluous, tells what planning had to say.
 async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planned: Plan) -> Done {
-    let Plan { mut children, certificates, remove, events, problem, taken: _ } = planned;
+    let Plan { children, certificates, remove, events, problem, taken: _ } = planned;
     for event in events {
         context.events.once(subject, event.type_.as_str(), event.reason, event.message);
     }
-    for request in &certificates {
-        let leaf = LeafRequest {
-            common_name: request.organization.to_owned(),
-            organization: request.organization.to_owned(),
-            dns_names: request.dns_names.clone(),
-            ips: request.addresses.clone(),
-            days: request.valid_days,
-            client_auth: false,
-        };
-        let Some(secret) = children.secrets.iter_mut().find(|secret| request.is_for(secret)) else {
-            continue;
-        };
-        match self_signed(&leaf) {
-            Ok(pair) => {
-                tracing::info!(service = %subject.key, reason = request.reason, "Issued a certificate.");
-                request.fill(secret, &pair.certificate_pem, &pair.key_pem);
-            }
-            Err(error) => {
-                let message = format!("failed to create self-signed TLS certificate: {error}");
-                let problem = Problem {
-                    phase: plan::Phase::Workload,
-                    condition: longboat_api::conditions::types::MAIN_WORKLOAD_READY,
-                    reason: longboat_api::reasons::condition::RECONCILE_CERTS_ERROR,
-                    message: message.clone(),
-                };
-                let verdict = Err(PassError::Unfinished(message));
-                return Done { children: Children::default(), problem: Some(problem), verdict };
-            }
-        }
-    }
-
-    let outcome = Box::pin(apply::all(context, subject, seen, children)).await;
+    let outcome = Box::pin(apply::all(context, subject, seen, children, certificates)).await;
     let (mut problem, mut verdict) = (problem, Ok(()));
     if let Some(failure) = outcome.failure {
         let message = failure.problem.message.clone();

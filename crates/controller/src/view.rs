@@ -22,7 +22,7 @@ use crate::{
     events,
     metrics::Metrics,
     observe, reader,
-    watch::{Watched, list},
+    watch::{Watched, list, list_selected},
 };
 
 /// What the controller would see now.
@@ -82,7 +82,7 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         needed::<LLMInferenceService>(&context, scope).await?;
         needed::<LLMInferenceServiceConfig>(&context, scope).await?;
         needed::<ConfigMap>(&context, scope).await?;
-        wanted::<Secret>(&context, scope, &mut hidden).await?;
+        secrets(&context, scope, &mut hidden).await?;
         wanted::<ServiceAccount>(&context, scope, &mut hidden).await?;
         wanted::<Service>(&context, scope, &mut hidden).await?;
         wanted::<Deployment>(&context, scope, &mut hidden).await?;
@@ -137,7 +137,21 @@ async fn wanted<K: Watched>(
     scope: Option<&str>,
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
-    match list::<K>(context, scope).await {
+    note::<K>(list::<K>(context, scope).await, scope, hidden)
+}
+
+/// All Secrets with their contents: manifests that are compared with a cluster may refer to any of them.
+async fn secrets(context: &Context, scope: Option<&str>, hidden: &mut Vec<String>) -> Result<(), ViewError> {
+    note::<Secret>(list_selected::<Secret>(context, scope, None).await, scope, hidden)
+}
+
+/// A list that was refused is noted and does not end the others.
+fn note<K: Watched>(
+    listed: Result<(), kube::Error>,
+    scope: Option<&str>,
+    hidden: &mut Vec<String>,
+) -> Result<(), ViewError> {
+    match listed {
         Ok(()) => Ok(()),
         Err(error) if reader::is_missing(&error) => Ok(()),
         Err(error) if has_code(&error, 403) => {

@@ -43,6 +43,7 @@ use crate::{
     error::has_code,
     key::{Key, Kind, ObjectKey},
     received::Received,
+    secrets::SecretMetadata,
 };
 
 /// Annotates Services with the Gateway they belong to.
@@ -74,6 +75,10 @@ pub(crate) trait Watched:
     const KIND: Kind;
     /// Whether only objects that carry our label are watched.
     const LABELLED: bool;
+    /// Whether API servers are asked for the metadata only, and those that carry our label are left out.
+    const METADATA_ONLY: bool = false;
+    /// Whether its objects are Secrets, which a controller may be confined to some namespaces for.
+    const OF_SECRETS: bool = false;
     /// Whether its objects live in no namespace.
     const OF_CLUSTER: bool;
     /// Whether services of other namespaces look at those of the platform's namespace.
@@ -112,6 +117,11 @@ pub(crate) trait Watched:
     /// Whether a change is worth looking at.
     fn matters(_old: &Self, _new: &Self) -> bool {
         true
+    }
+
+    /// Whether it was created or changed by somebody since its status was written.
+    fn is_unobserved(&self) -> bool {
+        false
     }
 
     /// Services that are concerned whether or not they looked at the object.
@@ -222,6 +232,11 @@ watched! {
             Some(Peer::of(self))
         }
 
+        fn is_unobserved(&self) -> bool {
+            let observed = self.status.as_ref().map(|status| status.observed_generation);
+            observed != self.metadata.generation
+        }
+
         fn concerns(&self) -> Vec<Key> {
             vec![Key::of(self)]
         }
@@ -269,7 +284,10 @@ watched! {
             }
         }
     };
-    Secret => Secret, secrets, namespaced, packed, labelled: false {
+    // The certificates of services. What others keep in Secrets is watched by its metadata.
+    Secret => Secret, secrets, namespaced, packed, labelled: true {
+        const OF_SECRETS: bool = true;
+
         fn is_typical(&self) -> bool {
             // A key must not outlive its Secret.
             false
@@ -279,6 +297,23 @@ watched! {
             // What nobody looks for credentials in. Helm's releases are most of what Secrets weigh in many clusters.
             let is_sealed = self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_));
             is_sealed && self.data.take().is_some()
+        }
+    };
+    SecretMetadata => Secret, secret_metadata, namespaced, whole, labelled: false {
+        const METADATA_ONLY: bool = true;
+        const OF_SECRETS: bool = true;
+
+        fn slim(&mut self) -> bool {
+            self.reduce();
+            true
+        }
+
+        fn concerns(&self) -> Vec<Key> {
+            Vec::new()
+        }
+
+        fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
+            context.secret_contents.forget(key);
         }
     };
     ServiceAccount => ServiceAccount, service_accounts, namespaced, outlined, labelled: false;
@@ -353,6 +388,9 @@ watched! {
 /// not ask for what lives in none.
 pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
     if args.namespaces.is_empty() {
+        if K::OF_SECRETS && !args.secret_namespaces.is_empty() {
+            return args.secret_namespaces.iter().cloned().map(Some).collect();
+        }
         return vec![None];
     }
     let mut all: BTreeSet<&String> =
@@ -361,6 +399,16 @@ pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
         all.insert(&args.system_namespace);
     }
     all.into_iter().cloned().map(Some).collect()
+}
+
+/// Which objects of a kind are watched, where not all are.
+fn selector<K: Watched>() -> Option<String> {
+    let operator = match (K::LABELLED, K::METADATA_ONLY) {
+        (true, _) => "=",
+        (false, true) => "!=",
+        (false, false) => return None,
+    };
+    Some(format!("{}{operator}{}", labels::PART_OF, labels::PART_OF_VALUE))
 }
 
 /// How the first list of a watch went.
@@ -383,8 +431,8 @@ pub(crate) async fn watch<K: Watched>(
     // One object that cannot be read must not end the watch for all others.
     let api = K::guarded_api(&context.client, namespace.as_deref());
     let mut config = watcher::Config::default().page_size(PAGE);
-    if K::LABELLED {
-        config = config.labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_VALUE));
+    if let Some(selector) = selector::<K>() {
+        config = config.labels(&selector);
     }
     let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
     let mut present: BTreeSet<Key> = BTreeSet::new();
@@ -484,10 +532,19 @@ pub(crate) fn forget_others<K: Watched>(context: &Context, namespace: Option<&st
 
 /// Fills the cache of a kind once, without watching it.
 pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
+    list_selected::<K>(context, namespace, selector::<K>().as_deref()).await
+}
+
+/// The same, by all objects that the selector leaves.
+pub(crate) async fn list_selected<K: Watched>(
+    context: &Context,
+    namespace: Option<&str>,
+    selector: Option<&str>,
+) -> Result<(), kube::Error> {
     let api = K::guarded_api(&context.client, namespace);
     let mut params = ListParams::default().limit(PAGE);
-    if K::LABELLED {
-        params = params.labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_VALUE));
+    if let Some(selector) = selector {
+        params = params.labels(selector);
     }
     let mut present = BTreeSet::new();
     loop {

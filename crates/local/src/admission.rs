@@ -19,9 +19,7 @@ pub(crate) struct OwnKinds {
 impl OwnKinds {
     /// Answers with the settings that this world holds at the moment of the request.
     pub(crate) fn new(client: Client) -> Self {
-        // A local world is its user's own: presets may go.
-        let args = Args { prevent_preset_deletion: false, ..Args::default() };
-        Self { facts: LiveFacts::new(client, args) }
+        Self { facts: LiveFacts::new(client, Args::default()) }
     }
 
     fn answer(

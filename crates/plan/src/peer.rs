@@ -21,6 +21,9 @@ pub struct Peer {
     pub models: Box<[Box<str>]>,
     /// The configs that it uses.
     pub configs: UsedConfigs,
+    /// While it is not composed, because a config is missing for instance: names of configs that it would use, beside the
+    /// presets, in its own namespace or the platform's.
+    pub would_use: Option<Box<[Box<str>]>>,
     /// Its share of the group's traffic.
     pub(crate) weight: i32,
     /// Whether it is being deleted.
@@ -68,6 +71,7 @@ impl Peer {
             group: name_of(&service.spec).map(Into::into),
             models: models_of(service, namespace).into_iter().map(Into::into).collect(),
             configs: UsedConfigs::of(service),
+            would_use: would_use(service),
             weight: weight(&service.spec),
             is_leaving: metadata.deletion_timestamp.is_some(),
             is_stopped: annotations::is_stopped(metadata.annotations.as_ref()),
@@ -75,6 +79,20 @@ impl Peer {
             backend: backend_of(service),
         }
     }
+}
+
+fn would_use(service: &LLMInferenceService) -> Option<Box<[Box<str>]>> {
+    let status = service.status.as_ref();
+    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    if conditions.any(|found| found.type_ == types::PRESETS_COMBINED && found.is_true()) {
+        return None;
+    }
+    let pinned = status.into_iter().flat_map(|status| status.annotations.values());
+    let mentioned = service.spec.base_refs.iter().map(|reference| &reference.name);
+    let mut names: Vec<Box<str>> = pinned.chain(mentioned).map(|name| name.as_str().into()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Some(names.into())
 }
 
 fn is_routable(service: &LLMInferenceService) -> bool {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What must be done so that a service is as its spec says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The children that must exist.
     pub children: Children<Planned>,

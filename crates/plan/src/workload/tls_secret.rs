@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use k8s_openapi::{
     ByteString,
-    api::core::v1::Secret,
+    api::core::v1::{Secret, Service},
     jiff::{SignedDuration, Timestamp},
 };
 use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
@@ -81,6 +81,13 @@ impl CertificateRequest {
         secret.metadata.name.as_deref() == Some(self.secret.as_str())
     }
 
+    /// Adds the addresses of the service's own Services, which may have been created since it was planned.
+    pub fn cover(&mut self, services: &[Service]) {
+        self.addresses.extend(cluster_ips(services).filter_map(|text| text.parse::<IpAddr>().ok()));
+        self.addresses.sort_unstable();
+        self.addresses.dedup();
+    }
+
     /// Puts issued PEM texts into the planned secret.
     pub fn fill(&self, secret: &mut Secret, certificate_pem: &str, key_pem: &str) {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
@@ -146,10 +153,13 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
         .controlled(context.namespace, context.uid)
         .chain(snapshot.services.whole_in_namespace(context.namespace))
         .filter(|service| ours(service.metadata.labels.as_ref()));
-    let cluster_ips = services.filter_map(|service| service.spec.as_ref()).flat_map(|spec| {
+    let texts = std::iter::once("127.0.0.1").chain(pod_ips).chain(cluster_ips(services));
+    texts.filter_map(|text| text.parse().ok()).collect::<BTreeSet<IpAddr>>().into_iter().collect()
+}
+
+fn cluster_ips<'a>(services: impl IntoIterator<Item = &'a Service>) -> impl Iterator<Item = &'a str> {
+    services.into_iter().filter_map(|service| service.spec.as_ref()).flat_map(|spec| {
         let several = spec.cluster_ips.iter().flatten().map(String::as_str);
         spec.cluster_ip.as_deref().into_iter().chain(several)
-    });
-    let texts = std::iter::once("127.0.0.1").chain(pod_ips).chain(cluster_ips);
-    texts.filter_map(|text| text.parse().ok()).collect::<BTreeSet<IpAddr>>().into_iter().collect()
+    })
 }

@@ -1,0 +1,256 @@
+//! Secrets that are not ours: which there are, and the contents of those that a reconcile has needed.
+//!
+//! The watch of Secrets is metadata-only, but for those that carry our label, which are the certificates that this controller
+//! writes. A model's credentials are read by name when a service refers to them, once for each version.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    Metadata, NamespaceResourceScope, Resource, api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use longboat_api::{conditions::types, reasons::condition};
+use longboat_plan::{Edition, Phase, Problem, Snapshot};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::{
+    args::Args,
+    context::Context,
+    error::{PassError, has_code, text_of},
+    index::Index,
+    key::{Key, Kind},
+    watch::Watched,
+};
+
+/// Between two looks for contents that no service refers to any more, and how long contents are kept in any case: they are
+/// read before it is known that the service depends on them.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// What is kept of a Secret that is not ours: its name and its version. Annotations are not kept, because `kubectl apply` writes the
+/// whole content into one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SecretMetadata {
+    metadata: ObjectMeta,
+}
+
+/// The contents of Secrets that services refer to.
+#[derive(Debug, Default)]
+pub(crate) struct SecretContents {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    contents: HashMap<Key, Content>,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Content {
+    secret: Arc<Secret>,
+    read: Instant,
+}
+
+/// Why a service cannot be planned: a Secret that it needs cannot be read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// The controller has no right to it. That does not pass with time.
+    Denied(Problem),
+    /// The request failed.
+    Failed(PassError),
+}
+
+/// Completes a snapshot by the Secrets of these names. Those that do not exist are left out.
+///
+/// # Errors
+/// When one exists and cannot be read.
+pub(crate) async fn add_contents(
+    context: &Context,
+    namespace: &str,
+    names: impl IntoIterator<Item = String>,
+    snapshot: &mut Snapshot,
+) -> Result<(), Unread> {
+    if let Some(reason) = denial(&context.args, namespace) {
+        return Err(Unread::Denied(problem(reason)));
+    }
+    for name in names {
+        if snapshot.secrets.get(namespace, &name).is_none()
+            && let Some(secret) = content_of(context, &Key::new(namespace, &name)).await?
+        {
+            snapshot.secrets.insert(secret);
+        }
+    }
+    Ok(())
+}
+
+/// Why no service of a namespace can be served, if the controller may not use Secrets there.
+fn denial(args: &Args, namespace: &str) -> Option<String> {
+    let is_open =
+        args.secret_namespaces.is_empty() || args.secret_namespaces.iter().any(|one| one == namespace);
+    (!is_open).then(|| {
+        format!(
+            "the controller may not use Secrets in namespace \"{namespace}\", and services keep their certificate in one: add the \
+             namespace to `secretNamespaces` of the installation (flag --secret-namespace)"
+        )
+    })
+}
+
+fn problem(message: String) -> Problem {
+    Problem {
+        phase: Phase::Workload,
+        condition: types::MAIN_WORKLOAD_READY,
+        reason: condition::RECONCILE_CERTS_ERROR,
+        message,
+    }
+}
+
+/// The Secret of that name, if there is one: as it was read before, unless it was changed since.
+async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, Unread> {
+    let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
+    if let Some(known) = context.secret_contents.get(key, &Edition::of(&metadata)) {
+        return Ok(Some(known));
+    }
+    let api = Secret::api(&context.client, Some(&key.namespace));
+    let found = api.get_opt(&key.name).await.map_err(|error| {
+        if has_code(&error, 403) {
+            Unread::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
+        } else {
+            Unread::Failed(PassError::request(format!("read Secret {key}"), error))
+        }
+    })?;
+    let Some(mut found) = found else { return Ok(None) };
+    found.slim();
+    found.metadata.managed_fields = None;
+    let found = Arc::new(found);
+    context.secret_contents.set(key.clone(), Arc::clone(&found));
+    Ok(Some(found))
+}
+
+// === impl SecretMetadata ===
+
+impl SecretMetadata {
+    /// Drops everything but the name and the version.
+    pub(crate) fn reduce(&mut self) {
+        let all = std::mem::take(&mut self.metadata);
+        self.metadata = ObjectMeta {
+            namespace: all.namespace,
+            name: all.name,
+            uid: all.uid,
+            resource_version: all.resource_version,
+            ..ObjectMeta::default()
+        };
+    }
+}
+
+impl Resource for SecretMetadata {
+    type Scope = NamespaceResourceScope;
+
+    const API_VERSION: &'static str = <Secret as Resource>::API_VERSION;
+    const GROUP: &'static str = <Secret as Resource>::GROUP;
+    const KIND: &'static str = <Secret as Resource>::KIND;
+    const URL_PATH_SEGMENT: &'static str = <Secret as Resource>::URL_PATH_SEGMENT;
+    const VERSION: &'static str = <Secret as Resource>::VERSION;
+}
+
+impl Metadata for SecretMetadata {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+// === impl SecretContents ===
+
+impl SecretContents {
+    /// The content of a Secret, unless it is older than this.
+    fn get(&self, key: &Key, present: &Edition) -> Option<Arc<Secret>> {
+        let state = self.state.lock();
+        let known = &state.contents.get(key)?.secret;
+        (!present.is_newer(&Edition::of(&known.metadata))).then(|| Arc::clone(known))
+    }
+
+    fn set(&self, key: Key, secret: Arc<Secret>) {
+        self.state.lock().contents.insert(key, Content { secret, read: Instant::now() });
+    }
+
+    /// Forgets the content of a Secret, which has changed.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.state.lock().contents.remove(key);
+    }
+
+    /// Forgets, from time to time, what no service depends on any more.
+    pub(crate) fn sweep(&self, index: &Index) {
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        if state.contents.is_empty() || state.swept.is_some_and(|swept| now - swept < SWEEP) {
+            return;
+        }
+        state.swept = Some(now);
+        state.contents.retain(|key, content| {
+            now - content.read < SWEEP || index.is_used(&key.clone().of_kind(Kind::Secret))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn secret(version: &str) -> Arc<Secret> {
+        let metadata = ObjectMeta {
+            name: Some("a".into()),
+            namespace: Some("ns".into()),
+            uid: Some("1".into()),
+            resource_version: Some(version.into()),
+            ..ObjectMeta::default()
+        };
+        Arc::new(Secret { metadata, ..Secret::default() })
+    }
+
+    #[test]
+    fn a_content_counts_until_the_secret_is_known_to_have_changed() {
+        let (contents, key) = (SecretContents::default(), Key::new("ns", "a"));
+        let present = |version: &str| Edition::of(&secret(version).metadata);
+        contents.set(key.clone(), secret("5"));
+        assert!(contents.get(&key, &present("4")).is_some(), "the watch is behind the answer");
+        assert!(contents.get(&key, &present("5")).is_some());
+        assert!(contents.get(&key, &present("6")).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_content_is_forgotten_once_no_service_depends_on_it() {
+        let (contents, index) = (SecretContents::default(), Index::default());
+        let (key, service) = (Key::new("ns", "a"), Key::new("ns", "llm"));
+        let is_known = || contents.get(&key, &Edition::of(&secret("5").metadata)).is_some();
+        contents.set(key.clone(), secret("5"));
+        contents.sweep(&index);
+        assert!(is_known(), "a reconcile that is under way has read it");
+        index.set(&service, BTreeSet::from([key.clone().of_kind(Kind::Secret)]), index.now());
+        tokio::time::advance(2 * SWEEP).await;
+        contents.sweep(&index);
+        assert!(is_known(), "a service depends on it");
+        index.remove(&service);
+        tokio::time::advance(2 * SWEEP).await;
+        contents.sweep(&index);
+        assert!(!is_known());
+    }
+
+    #[test]
+    fn of_a_secret_that_is_not_ours_only_name_and_version_are_kept() {
+        let mut metadata: SecretMetadata = serde_json::from_value(serde_json::json!({"metadata": {
+            "name": "a", "namespace": "ns", "uid": "1", "resourceVersion": "5", "labels": {"a": "b"},
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"data\": {\"token\": \"aHVzaA==\"}}"},
+        }}))
+        .unwrap();
+        metadata.reduce();
+        assert_eq!(metadata.metadata, secret("5").metadata);
+    }
+}
