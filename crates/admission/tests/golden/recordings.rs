@@ -265,9 +265,7 @@ fn walk(path: &str, ours: &Value, theirs: &Value, out: &mut String) {
 
 fn cases(golden: &Entry) -> Vec<Entry> {
     let cases = golden.join("cases").folders().into_iter();
-    cases
-        .filter(|case| !inputs(&case.join("input")).is_empty() && case.join("expected").is_dir())
-        .collect()
+    cases.filter(|case| !inputs(&case.join("input")).is_empty() && case.join("expected").is_dir()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,9 +7,7 @@ use longboat_golden::{Entry, folders, golden};
 use serde_json::{Value, json};
 
 use super::{
-    recordings::{
-        config_set, differences, platform, recorded_presets, remark, text, with_configs, yaml,
-    },
+    recordings::{config_set, differences, platform, recorded_presets, remark, text, with_configs, yaml},
     replay,
 };
 use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, schema};

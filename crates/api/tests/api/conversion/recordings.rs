@@ -61,12 +61,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
                         annotations.remove(LORA_CRITICALITIES);
                     }
                 }
-                assert_eq!(
-                    differences(&without_empty(back), &without_empty(object)),
-                    none,
-                    "{}",
-                    stage
-                );
+                assert_eq!(differences(&without_empty(back), &without_empty(object)), none, "{}", stage);
                 seen += 1;
             }
         }
