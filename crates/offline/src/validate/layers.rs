@@ -16,7 +16,7 @@ use super::{
 use crate::scene::{PlanningError, Scene};
 
 /// Where models can be.
-const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc:// or oci://";
+const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://";
 
 /// Composes services, plans their children, and checks what comes of it.
 pub(super) struct Layers<'a> {
