@@ -36,6 +36,7 @@ mod process;
 mod program;
 mod ready;
 mod replica;
+mod restricted;
 mod schema;
 mod server;
 mod shapes;

@@ -313,8 +313,15 @@ fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'sta
             let mut old = old.clone();
             old["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].clone();
             old["metadata"]["annotations"][ASKED_FOR] = new["metadata"]["annotations"][ASKED_FOR].clone();
-            (name.contains(" HTTPRoute/") && old == *new)
-                .then_some("a route notes which fields its spec asked for, so that they can be taken back")
+            let rules = new["spec"]["rules"].as_array().into_iter().flatten();
+            for (at, rule) in rules.enumerate() {
+                if old["spec"]["rules"][at].is_object() && old["spec"]["rules"][at]["backendRefs"].is_null() {
+                    old["spec"]["rules"][at]["backendRefs"] = rule["backendRefs"].clone();
+                }
+            }
+            (name.contains(" HTTPRoute/") && old == *new).then_some(
+                "a route notes which fields its spec asked for, so that they can be taken back, and no rule leads nowhere",
+            )
         }
         (None, None) => None,
     }

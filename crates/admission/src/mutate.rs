@@ -3,7 +3,7 @@
 use longboat_api::{defaulting, v1alpha2::LLMInferenceService};
 use serde_json::{Value, json};
 
-use crate::{Denial, Facts, Request, Subject, hub, local_model};
+use crate::{Denial, Facts, Request, Subject, Version, hub, local_model, older};
 
 /// What defaulting comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,8 +30,12 @@ pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<
     }
     let mut defaulted = object.clone();
     defaulting::apply(&mut defaulted).map_err(|error| unreadable_uri(&error))?;
+    let mut warnings = match request.version {
+        Version::V1Alpha1 => older::name_criticalities(&mut defaulted),
+        Version::V1Alpha2 => Vec::new(),
+    };
     hub::read::<LLMInferenceService>(&defaulted, request.version)?;
-    let warnings = local_model::apply(&mut defaulted, facts);
+    warnings.extend(local_model::apply(&mut defaulted, facts));
     Ok(Mutation { object: (defaulted != *object).then_some(defaulted), warnings })
 }
 

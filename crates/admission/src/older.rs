@@ -3,6 +3,31 @@
 use longboat_api::validation::{Cause, CauseKind, Report};
 use serde_json::Value;
 
+/// Words that people use for how much a model matters, and those that the API has.
+const CRITICALITIES: [(&str, &str); 3] = [("High", "Critical"), ("Medium", "Standard"), ("Low", "Sheddable")];
+
+/// Puts the words of the API in place of those that its documentation uses; a warning for each.
+pub(crate) fn name_criticalities(object: &mut Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(model) = object.pointer_mut("/spec/model") else { return warnings };
+    name_criticality(model, "spec.model", &mut warnings);
+    let adapters = model.pointer_mut("/lora/adapters").and_then(Value::as_array_mut);
+    for (at, adapter) in adapters.into_iter().flatten().enumerate() {
+        name_criticality(adapter, &format!("spec.model.lora.adapters[{at}]"), &mut warnings);
+    }
+    warnings
+}
+
+fn name_criticality(model: &mut Value, path: &str, warnings: &mut Vec<String>) {
+    let Some(Value::String(text)) = model.get_mut("criticality") else { return };
+    let Some((said, meant)) = CRITICALITIES.iter().find(|(said, _)| text == said) else { return };
+    let [first, second, third] = CRITICALITIES.map(|(_, known)| known);
+    warnings.push(format!(
+        "{path}.criticality {said} is stored as {meant}: the values are {first}, {second} and {third}"
+    ));
+    (*meant).clone_into(text);
+}
+
 /// Refuses a pool without a picker: the schema lets it out, but the stored version cannot do without. The reference fills
 /// in a picker without a name, which the schema then refuses (contract 01 §6.2).
 pub(crate) fn check(object: &Value, report: &mut Report) {

@@ -42,6 +42,13 @@ pub fn apply(service: &mut Value) -> Result<(), InvalidField> {
             default_field(object, field, zero);
         }
     }
+    for pointer in ["/spec/kvCacheOffloading/secondary", "/spec/prefill/kvCacheOffloading/secondary"] {
+        for tier in service.pointer_mut(pointer).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(Value::Object(folder)) = tier.pointer_mut("/fileSystem/emptyDir") {
+                default_field(folder, "size", json!("0"));
+            }
+        }
+    }
     Ok(())
 }
 

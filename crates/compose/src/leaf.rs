@@ -18,8 +18,11 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.as_bytes().contains(&b'{') && text.contains(ACTION)
 }
 
-/// Beginnings of field names that only the complete service has: templates that use them see the whole document.
-const RARE: [&str; 8] = [
+/// Beginnings of names of fields that only the complete service has, and of methods that look at them: templates that use
+/// them see the whole document. A getter is named for its field.
+const RARE: [&str; 10] = [
+    "IsUsing",
+    "SelfLink",
     "Status",
     "ManagedFields",
     "OwnerReferences",
@@ -37,7 +40,11 @@ pub(crate) fn parse(text: &str) -> Option<Template> {
     Template::parse(TEMPLATE_NAME, &source, FUNCTIONS)
         .ok()
         .filter(|t| {
-            t.is_self_contained() && !t.mentions(|name| RARE.iter().any(|rare| name.starts_with(rare)))
+            let is_rare = |name: &str| {
+                let field = name.strip_prefix("Get").unwrap_or(name);
+                RARE.iter().any(|rare| field.starts_with(rare))
+            };
+            t.is_self_contained() && !t.mentions(is_rare)
         })?
         .filtered(unescape)
 }

@@ -25,6 +25,8 @@ pub struct Platform {
     pub local_model: bool,
     /// Whose images the presets name for the roles that this build plays.
     pub images: Images,
+    /// Which profile of Pod Security pods keep to.
+    pub pod_security: PodSecurity,
 }
 
 /// The image that holds this build.
@@ -44,6 +46,16 @@ impl Default for Images {
     fn default() -> Self {
         Self::Ours(IMAGE.to_owned())
     }
+}
+
+/// Which profile of Pod Security pods keep to: `podSecurity` of the key `longboat`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PodSecurity {
+    /// What presets and users ask for: the presets of groups of pods add capabilities for RDMA, the tokenizer runs as root.
+    #[default]
+    AsGiven,
+    /// "restricted": all containers are brought to it, at the price of RDMA.
+    Restricted,
 }
 
 /// Gateways and URLs: key `ingress`.
@@ -281,6 +293,8 @@ const DEFAULT_INITIALIZER: &str = "kserve/storage-initializer:latest";
 #[serde(default, deny_unknown_fields)]
 struct RawLongboat {
     image: String,
+    #[serde(rename = "podSecurity")]
+    pod_security: String,
 }
 
 impl Platform {
@@ -304,6 +318,7 @@ impl Platform {
             autoscaling: section(data, "autoscaling-wva-controller-config", "WVAControllerConfig")?,
             local_model: local.enabled,
             images: images(data)?,
+            pod_security: pod_security(data)?,
         })
     }
 
@@ -339,6 +354,23 @@ fn images(data: &BTreeMap<String, String>) -> Result<Images, PlatformError> {
             ),
         }),
         _ => Ok(Images::Ours(raw.image)),
+    }
+}
+
+/// The value that brings all pods to the profile of that name.
+const RESTRICTED: &str = "restricted";
+
+fn pod_security(data: &BTreeMap<String, String>) -> Result<PodSecurity, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    match raw.pod_security.as_str() {
+        "" => Ok(PodSecurity::AsGiven),
+        RESTRICTED => Ok(PodSecurity::Restricted),
+        other => Err(PlatformError::Invalid {
+            target: "LongboatConfig",
+            problem: format!(
+                "\"longboat\".\"podSecurity\" is \"{other}\": expected \"{RESTRICTED}\", or nothing to take pods as they are given"
+            ),
+        }),
     }
 }
 

@@ -5,7 +5,7 @@ use longboat_api::{
     foreign::{
         httproute::{HTTPBackendRef, HTTPRouteSpec},
         inferencepool::PoolPort,
-        reference::ParentReference,
+        reference::{BackendObjectReference, ParentReference},
     },
     names::suffix,
     v1alpha2::{LLMInferenceServiceSpec, RouterSpec},
@@ -19,6 +19,10 @@ use crate::{
     select,
 };
 
+/// The API group of InferencePools.
+const POOL_GROUP: &str = "inference.networking.k8s.io";
+/// The port of the model servers.
+const POOL_PORT: i32 = 8000;
 /// The port on which the picker answers.
 const EPP_PORT: i32 = 9002;
 /// The key of a scheduler config where none is named.
@@ -47,6 +51,7 @@ pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
             })
             .collect();
     }
+    lead_to_pool(route, service);
     match scheduler {
         None => {
             let workload = child_name(service, suffix::WORKLOAD_SERVICE);
@@ -63,6 +68,24 @@ pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
                 }
             }
         }
+    }
+}
+
+/// Gives rules that lead nowhere the back end of the managed route: rules of a user replace those of the preset as a whole,
+/// and without one every request would be answered with an error.
+fn lead_to_pool(route: &mut HTTPRouteSpec, service: &str) {
+    for rule in route.rules.iter_mut().filter(|rule| rule.leads_nowhere()) {
+        rule.backend_refs.push(HTTPBackendRef {
+            backend: BackendObjectReference {
+                group: Some(POOL_GROUP.to_owned()),
+                kind: Some("InferencePool".to_owned()),
+                name: child_name(service, suffix::INFERENCE_POOL),
+                namespace: None,
+                port: Some(POOL_PORT),
+            },
+            weight: Some(1),
+            filters: Vec::new(),
+        });
     }
 }
 

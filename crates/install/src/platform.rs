@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{Values, installation::metadata};
 
-/// Key that says whose images the presets name. The reference does not have it and does not mind it.
+/// Key of the settings that the reference does not have, and does not mind: whose images the presets name, and which profile
+/// of Pod Security pods keep to.
 pub(crate) const IMAGES: &str = "longboat";
 
 /// Data of the ConfigMap: each key holds JSON as text.
@@ -16,8 +17,10 @@ pub(crate) fn data(values: &Values) -> BTreeMap<String, String> {
     let mut data: BTreeMap<String, String> =
         settings.map(|(key, value)| (key.clone(), Value::Object(value.clone()).to_string())).collect();
     // Presets name the image of this build anyway.
-    if values.image != IMAGE && !data.contains_key(IMAGES) {
-        data.insert(IMAGES.to_owned(), json!({"image": values.image}).to_string());
+    if values.image != IMAGE {
+        let mut ours = values.platform.settings.get(IMAGES).cloned().unwrap_or_default();
+        ours.entry("image").or_insert_with(|| json!(values.image));
+        data.insert(IMAGES.to_owned(), Value::Object(ours).to_string());
     }
     data
 }

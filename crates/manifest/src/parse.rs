@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::{
     Document, ManifestError, Position,
     document::items,
@@ -81,10 +83,32 @@ fn check(document: &Document) -> Result<(), ManifestError> {
     if document.kind().is_empty() {
         return missing("the object has no `kind`");
     }
+    for field in ["name", "namespace", "generateName"] {
+        check_text(document, field)?;
+    }
     if document.name().is_empty() && document.text("/metadata/generateName").is_empty() {
         return missing("the object has no `metadata.name`");
     }
     Ok(())
+}
+
+/// Names and namespaces are texts. YAML reads some words as something else, and kubectl refuses the object then.
+fn check_text(document: &Document, field: &str) -> Result<(), ManifestError> {
+    let found = match &document.object["metadata"][field] {
+        Value::Null | Value::String(_) => return Ok(()),
+        Value::Bool(value) => format!("the boolean {value}"),
+        Value::Number(value) => format!("the number {value}"),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a map".to_owned(),
+    };
+    Err(ManifestError::NotAnObject {
+        source_name: document.source.to_string(),
+        position: document.locate(&format!("metadata.{field}")).value,
+        message: format!(
+            "expected a text in `metadata.{field}`, found {found}: YAML reads unquoted y, n, yes, no, on, off, true, false and \
+             numbers so, put the name in quotes"
+        ),
+    })
 }
 
 /// The text of one document, and where it stands in its input.

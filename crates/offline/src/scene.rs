@@ -2,25 +2,27 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use k8s_openapi::jiff::Timestamp;
+use longboat_admission::MergedSpecs;
 use longboat_api::{
     annotations, defaulting, names,
-    v1alpha2::{GROUP, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
 };
 use longboat_compose::{
-    ComposeError, Composer, ConfigMapSource, ConfigSet, Effective, Inputs, Layer, Platform, PresetNames,
-    Warning, go, platform::PlatformError, presets,
+    ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Platform,
+    PresetNames, Warning, outcome::Outcome, platform::PlatformError, presets,
 };
 use longboat_manifest::Document;
 use longboat_plan::{Objects, Plan, PlanError, Snapshot};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use thiserror::Error;
 
 use crate::{
     assume,
     settings::{DEFAULT_PLATFORM, Presets, Settings},
-    workspace::Member,
+    stored::{Cluster, Stored},
+    validate::{Finding, Severity},
 };
 
 /// The uid of a service that no API server has seen. Owner references of its children show it.
@@ -63,6 +65,9 @@ pub enum PlanningError {
     /// Its layers do not combine.
     #[error(transparent)]
     Compose(#[from] ComposeError),
+    /// Its layers combine to what an API server would refuse.
+    #[error("{0}")]
+    Rejected(String),
     /// It cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -71,7 +76,7 @@ pub enum PlanningError {
 /// One service of a scene.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The service as the controller would see it: with defaults, and a uid.
+    /// The service as the controller would see it: as it is stored, with a uid.
     pub service: Arc<LLMInferenceService>,
     /// Whether a manifest brought it, and not the cluster.
     pub given: bool,
@@ -84,9 +89,12 @@ pub struct Scene {
     pub subjects: Vec<Subject>,
     /// How presets are named.
     pub preset_names: PresetNames,
+    /// What an API server and the webhooks say about the manifests. What they refuse is not part of the world.
+    pub findings: Vec<Finding>,
     configs: ConfigSet,
     snapshot: Snapshot,
     composer: Composer,
+    merged: MergedSpecs,
     /// Objects that were given, by kind, namespace and name, for the places of their fields.
     documents: BTreeMap<(String, String, String), Document>,
     /// Whether what the manifests refer to and do not hold is taken for granted.
@@ -133,8 +141,15 @@ impl Scene {
     /// The world of manifests alone. What they refer to and do not hold is assumed to exist.
     ///
     /// # Errors
-    /// When an object does not have the form of its kind, or settings cannot be used.
+    /// When settings cannot be used, or an accepted object does not have the form of its kind.
     pub fn new(documents: &[Document], settings: &Settings) -> Result<Self, SceneError> {
+        let mut scene = Self::fresh(settings)?;
+        scene.overlay(documents, settings)?;
+        Ok(scene)
+    }
+
+    /// A world with nothing in it but what an installation brings.
+    pub(crate) fn fresh(settings: &Settings) -> Result<Self, SceneError> {
         let system = settings.system_namespace.as_str();
         let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
             .map_err(|error| SceneError::Default(error.to_string()))?;
@@ -147,24 +162,28 @@ impl Scene {
         let mut scene = Self {
             subjects: Vec::new(),
             preset_names: settings.preset_names.clone(),
+            findings: Vec::new(),
             configs: ConfigSet::default(),
             snapshot,
             composer: Composer::default(),
+            merged: MergedSpecs::default(),
             documents: BTreeMap::new(),
             assuming: true,
         };
+        let cluster = Cluster::of(&defaults, settings, None);
         match &settings.presets {
             Presets::BuiltIn => {
-                for preset in presets::builtin(&settings.preset_names, system)? {
+                for preset in presets::documents(&settings.preset_names, system)? {
+                    let preset: LLMInferenceServiceConfig = serde_json::from_value(cluster.complete(preset))
+                        .map_err(|error| SceneError::Default(error.to_string()))?;
                     scene.configs.insert(Layer::new(&preset)?);
                 }
             }
             Presets::None => {}
             Presets::Given(documents) => {
-                for document in
-                    documents.iter().filter(|document| is_ours(document, "LLMInferenceServiceConfig"))
-                {
-                    scene.add(document, system)?;
+                let is_config = |document: &&Document| document.kind() == "LLMInferenceServiceConfig";
+                for document in documents.iter().filter(is_config) {
+                    scene.admit(&cluster, document, Some(system))?;
                 }
             }
         }
@@ -174,10 +193,9 @@ impl Scene {
             if document.namespace() == names::DEFAULT_SYSTEM_NAMESPACE {
                 document.object["metadata"]["namespace"] = json!(system);
             }
-            scene.add_other(&document, system)?;
+            scene.admit(&cluster, &document, Some(system))?;
         }
         scene.documents.clear();
-        scene.overlay(documents, settings)?;
         Ok(scene)
     }
 
@@ -197,27 +215,49 @@ impl Scene {
         Ok(Self {
             subjects: subjects.collect(),
             preset_names,
+            findings: Vec::new(),
             configs: set,
             snapshot,
             composer: Composer::default(),
+            merged: MergedSpecs::default(),
             documents: BTreeMap::new(),
             assuming: false,
         })
     }
 
-    /// Adds manifests to the world, as applying them would.
+    /// Adds manifests to the world, as applying them would. What an API server or the webhooks would refuse is left out:
+    /// [`Scene::findings`] says why.
     ///
     /// # Errors
     /// As [`Scene::new`].
     pub fn overlay(&mut self, documents: &[Document], settings: &Settings) -> Result<(), SceneError> {
-        for document in documents {
-            self.add(document, &settings.namespace)?;
+        let platform =
+            settings_among(documents, settings).or_else(|| Some(self.snapshot.platform.as_ref().clone()));
+        let cluster = Cluster::of(documents, settings, platform);
+        for judged in longboat_parallel::map(documents, |document| cluster.judge(document, None)) {
+            self.findings.extend(judged.findings);
+            if let Some(stored) = judged.stored {
+                self.add(stored)?;
+            }
         }
+        self.settle(settings)
+    }
+
+    /// Adds what is stored already.
+    pub(crate) fn hold(&mut self, stored: Vec<Stored>, settings: &Settings) -> Result<(), SceneError> {
+        for one in stored {
+            self.add(one)?;
+        }
+        self.settle(settings)
+    }
+
+    /// Reads the settings of the platform that hold now.
+    fn settle(&mut self, settings: &Settings) -> Result<(), SceneError> {
         if let Some(document) = &settings.platform {
             let mut document = document.clone();
             document.object["metadata"]["namespace"] = json!(self.snapshot.system_namespace);
             document.object["metadata"]["name"] = json!(names::PLATFORM_CONFIG_MAP);
-            self.add(&document, &settings.namespace)?;
+            self.admit(&Cluster::of(&[], settings, None), &document, None)?;
         }
         let system = self.snapshot.system_namespace.clone();
         if let Some(found) = self.snapshot.config_maps.get(&system, names::PLATFORM_CONFIG_MAP) {
@@ -225,6 +265,36 @@ impl Scene {
             self.snapshot.platform = Arc::new(Platform::parse(&data, &system)?);
         }
         Ok(())
+    }
+
+    /// Adds one manifest, if it is accepted.
+    fn admit(
+        &mut self,
+        cluster: &Cluster,
+        document: &Document,
+        namespace: Option<&str>,
+    ) -> Result<(), SceneError> {
+        let judged = cluster.judge(document, namespace);
+        self.findings.extend(judged.findings);
+        judged.stored.map_or(Ok(()), |stored| self.add(stored))
+    }
+
+    /// The service of that name.
+    pub(crate) fn subject(&self, namespace: &str, name: &str) -> Option<&Subject> {
+        self.subjects.iter().find(|subject| {
+            let metadata = &subject.service.metadata;
+            metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(name)
+        })
+    }
+
+    /// Whether there is a config of that name.
+    pub(crate) fn has_config(&self, namespace: &str, name: &str) -> bool {
+        self.configs.get(namespace, name).is_some()
+    }
+
+    /// Whether something that was said about the manifests is an error.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Error)
     }
 
     /// The platform's settings and all else that was observed.
@@ -237,9 +307,11 @@ impl Scene {
         Self {
             subjects: Vec::new(),
             preset_names: self.preset_names.clone(),
+            findings: Vec::new(),
             configs: self.configs.clone(),
             snapshot: Snapshot { platform, ..self.snapshot.clone() },
             composer: Composer::default(),
+            merged: self.merged.clone(),
             documents: BTreeMap::new(),
             assuming: self.assuming,
         }
@@ -277,13 +349,26 @@ impl Scene {
     /// What the controller would do for a service: the same composition, the same plan.
     ///
     /// # Errors
-    /// When the layers do not combine.
+    /// When the layers do not combine, or combine to what an API server would refuse.
     pub fn plan(&self, service: &LLMInferenceService) -> Result<Planned, PlanningError> {
+        // Nothing hinders the removal of a stopped service.
+        let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
         let effective = match self.compose(service) {
             Ok(effective) => Some(effective),
-            // Nothing hinders the removal of a stopped service.
-            Err(_) if annotations::is_stopped(service.metadata.annotations.as_ref()) => None,
+            Err(_) if stopped => None,
             Err(error) => return Err(error.into()),
+        };
+        let effective = match effective {
+            Some(effective) => {
+                let rejection = self.merged.rejection(&effective.spec);
+                let outcome = Outcome::of_merged(&effective.applied, rejection.as_ref(), stopped);
+                match (outcome.stop.is_some(), outcome.use_own_spec) {
+                    (true, _) => return Err(PlanningError::Rejected(outcome.message)),
+                    (false, true) => None,
+                    (false, false) => Some(effective),
+                }
+            }
+            None => None,
         };
         let spec = effective.as_ref().map_or(&service.spec, |effective| &effective.spec);
         let (plan, snapshot, assumed) = self.plan_spec(service, spec)?;
@@ -309,27 +394,21 @@ impl Scene {
         Ok((plan, snapshot, assumed))
     }
 
-    fn add(&mut self, document: &Document, namespace: &str) -> Result<(), SceneError> {
-        if is_ours(document, "LLMInferenceService") {
-            let service = read_service(document, namespace)?;
-            self.remember(document, namespace);
+    fn add(&mut self, stored: Stored) -> Result<(), SceneError> {
+        let key = || (stored.document.kind().to_owned(), stored.namespace.clone(), stored.name().to_owned());
+        if stored.is_ours("LLMInferenceService") {
+            let service = read(&stored)?;
+            self.documents.insert(key(), stored.document);
             self.put(service);
             return Ok(());
         }
-        if is_ours(document, "LLMInferenceServiceConfig") {
-            let config: LLMInferenceServiceConfig =
-                read(document, namespace, Member::of(document.clone()).object)?;
-            self.remember(document, namespace);
+        if stored.is_ours("LLMInferenceServiceConfig") {
+            let config: LLMInferenceServiceConfig = read(&stored)?;
+            self.documents.insert(key(), stored.document);
             self.configs.insert(Layer::new(&config)?);
             return Ok(());
         }
-        self.add_other(document, namespace)
-    }
-
-    fn remember(&mut self, document: &Document, namespace: &str) {
-        let namespace = Some(document.namespace()).filter(|own| !own.is_empty()).unwrap_or(namespace);
-        let key = (document.kind().to_owned(), namespace.to_owned(), document.name().to_owned());
-        self.documents.insert(key, document.clone());
+        self.add_other(&stored)
     }
 
     /// Adds a service. One of its name that is there already keeps what the server decided about it.
@@ -347,26 +426,22 @@ impl Scene {
         }
     }
 
-    fn add_other(&mut self, document: &Document, namespace: &str) -> Result<(), SceneError> {
+    fn add_other(&mut self, stored: &Stored) -> Result<(), SceneError> {
         let snapshot = &mut self.snapshot;
-        let group = document.api_version().split_once('/').map_or("", |(group, _)| group);
+        let group = stored.document.api_version().split_once('/').map_or("", |(group, _)| group);
         macro_rules! into {
             ($field:ident) => {
-                snapshot.$field.insert(Arc::new(read(document, namespace, document.object.clone())?))
+                snapshot.$field.insert(Arc::new(read(stored)?))
             };
         }
-        match (group, document.kind()) {
+        match (group, stored.document.kind()) {
             ("", "ConfigMap") => into!(config_maps),
             ("", "Secret") => into!(secrets),
             ("", "ServiceAccount") => into!(service_accounts),
             ("", "Service") => into!(services),
             ("gateway.networking.k8s.io", "Gateway") => into!(gateways),
             ("gateway.networking.k8s.io", "HTTPRoute") => into!(http_routes),
-            ("gateway.networking.k8s.io", "GatewayClass") => {
-                let class: longboat_api::foreign::gatewayclass::GatewayClass =
-                    read(document, "", document.object.clone())?;
-                snapshot.gateway_classes.insert(Arc::new(class));
-            }
+            ("gateway.networking.k8s.io", "GatewayClass") => into!(gateway_classes),
             ("inference.networking.k8s.io", "InferencePool") => into!(inference_pools),
             ("inference.networking.x-k8s.io", "InferencePool") => into!(inference_pools_x),
             // The controller looks at nothing else.
@@ -376,13 +451,18 @@ impl Scene {
     }
 }
 
-/// The service as the API server would store it: in the storage version, with defaults.
-fn read_service(document: &Document, namespace: &str) -> Result<LLMInferenceService, SceneError> {
-    let mut object = Member::of(document.clone()).object;
-    defaulting::apply(&mut object).map_err(|error| broken(document, namespace, error.to_string()))?;
-    let mut service: LLMInferenceService = read(document, namespace, object)?;
-    service.status = None;
-    Ok(service)
+/// The settings of the platform that are given beside these manifests or among them, if they can be read.
+pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Option<Platform> {
+    let system = settings.system_namespace.as_str();
+    let is_platform = |document: &&Document| {
+        document.kind() == "ConfigMap"
+            && document.name() == names::PLATFORM_CONFIG_MAP
+            && document.namespace() == system
+    };
+    let document = settings.platform.as_ref().or_else(|| documents.iter().find(is_platform))?;
+    let data = document.object["data"].as_object()?.iter();
+    let data = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    Platform::parse(&data, system).ok()
 }
 
 /// A service as a pass of the controller starts with it.
@@ -392,46 +472,13 @@ fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
     service
 }
 
-fn is_ours(document: &Document, kind: &str) -> bool {
-    document.kind() == kind && is_of_our_group(document)
-}
-
-fn is_of_our_group(document: &Document) -> bool {
-    document.api_version().split('/').next() == Some(GROUP)
-}
-
-/// The typed object, in the namespace that it names, or else this one.
-fn read<K: DeserializeOwned + Metadata<Ty = ObjectMeta>>(
-    document: &Document,
-    namespace: &str,
-    object: Value,
-) -> Result<K, SceneError> {
-    let mut object: K =
-        serde_json::from_value(object).map_err(|error| match go::misfit(&document.object) {
-            // Only our own types know where a value of the wrong type is.
-            Some(go::Misfit { field, found, expected, .. }) if is_of_our_group(document) => {
-                let message = format!("{field}: expected {expected}, found a {found}");
-                broken_at(document, &field, namespace, message)
-            }
-            _ => broken(document, namespace, error.to_string()),
-        })?;
-    if document.namespace().is_empty() {
-        object.metadata_mut().namespace = Some(namespace.to_owned());
-    }
-    Ok(object)
-}
-
-fn broken(document: &Document, namespace: &str, message: String) -> SceneError {
-    broken_at(document, "", namespace, message)
-}
-
-fn broken_at(document: &Document, path: &str, namespace: &str, message: String) -> SceneError {
-    let own = document.namespace();
-    SceneError::Object {
-        place: document.place(path),
-        kind: document.kind().to_owned(),
-        namespace: if own.is_empty() { namespace } else { own }.to_owned(),
-        name: document.name().to_owned(),
-        message,
-    }
+/// The typed object.
+fn read<K: DeserializeOwned>(stored: &Stored) -> Result<K, SceneError> {
+    K::deserialize(&stored.object).map_err(|error| SceneError::Object {
+        place: stored.document.place(""),
+        kind: stored.document.kind().to_owned(),
+        namespace: stored.namespace.clone(),
+        name: stored.name().to_owned(),
+        message: error.to_string(),
+    })
 }

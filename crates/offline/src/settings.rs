@@ -5,7 +5,8 @@ use longboat_compose::PresetNames;
 use longboat_manifest::Document;
 use longboat_plan::Capabilities;
 
-use crate::workspace::DEFAULT_NAMESPACE;
+/// Namespace of objects that name none, as with kubectl.
+pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// The platform that a fresh installation has, settings and default Gateway; local mode installs the same.
 pub(crate) const DEFAULT_PLATFORM: &str = include_str!("../../local/src/objects/platform.yaml");

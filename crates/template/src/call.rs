@@ -103,13 +103,14 @@ impl<'a> State<'a> {
             Expr::Nil(_) => {
                 return match param {
                     Param::Any | Param::Value => Ok(Value::Invalid),
+                    Param::Pointer(to) => Ok(Value::Typed(Ty::Ptr(to), None)),
                     Param::String | Param::Int => {
                         self.error(format!("cannot assign nil to {}", param.name()))
                     }
                 };
             }
-            Expr::Field(_, path) => self.field_chain(expr, dot.clone(), path, &[], None)?,
-            Expr::Variable(..) => self.variable(expr, &[], None)?,
+            Expr::Field(_, path) => self.field_chain(dot, expr, dot.clone(), path, &[], None)?,
+            Expr::Variable(..) => self.variable(dot, expr, &[], None)?,
             Expr::Pipe(pipe) => self.pipeline(dot, pipe)?,
             Expr::Ident(_, name) => self.call(dot, name, Quoted::Expr(expr), &[], None)?,
             Expr::Chain { .. } => self.chain(dot, expr, &[], None)?,
@@ -118,6 +119,9 @@ impl<'a> State<'a> {
                     (Param::Any | Param::Value, _) => self.literal(dot, expr),
                     (Param::String, Expr::Str { text, .. }) => Ok(Value::Str(Cow::Borrowed(text))),
                     (Param::Int, Expr::Number(_, Number { int: Some(value), .. })) => Ok(Value::Int(*value)),
+                    (Param::Pointer(to), _) => {
+                        self.error(format!("can't handle {expr} for arg of type *{to}"))
+                    }
                     (Param::String, _) => self.error(format!("expected string; found {expr}")),
                     (Param::Int, _) => self.error(format!("expected integer; found {expr}")),
                 };
@@ -127,9 +131,10 @@ impl<'a> State<'a> {
     }
 
     /// Checks that a value can be passed, following one pointer if that helps.
-    fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
+    pub(crate) fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
         let wanted = match param {
             Param::Any | Param::Value => return Ok(value),
+            Param::Pointer(to) => return self.pointer(value, to),
             Param::String => "string",
             Param::Int => "int",
         };
@@ -140,6 +145,21 @@ impl<'a> State<'a> {
                 Some(_) => Ok(Value::typed(*inner, json)),
                 None => self.error(format!("dereference of nil pointer of type {wanted}")),
             },
+            value => {
+                self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
+            }
+        }
+    }
+
+    /// A value for a parameter that is a pointer to `to`: such a pointer, or what it would point to.
+    fn pointer(&mut self, value: Value<'a>, to: &'static Ty) -> Step<Value<'a>> {
+        let wanted = Ty::Ptr(to).to_string();
+        match value {
+            Value::Invalid => Ok(Value::Typed(Ty::Ptr(to), None)),
+            Value::Typed(ty, json) if ty.to_string() == wanted => Ok(Value::Typed(ty, json)),
+            Value::Typed(ty, Some(json)) if ty.to_string() == to.to_string() => {
+                Ok(Value::Typed(Ty::Ptr(to), Some(json)))
+            }
             value => {
                 self.error(format!("wrong type for value; expected {wanted}; got {}", value.type_name()))
             }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use crate::{
     Limits, Template,
     format::print,
+    made::{Made, Place},
     node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
     quote::quote,
     reflect::{Kind, Ty, Value},
@@ -40,8 +41,10 @@ pub(crate) fn execute<'a>(
     data: &Value<'a>,
     limits: Limits,
 ) -> Result<String, String> {
+    let made = Made::default();
     let mut state = State {
         template,
+        made: made.first(),
         out: String::with_capacity(template.text.len()),
         vars: vec![("$", data.clone())],
         body: &template.name,
@@ -84,6 +87,8 @@ pub(crate) struct State<'a> {
     blocks: usize,
     steps: usize,
     pub(crate) limits: Limits,
+    /// Where the next value that a method makes is kept.
+    pub(crate) made: &'a Place,
 }
 
 impl<'a> State<'a> {
@@ -353,7 +358,7 @@ impl<'a> State<'a> {
         match first {
             Expr::Field(_, path) => {
                 self.at_expr(first);
-                return self.field_chain(first, dot.clone(), path, &command.args, last.as_ref());
+                return self.field_chain(dot, first, dot.clone(), path, &command.args, last.as_ref());
             }
             Expr::Chain { .. } => return self.chain(dot, first, &command.args, last.as_ref()),
             Expr::Ident(_, name) => {
@@ -364,7 +369,7 @@ impl<'a> State<'a> {
                 self.not_a_function(&command.args, last.as_ref())?;
                 return self.pipeline(dot, pipe);
             }
-            Expr::Variable(..) => return self.variable(first, &command.args, last.as_ref()),
+            Expr::Variable(..) => return self.variable(dot, first, &command.args, last.as_ref()),
             _ => {}
         }
         self.at_expr(first);
@@ -407,6 +412,7 @@ impl<'a> State<'a> {
 
     pub(crate) fn variable(
         &mut self,
+        dot: &Value<'a>,
         expr: &'a Expr,
         args: &'a [Expr],
         last: Option<&Value<'a>>,
@@ -423,6 +429,6 @@ impl<'a> State<'a> {
             self.not_a_function(args, last)?;
             return Ok(value);
         }
-        self.field_chain(expr, value, &path[1..], args, last)
+        self.field_chain(dot, expr, value, &path[1..], args, last)
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What a function takes in one place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Param {
     /// `interface{}`: anything, nil included.
     Any,
@@ -21,6 +21,8 @@ pub enum Param {
     String,
     /// `int`.
     Int,
+    /// A pointer to this type.
+    Pointer(&'static Ty),
 }
 
 impl Param {
@@ -30,6 +32,7 @@ impl Param {
             Self::Value => "reflect.Value",
             Self::String => "string",
             Self::Int => "int",
+            Self::Pointer(_) => "pointer",
         }
     }
 }

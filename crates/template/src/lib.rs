@@ -14,6 +14,8 @@ mod exec;
 mod format;
 mod functions;
 mod lexer;
+mod made;
+mod method;
 mod node;
 mod number;
 mod parser;

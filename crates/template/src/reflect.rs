@@ -5,6 +5,8 @@
 
 use std::{borrow::Cow, fmt};
 
+pub use crate::method::{Answer, Call, Method, Receiver};
+
 use serde_json::Value as Json;
 
 /// A Go struct type.
@@ -14,6 +16,8 @@ pub struct Struct {
     pub name: &'static str,
     /// The fields in the order of the Go declaration, which is also the order of Go's JSON.
     pub fields: &'static [Field],
+    /// The exported methods of a pointer to it.
+    pub methods: &'static [Method],
 }
 
 /// A field of a Go struct.

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     Limits, Template,
-    reflect::{Field, Omit, Struct, Ty, Value},
+    reflect::{Field, Method, Omit, Struct, Ty, Value},
 };
 
 /// Renders over data without types, as `kubectl -o go-template` does; errors come without their place.
@@ -120,6 +120,7 @@ fn what_does_not_parse_is_refused_in_gos_words() {
 static INNER: Struct = Struct {
     name: "v1.Inner",
     fields: &[field("count", "Count", Ty::Ptr(&Ty::Int("int32"))), field("on", "On", Ty::Bool("bool"))],
+    methods: &[Method::COPY],
 };
 static OUTER: Struct = Struct {
     name: "v1.Outer",
@@ -129,6 +130,7 @@ static OUTER: Struct = Struct {
         field("size", "Size", Ty::Quantity),
         Field { embedded: true, ..field("", "Inner2", Ty::Struct(&INNER)) },
     ],
+    methods: &[],
 };
 
 const fn field(json: &'static str, go: &'static str, ty: Ty) -> Field {

@@ -2,6 +2,7 @@
 
 use super::plugins;
 use super::row::{Row, Site};
+use crate::foreign::httproute::HTTPRouteRule;
 use crate::labels;
 use crate::v1alpha2::{RouterSpec, SchedulerSpec};
 
@@ -114,16 +115,14 @@ fn aliases(site: &Site<'_>) -> Option<String> {
     )
 }
 
-/// Rules replace the preset's as a whole, and the API server fills in one for everything where there are none
-/// (contract 01 B13, a31): such a rule answers every request with an error.
+/// Rules replace the preset's as a whole, and the API server fills in one for everything where there are none. Those that
+/// lead nowhere get the back end of the managed route.
 fn rules_without_backend(site: &Site<'_>) -> Option<String> {
     let spec = router(site)?.route.as_ref()?.http.as_ref()?.spec.as_ref()?;
-    let answers = |kind: &str| matches!(kind, "RequestRedirect" | "ExtensionRef");
-    let at = spec.rules.iter().position(|rule| {
-        rule.backend_refs.is_empty() && !rule.filters.iter().any(|filter| answers(&filter.type_))
-    })?;
+    let at = spec.rules.iter().position(HTTPRouteRule::leads_nowhere)?;
     site.note(
         &format!("router.route.http.spec.rules[{at}]"),
-        "has no backendRefs: rules replace those of the preset, so requests that match it are answered with an error",
+        "has no backendRefs: it gets those of the managed route, the InferencePool or the Service of this service; all \
+         other rules of the preset are replaced",
     )
 }

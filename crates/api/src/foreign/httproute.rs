@@ -180,6 +180,17 @@ pub struct HTTPBackendRef {
     pub filters: Vec<HTTPRouteFilter>,
 }
 
+// === impl HTTPRouteRule ===
+
+impl HTTPRouteRule {
+    /// Whether requests that match it have nowhere to go: it names no back end, and no filter of it answers them.
+    pub fn leads_nowhere(&self) -> bool {
+        let answers =
+            |filter: &HTTPRouteFilter| matches!(filter.type_.as_str(), "RequestRedirect" | "ExtensionRef");
+        self.backend_refs.is_empty() && !self.filters.iter().any(answers)
+    }
+}
+
 /// Reads all fields at once: a derived reader would buffer them for the flattened struct, and routes have dozens.
 impl<'de> Deserialize<'de> for HTTPBackendRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,5 +1,7 @@
 //! Managed dynamic resource allocation (V33).
 
+use std::collections::BTreeMap;
+
 use super::Report;
 use crate::annotations::{DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT};
 use crate::v1alpha2::LLMInferenceService;
@@ -15,28 +17,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     let Some(annotations) = &service.metadata.annotations else { return };
     let get = |key: &str| annotations.get(key).map(String::as_str);
-    let Some(class) = get(DRA_DEVICE_CLASS) else {
-        if [DRA_DEVICE_COUNT, DRA_CEL_SELECTOR, DRA_CONTAINER_NAME].iter().any(|key| get(key).is_some()) {
-            report.required(
-                field(DRA_DEVICE_CLASS),
-                &format!(
-                    "{DRA_DEVICE_CLASS} is required to enable managed DRA when {DRA_DEVICE_COUNT}, \
-                     {DRA_CEL_SELECTOR}, or {DRA_CONTAINER_NAME} is set"
-                ),
-            );
-        }
-        return;
-    };
-    let trimmed = class.trim();
-    if trimmed.is_empty() {
-        report.invalid(field(DRA_DEVICE_CLASS), &class, "device class must not be empty");
-    } else if !is_subdomain(trimmed) {
-        report.invalid(
-            field(DRA_DEVICE_CLASS),
-            &class,
-            &format!("device class must be a DNS subdomain: {SUBDOMAIN}"),
-        );
-    }
+    check_class(get(DRA_DEVICE_CLASS), annotations, report);
     if let Some(count) = get(DRA_DEVICE_COUNT).filter(|c| !c.trim().is_empty())
         && count.trim().parse::<i64>().map_or(true, |n| n < 1)
     {
@@ -64,6 +45,29 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
                 &format!("container name must be a DNS label: {LABEL}"),
             );
         }
+    }
+}
+
+fn check_class(class: Option<&str>, annotations: &BTreeMap<String, String>, report: &mut Report) {
+    let field = field(DRA_DEVICE_CLASS);
+    let Some(class) = class else {
+        let others = [DRA_DEVICE_COUNT, DRA_CEL_SELECTOR, DRA_CONTAINER_NAME];
+        if others.iter().any(|key| annotations.contains_key(*key)) {
+            report.required(
+                field,
+                &format!(
+                    "{DRA_DEVICE_CLASS} is required to enable managed DRA when {DRA_DEVICE_COUNT}, \
+                     {DRA_CEL_SELECTOR}, or {DRA_CONTAINER_NAME} is set"
+                ),
+            );
+        }
+        return;
+    };
+    let trimmed = class.trim();
+    if trimmed.is_empty() {
+        report.invalid(field, &class, "device class must not be empty");
+    } else if !is_subdomain(trimmed) {
+        report.invalid(field, &class, &format!("device class must be a DNS subdomain: {SUBDOMAIN}"));
     }
 }
 

@@ -22,10 +22,8 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
         match (&files.empty_dir, &files.pvc) {
             (None, None) => report.required(&field, "exactly one of emptyDir or pvc must be set"),
             (Some(_), Some(_)) => report.invalid(&field, files, "exactly one of emptyDir or pvc must be set"),
-            _ => {}
-        }
-        if let Some(pvc) = &files.pvc {
-            check_pvc(&format!("{field}.pvc"), pvc, report);
+            (Some(_), None) => {}
+            (None, Some(pvc)) => check_pvc(&format!("{field}.pvc"), pvc, report),
         }
     }
 }
@@ -34,10 +32,10 @@ fn check_pvc(field: &str, pvc: &PvcTier, report: &mut Report) {
     match (&pvc.spec, &pvc.ref_) {
         (None, None) => report.required(field, "exactly one of spec or ref must be set"),
         (Some(_), Some(_)) => report.invalid(field, pvc, "exactly one of spec or ref must be set"),
+        (None, Some(claim)) if claim.name.is_empty() => {
+            report.required(format!("{field}.ref.name"), "name is required");
+        }
         _ => {}
-    }
-    if pvc.ref_.as_ref().is_some_and(|r| r.name.is_empty()) {
-        report.required(format!("{field}.ref.name"), "name is required");
     }
 }
 

@@ -45,7 +45,11 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
     ];
     for (name, size) in sizes {
         if let Some(size) = size.filter(|size| *size <= 0) {
-            report.invalid(format!("{field}.{name}"), &size, &format!("{name} must be greater than 0"));
+            report.invalid(
+                format!("{field}.{name}"),
+                &size,
+                &format!("{name} parallelism must be greater than 0"),
+            );
         }
     }
 }

@@ -11,7 +11,9 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
         report.invalid(&field, scaling, "replicas and scaling are mutually exclusive");
     }
     if let Some(min) = scaling.min_replicas.filter(|min| *min > scaling.max_replicas) {
-        report.invalid(format!("{field}.minReplicas"), &min, "minReplicas cannot exceed maxReplicas");
+        let max = scaling.max_replicas;
+        let text = format!("minReplicas ({min}) cannot exceed maxReplicas ({max})");
+        report.invalid(format!("{field}.minReplicas"), &min, &text);
     }
     match (&scaling.wva, &scaling.keda) {
         (Some(_), Some(_)) => {
@@ -97,7 +99,7 @@ fn check_keda(
             report.invalid(
                 format!("{field}.idleReplicaCount"),
                 &idle,
-                "idleReplicaCount must be less than minReplicas",
+                &format!("idleReplicaCount ({idle}) must be less than minReplicas ({min})"),
             );
         }
         Some(_) => {}

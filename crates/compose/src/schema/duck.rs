@@ -11,7 +11,8 @@ structure!(
         opt!("observedGeneration", "ObservedGeneration", Int("int64")),
         opt!("conditions", "Conditions", Slice("v1.Conditions", &Struct(&CONDITION))),
         opt!("annotations", "Annotations", Map("", &Str("string"))),
-    ]
+    ],
+    &super::methods::STATUS_METHODS
 );
 
 structure!(
@@ -35,5 +36,6 @@ structure!(
         opt!("lastTransitionTime", "LastTransitionTime", Time),
         opt!("reason", "Reason", Str("string")),
         opt!("message", "Message", Str("string")),
-    ]
+    ],
+    &super::methods::CONDITION_METHODS
 );

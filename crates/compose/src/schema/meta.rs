@@ -29,7 +29,8 @@ structure!(
         opt!("ownerReferences", "OwnerReferences", Slice("", &Struct(&OWNER_REFERENCE))),
         opt!("finalizers", "Finalizers", Slice("", &Str("string"))),
         opt!("managedFields", "ManagedFields", Slice("", &Struct(&MANAGED_FIELDS_ENTRY))),
-    ]
+    ],
+    &super::methods::OBJECT_META
 );
 
 structure!(

@@ -10,6 +10,7 @@ mod duck;
 mod gateway;
 mod keda;
 mod meta;
+mod methods;
 mod own;
 mod pod;
 mod pool;
@@ -24,8 +25,11 @@ use longboat_template::reflect::{
 /// A struct: `structure!(NAME, "pkg.Name", [fields])`.
 macro_rules! structure {
     ($name:ident, $go:literal, [$($field:expr),* $(,)?]) => {
+        structure!($name, $go, [$($field),*], &[longboat_template::reflect::Method::COPY]);
+    };
+    ($name:ident, $go:literal, [$($field:expr),* $(,)?], $methods:expr) => {
         pub(super) static $name: longboat_template::reflect::Struct =
-            longboat_template::reflect::Struct { name: $go, fields: &[$($field),*] };
+            longboat_template::reflect::Struct { name: $go, fields: &[$($field),*], methods: $methods };
     };
 }
 
@@ -105,6 +109,7 @@ static GLOBAL_CONFIG: Struct = Struct {
         // Ours: the image of this build, or nothing where those of the reference are wanted.
         global("Image", Str("string")),
     ],
+    methods: &[],
 };
 
 const fn global(name: &'static str, ty: Ty) -> Field {
@@ -129,6 +134,7 @@ static ROOT: Struct = Struct {
             embedded: false,
         },
     ],
+    methods: &[],
 };
 
 /// What `.` is at the start of every template: the service, and the platform settings that templates may see.

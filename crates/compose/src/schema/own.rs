@@ -14,7 +14,8 @@ structure!(
         embed!("metadata", "ObjectMeta", Struct(&super::meta::OBJECT_META)),
         opt!("spec", "Spec", Struct(&LLM_INFERENCE_SERVICE_SPEC)),
         opt!("status", "Status", Struct(&LLM_INFERENCE_SERVICE_STATUS)),
-    ]
+    ],
+    &super::methods::LLM_INFERENCE_SERVICE_METHODS
 );
 
 structure!(
@@ -106,7 +107,8 @@ structure!(
         opt!("gateway", "Gateway", Ptr(&Struct(&GATEWAY_SPEC))),
         opt!("ingress", "Ingress", Ptr(&Struct(&INGRESS_SPEC))),
         opt!("scheduler", "Scheduler", Ptr(&Struct(&SCHEDULER_SPEC))),
-    ]
+    ],
+    &super::methods::ROUTER
 );
 
 structure!(
@@ -205,7 +207,8 @@ structure!(
         opt!("dataLocal", "DataLocal", Ptr(&Int("int32"))),
         opt!("dataRPCPort", "DataRPCPort", Ptr(&Int("int32"))),
         opt!("expert", "Expert", Bool("bool")),
-    ]
+    ],
+    &super::methods::PARALLELISM
 );
 
 structure!(
@@ -240,7 +243,8 @@ structure!(
 structure!(
     GATEWAY_SPEC,
     "v1alpha2.GatewaySpec",
-    [opt!("refs", "Refs", Slice("", &Struct(&GATEWAY_OBJECT_REFERENCE))),]
+    [opt!("refs", "Refs", Slice("", &Struct(&GATEWAY_OBJECT_REFERENCE))),],
+    &super::methods::GATEWAY
 );
 
 structure!(
@@ -260,7 +264,8 @@ structure!(
         opt!("config", "Config", Ptr(&Struct(&SCHEDULER_CONFIG_SPEC))),
         opt!("replicas", "Replicas", Ptr(&Int("int32"))),
         opt!("tokenizer", "Tokenizer", Ptr(&Struct(&TOKENIZER_SPEC))),
-    ]
+    ],
+    &super::methods::SCHEDULER
 );
 
 structure!(
@@ -333,7 +338,8 @@ structure!(
     [
         opt!("refs", "Refs", Slice("", &Struct(&super::volume::LOCAL_OBJECT_REFERENCE))),
         opt!("spec", "Spec", Ptr(&Struct(&super::gateway::HTTP_ROUTE_SPEC))),
-    ]
+    ],
+    &super::methods::HTTP_ROUTE
 );
 
 structure!(
@@ -351,7 +357,8 @@ structure!(
     [
         opt!("spec", "Spec", Ptr(&Struct(&super::pool::INFERENCE_POOL_SPEC))),
         opt!("ref", "Ref", Ptr(&Struct(&super::volume::LOCAL_OBJECT_REFERENCE))),
-    ]
+    ],
+    &super::methods::INFERENCE_POOL
 );
 
 structure!(

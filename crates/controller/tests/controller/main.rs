@@ -9,6 +9,7 @@ mod golden;
 mod late;
 mod lifecycle;
 mod mutating;
+mod offline;
 mod optional;
 mod rest;
 mod setup;

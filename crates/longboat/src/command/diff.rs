@@ -49,6 +49,8 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         let before = Scene::new(&old, &Settings { presets, ..settings.clone() })?;
         (before, Scene::new(&documents, &settings)?)
     };
+    // What is refused changes nothing, so that nobody can say what it is meant to change.
+    let accepted = world::is_accepted(&after);
     let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());
     match args.output {
@@ -57,7 +59,7 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
             printer::piece(&diff::to_text(&differences));
         }
     }
-    let is_incomplete = !failed.is_empty();
+    let is_incomplete = !failed.is_empty() || !accepted;
     for error in failed {
         printer::error(&error.into(), None);
     }

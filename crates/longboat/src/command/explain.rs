@@ -32,8 +32,13 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
         scene = world::on_top(observed, &documents, &settings)?;
     }
+    // What is refused cannot be explained; the rest can.
+    let accepted = world::is_accepted(&scene);
     let asked: Vec<&Subject> =
         scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
+    if asked.is_empty() && !accepted {
+        return Err(world::refused());
+    }
     if asked.is_empty() {
         let known: Vec<String> = scene.subjects.iter().map(full_name).collect();
         match (name, known.as_slice()) {
@@ -64,7 +69,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         print(&answers, args.output)?;
     }
     // The others are told of all the same.
-    let Some(last) = failed.pop() else { return Ok(()) };
+    let Some(last) = failed.pop() else {
+        return if accepted { Ok(()) } else { Err(world::refused()) };
+    };
     for error in &failed {
         printer::error(error, None);
     }

@@ -38,12 +38,16 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     } else {
         Scene::new(&documents, &settings)?
     };
+    // What is refused is not rendered; the rest is.
+    let mut complete = world::is_accepted(&scene);
     let asked: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
+    if asked.is_empty() && !complete {
+        return Ok(false);
+    }
     if asked.is_empty() {
         return Err(world::no_service(&documents));
     }
     let services: Vec<_> = asked.iter().map(|subject| subject.service.as_ref()).collect();
-    let mut complete = true;
     if args.effective {
         let specs = services.iter().map(|service| render::effective(&scene, service));
         let mut values = Vec::new();

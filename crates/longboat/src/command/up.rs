@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::world;
 use crate::{
     cli::UpArgs,
     printer, signals,
@@ -57,7 +58,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let documents = if inputs.is_empty() {
         Vec::new()
     } else {
-        tokio::task::spawn_blocking(move || manifest::read(&inputs)).await??
+        tokio::task::spawn_blocking(move || world::accepted_documents(&inputs)).await??
     };
     let options = Options {
         port: args.port,

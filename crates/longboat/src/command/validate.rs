@@ -71,7 +71,8 @@ fn print(report: &Report) {
     ));
 }
 
-fn coloured(finding: &Finding) -> String {
+/// A finding with its hint, for a terminal.
+pub(super) fn coloured(finding: &Finding) -> String {
     let line = finding.line();
     let name = format!(" {}:", finding.severity.name());
     let bright = match finding.severity {

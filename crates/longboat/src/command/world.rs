@@ -10,6 +10,7 @@ use longboat_offline::{
     Presets, Settings,
     render::{Note, Severity},
     scene::{Observed, Scene},
+    validate::{Finding, Severity as Gravity, validate},
 };
 use owo_colors::OwoColorize;
 
@@ -123,6 +124,39 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Str
     all.sort();
     all.dedup();
     all
+}
+
+/// The manifests that were named, if a cluster would accept all of them and the controller could work with them.
+///
+/// # Errors
+/// When it would not; the findings are printed.
+pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    let reading = longboat_manifest::read_all(inputs);
+    let documents = reading.documents.clone();
+    let report = validate(reading, &Settings::default());
+    let errors: Vec<&Finding> =
+        report.findings.iter().filter(|finding| finding.severity == Gravity::Error).collect();
+    for finding in &errors {
+        printer::note(&super::validate::coloured(finding));
+    }
+    match errors.len() {
+        0 => Ok(documents),
+        1 => bail!("the manifests have an error: nothing was started"),
+        many => bail!("the manifests have {many} errors: nothing was started"),
+    }
+}
+
+/// Says what an API server and the webhooks would say about the manifests of a scene; whether they refuse none of them.
+pub(crate) fn is_accepted(scene: &Scene) -> bool {
+    for finding in scene.findings.iter().filter(|finding| finding.severity != Gravity::Note) {
+        printer::note(&super::validate::coloured(finding));
+    }
+    !scene.has_errors()
+}
+
+/// That manifests are refused, which was said of each.
+pub(crate) fn refused() -> anyhow::Error {
+    anyhow::anyhow!("some of these manifests would be refused")
 }
 
 /// Manifests on top of a cluster.

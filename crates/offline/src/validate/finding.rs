@@ -61,6 +61,8 @@ pub enum Source {
     Webhook,
     /// The controller, when it puts the layers together.
     Compose,
+    /// The controller, when it decides which objects there must be.
+    Plan,
 }
 
 /// Which object.

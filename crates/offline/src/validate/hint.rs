@@ -78,7 +78,7 @@ const SAID: &[(&str, &str)] = &[
         "replicas are mutually exclusive",
         "remove `replicas`: with `scaling` the autoscaler sets the number of replicas",
     ),
-    ("minReplicas cannot exceed maxReplicas", "raise `maxReplicas`, or lower `minReplicas`"),
+    ("cannot exceed maxReplicas", "raise `maxReplicas`, or lower `minReplicas`"),
     (
         "dataLocal must be set when data is set",
         "add `dataLocal`: how many of the `data` replicas one node holds",

@@ -1,6 +1,6 @@
 //! The kinds whose rules are known.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use longboat_api::{
     crd,
@@ -8,10 +8,28 @@ use longboat_api::{
 };
 use longboat_apiserver::kinds::{Registry, Resource, custom};
 use longboat_manifest::{Document, nearest};
+use serde_json::Value;
 
-/// Our kinds, those of Gateway API and of InferencePools, and those that every cluster has.
+/// Our own kinds, and those that every cluster has. Definitions take time to make, so each set is made once, and only if it
+/// is used.
+static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
+
+/// With those of Gateway API and of InferencePools besides.
+static ALL: LazyLock<Registry> = LazyLock::new(|| registry(crd::own().into_iter().chain(crd::foreign())));
+
+/// The kinds whose rules are known.
+#[derive(Clone, Copy)]
 pub(crate) struct Kinds {
-    registry: Registry,
+    registry: &'static Registry,
+}
+
+fn registry(definitions: impl IntoIterator<Item = Value>) -> Registry {
+    let registry = Registry::default();
+    for definition in definitions {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        registry.put_custom(name, custom::resources(&definition));
+    }
+    registry
 }
 
 /// Whether a kind is known.
@@ -27,23 +45,13 @@ pub(crate) enum Known {
 // === impl Kinds ===
 
 impl Kinds {
-    /// The kinds for these documents: making definitions takes time, so those that nobody uses are left out.
+    /// The kinds for these documents.
     pub(crate) fn of(documents: &[Document]) -> Self {
-        let registry = Registry::default();
-        let is_used = |groups: &dyn Fn(&str) -> bool| {
-            documents.iter().any(|document| groups(group_of(document.api_version())))
+        let is_foreign = |document: &Document| {
+            let group = group_of(document.api_version());
+            group.contains(".networking.") || group.starts_with("inference.")
         };
-        let mut definitions = Vec::new();
-        if is_used(&|group| group == GROUP) {
-            definitions.extend(crd::own());
-        }
-        if is_used(&|group| group.contains(".networking.") || group.starts_with("inference.")) {
-            definitions.extend(crd::foreign());
-        }
-        for definition in &definitions {
-            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-            registry.put_custom(name, custom::resources(definition));
-        }
+        let registry = if documents.iter().any(is_foreign) { &*ALL } else { &*OWN };
         Self { registry }
     }
 
@@ -78,9 +86,9 @@ impl Kinds {
         }
     }
 
-    /// LLMInferenceService in the version that layers are put together in.
-    pub(crate) fn stored_service(&self) -> Option<Arc<Resource>> {
-        self.registry.find_kind(API_VERSION, "LLMInferenceService")
+    /// One of our own kinds in the version in which it is stored.
+    pub(crate) fn stored(&self, kind: &str) -> Option<Arc<Resource>> {
+        self.registry.find_kind(API_VERSION, kind)
     }
 
     fn own(&self) -> Vec<Arc<Resource>> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longboat_admission::Facts;
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_apiserver::kinds::Resource;
-use longboat_compose::{ComposeError, Composer, ConfigSource, Effective, Origin};
+use longboat_compose::{ComposeError, Effective, Origin};
 use longboat_manifest::{Document, nearest};
 use serde_json::json;
 
@@ -13,12 +13,14 @@ use super::{
     finding::{Finding, ObjectName, Severity, Source},
     object::Examination,
 };
-use crate::{Context, Member};
+use crate::scene::{PlanningError, Scene};
 
-/// Composes services and checks what comes of it.
+/// Where models can be.
+const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://";
+
+/// Composes services, plans their children, and checks what comes of it.
 pub(super) struct Layers<'a> {
-    pub(super) context: &'a Context,
-    pub(super) composer: Composer,
+    pub(super) scene: &'a Scene,
     pub(super) facts: &'a Facts,
     /// LLMInferenceService in the storage version.
     pub(super) resource: &'a Resource,
@@ -31,56 +33,93 @@ pub(super) struct Layers<'a> {
 // === impl Layers ===
 
 impl Layers<'_> {
-    /// Composes one service that is sound by itself.
-    pub(super) fn check(&self, member: &Member, name: &ObjectName) -> Vec<Finding> {
+    /// Composes and plans one service that is sound by itself.
+    pub(super) fn check(
+        &self,
+        document: &Document,
+        service: &LLMInferenceService,
+        name: &ObjectName,
+    ) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let Ok(mut service) = member.read::<LLMInferenceService>() else { return findings };
-        service.metadata.namespace = Some(member.namespace().to_owned());
         let mut incomplete = false;
         for (index, reference) in service.spec.base_refs.iter().enumerate() {
-            if self.is_there(member.namespace(), &reference.name) {
+            if self.is_there(&name.namespace, &reference.name) {
                 continue;
             }
             incomplete = true;
-            if !self.is_broken(member.namespace(), &reference.name) {
-                findings.push(self.missing(member, name, index, &reference.name));
+            if !self.is_broken(&name.namespace, &reference.name) {
+                findings.push(self.missing(document, name, index, &reference.name));
             }
         }
         if incomplete {
             return findings;
         }
-        match self.composer.compose(&self.context.inputs(&service)) {
+        match self.scene.compose(service) {
             Ok(effective) => {
                 for warning in &effective.warnings {
-                    let mut finding = Finding::at(&member.document, name, "spec", Source::Compose);
+                    let mut finding = Finding::at(document, name, "spec", Source::Compose);
                     finding.severity = Severity::Warning;
                     warning.reason.clone_into(&mut finding.reason);
                     finding.message.clone_from(&warning.message);
                     findings.push(finding);
                 }
-                self.rendered(member, name, &effective, &mut findings);
+                self.rendered(document, name, &effective, &mut findings);
+                if findings.iter().all(|finding| finding.severity != Severity::Error) {
+                    findings.extend(self.planned(document, service, name, &effective));
+                }
             }
-            Err(error) => findings.push(failed(member, name, &error)),
+            Err(error) => findings.push(failed(document, name, &error)),
         }
         findings
     }
 
+    /// What keeps the controller from planning the objects of a service whose layers combine.
+    fn planned(
+        &self,
+        document: &Document,
+        service: &LLMInferenceService,
+        name: &ObjectName,
+        effective: &Effective,
+    ) -> Option<Finding> {
+        let (reason, message) = match self.scene.plan(service) {
+            Ok(planned) => planned.plan.problem.map(|problem| (problem.reason, problem.message))?,
+            Err(PlanningError::Rejected(message)) => ("InvalidRenderedConfig", message),
+            Err(error) => ("PlanError", error.to_string()),
+        };
+        let is_about_the_model = message.contains("model URI");
+        let path = if is_about_the_model { "spec.model.uri" } else { "spec" };
+        let mut finding = Finding::at(document, name, path, Source::Plan);
+        reason.clone_into(&mut finding.reason);
+        if is_about_the_model {
+            finding.hint = Some(match effective.spec.model.uri.as_str() {
+                "" => format!("say where the model is: {SCHEMES}"),
+                _ => format!("models are brought from {SCHEMES}"),
+            });
+        } else if message.ends_with("not found") {
+            // What is not in the files may be in the cluster.
+            finding.severity = Severity::Warning;
+            finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
+        }
+        finding.message = message;
+        Some(finding)
+    }
+
     fn is_there(&self, namespace: &str, name: &str) -> bool {
-        [namespace, &self.context.system_namespace]
-            .iter()
-            .any(|at| self.context.configs.get(at, name).is_some())
+        [namespace, self.system()].iter().any(|at| self.scene.has_config(at, name))
     }
 
     fn is_broken(&self, namespace: &str, name: &str) -> bool {
-        [namespace, &self.context.system_namespace]
-            .iter()
-            .any(|at| self.broken.contains(&((*at).to_owned(), name.to_owned())))
+        [namespace, self.system()].iter().any(|at| self.broken.contains(&((*at).to_owned(), name.to_owned())))
     }
 
-    fn missing(&self, member: &Member, name: &ObjectName, index: usize, wanted: &str) -> Finding {
-        let namespaces = format!("{} {}", member.namespace(), self.context.system_namespace);
+    fn system(&self) -> &str {
+        &self.scene.snapshot().system_namespace
+    }
+
+    fn missing(&self, document: &Document, name: &ObjectName, index: usize, wanted: &str) -> Finding {
+        let namespaces = format!("{} {}", name.namespace, self.system());
         let mut finding =
-            Finding::at(&member.document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
+            Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
         finding.severity = Severity::Warning;
         "ConfigNotFound".clone_into(&mut finding.reason);
         finding.message = format!(
@@ -97,7 +136,7 @@ impl Layers<'_> {
     /// What the API server would say to a service with the effective spec: the controller asks it before it goes on.
     fn rendered(
         &self,
-        member: &Member,
+        document: &Document,
         name: &ObjectName,
         effective: &Effective,
         findings: &mut Vec<Finding>,
@@ -105,31 +144,30 @@ impl Layers<'_> {
         let Ok(spec) = serde_json::to_value(&effective.spec) else { return };
         let object = json!({
             "apiVersion": API_VERSION, "kind": "LLMInferenceService",
-            "metadata": {"generateName": format!("{}-", name.name), "namespace": member.namespace()},
+            "metadata": {"generateName": format!("{}-", name.name), "namespace": name.namespace},
             "spec": spec,
         });
-        let examination =
-            Examination { document: &member.document, name, resource: self.resource, facts: self.facts };
-        let checked = examination.run(object);
-        for mut finding in checked.findings {
+        let examination = Examination { document, name, resource: self.resource, facts: self.facts };
+        let (found, _) = examination.run(object);
+        for mut finding in found {
             // Fields that are only there because a type writes them are no mistake of anybody.
             if finding.severity != Severity::Error || finding.reason == "UnknownField" {
                 continue;
             }
             finding.source = Source::Compose;
-            self.blame(&mut finding, member, effective);
+            self.blame(&mut finding, document, effective);
             findings.push(finding);
         }
     }
 
     /// Moves a finding to the layer that set the field, and names that layer.
-    fn blame(&self, finding: &mut Finding, member: &Member, effective: &Effective) {
+    fn blame(&self, finding: &mut Finding, document: &Document, effective: &Effective) {
         let layers: Vec<String> =
             effective.applied.iter().map(|config| format!("{}/{}", config.namespace, config.name)).collect();
         let merged = format!("after merging [{}]", layers.join(", "));
         finding.message = format!("{} ({merged})", finding.message);
         "InvalidRenderedConfig".clone_into(&mut finding.reason);
-        if member.document.locate(&finding.path).exists {
+        if document.locate(&finding.path).exists {
             return;
         }
         let provenance = effective.provenance();
@@ -149,7 +187,7 @@ impl Layers<'_> {
     }
 }
 
-fn failed(member: &Member, name: &ObjectName, error: &ComposeError) -> Finding {
+fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Finding {
     let path = match error {
         ComposeError::Adapter { .. } => "spec.model.lora",
         ComposeError::SchedulerConfigKey { .. } | ComposeError::SchedulerConfigMissing { .. } => {
@@ -159,7 +197,7 @@ fn failed(member: &Member, name: &ObjectName, error: &ComposeError) -> Finding {
         ComposeError::ConfigNotFound { .. } | ComposeError::TemplateExecution(_) => "spec.baseRefs",
         _ => "spec",
     };
-    let mut finding = Finding::at(&member.document, name, path, Source::Compose);
+    let mut finding = Finding::at(document, name, path, Source::Compose);
     error.reason().clone_into(&mut finding.reason);
     finding.message = error.to_string();
     // What is not in the files may be in the cluster.

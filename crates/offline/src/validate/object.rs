@@ -14,35 +14,20 @@ use super::{
     hint, template, unknown,
 };
 
-/// What the checks of one object came to.
-pub(super) struct Checked {
-    /// What there is to say.
-    pub(super) findings: Vec<Finding>,
-}
-
 /// An object on its way through the checks.
-pub(super) struct Examination<'a> {
-    pub(super) document: &'a Document,
-    pub(super) name: &'a ObjectName,
-    pub(super) resource: &'a Resource,
-    pub(super) facts: &'a Facts,
-}
-
-// === impl Checked ===
-
-impl Checked {
-    /// Whether the object would be accepted.
-    pub(super) fn is_sound(&self) -> bool {
-        self.findings.iter().all(|finding| finding.severity != Severity::Error)
-    }
+pub(crate) struct Examination<'a> {
+    pub(crate) document: &'a Document,
+    pub(crate) name: &'a ObjectName,
+    pub(crate) resource: &'a Resource,
+    pub(crate) facts: &'a Facts,
 }
 
 // === impl Examination ===
 
 impl Examination<'_> {
-    /// Everything that a server and the webhooks would say to the creation of `value`. A server stops at the first step
-    /// that fails; here every step that still makes sense is taken.
-    pub(super) fn run(&self, mut value: Value) -> Checked {
+    /// Everything that a server and the webhooks would say to the creation of `value`, and what they make of it; none if
+    /// it cannot be read. A server stops at the first step that fails; here every step that still makes sense is taken.
+    pub(crate) fn run(&self, mut value: Value) -> (Vec<Finding>, Option<Value>) {
         let mut findings = Vec::new();
         let Decoded { mistyped, unknown } = examine::decode(self.resource, &mut value);
         if let Some(why) = mistyped {
@@ -59,7 +44,7 @@ impl Examination<'_> {
                 Source::Schema,
                 400,
             ));
-            return Checked { findings };
+            return (findings, None);
         }
         for path in unknown {
             let mut finding = self.finding(
@@ -109,7 +94,7 @@ impl Examination<'_> {
             }
             _ => {}
         }
-        Checked { findings }
+        (findings, Some(value))
     }
 
     fn asked(&self) -> Option<(Subject, Version)> {

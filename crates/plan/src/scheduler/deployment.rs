@@ -18,6 +18,7 @@ use crate::{
     draft::Draft,
     event::{EventType, PlannedEvent},
     flags, labels, names, owner, selector, tracing,
+    workload::security,
 };
 
 const MAIN: &str = "main";
@@ -57,6 +58,8 @@ pub(super) fn plan(
             "failed to build expected scheduler deployment: failed to apply scheduler migrations: {error}"
         )
     })?;
+
+    security::restrict(context, &mut pod);
 
     let own_labels = labels::of(component::SCHEDULER, context.name);
     let mut pod_labels = own_labels.clone();

@@ -15,7 +15,10 @@ use crate::{
     draft::Draft,
     event::PlannedEvent,
     labels, names, owner, selector,
-    workload::storage::{self, Attachment, MAIN},
+    workload::{
+        security,
+        storage::{self, Attachment, MAIN},
+    },
 };
 
 /// Plugins that ask a tokenizer.
@@ -68,6 +71,7 @@ pub(super) fn plan(
         Attachment::of_model(context, account, live.and_then(|spec| spec.template.spec.as_ref()));
     attachment.path = MODEL;
     draft.events.extend(attach(&mut pod, &attachment)?);
+    security::restrict(context, &mut pod);
 
     let own_labels = labels::of(component::TOKENIZER, context.name);
     let template = ObjectMeta { labels: Some(own_labels.clone()), ..ObjectMeta::default() };

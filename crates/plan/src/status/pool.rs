@@ -56,7 +56,8 @@ pub(super) fn report(
     }
     if let Some(router) = &mut status.router {
         let reference = |group: &str, kind: &str, name: String| {
-            Some(ObjectReference { group: group.into(), kind: kind.into(), name, namespace: None })
+            let namespace = Some(context.namespace.to_owned());
+            Some(ObjectReference { group: group.into(), kind: kind.into(), name, namespace })
         };
         router.scheduler = Some(SchedulerStatus {
             inference_pool: reference("inference.networking.k8s.io", "InferencePool", name),

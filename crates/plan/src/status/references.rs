@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::{
-    foreign::httproute::HTTPRoute,
+    foreign::{gateway::Gateway, httproute::HTTPRoute},
     v1alpha2::{
         GatewayStatusReference, LLMInferenceServiceStatus, ObjectReference, RouterStatus, ScaledReference,
         TypedReference, WorkloadsStatus,
@@ -35,8 +35,10 @@ pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInfer
         let name = route.metadata.name.clone().unwrap_or_default();
         for parent in &route.spec.parent_refs {
             let gateway = (parent.namespace.as_deref().unwrap_or(namespace).to_owned(), parent.name.clone());
+            let of_gateway = || listeners(context.snapshot.gateways.get(&gateway.0, &gateway.1));
+            let names = parent.section_name.clone().map_or_else(of_gateway, |name| vec![name]);
             let attached = gateways.entry(gateway).or_default();
-            attached.listeners.extend(parent.section_name.clone());
+            attached.listeners.extend(names);
             attached.routes.insert(name.clone(), reference("HTTPRoute", &name, namespace));
         }
     }
@@ -92,6 +94,13 @@ pub(super) fn workloads(world: &World, status: &mut LLMInferenceServiceStatus) {
         }),
         scheduler: context.managed_scheduler().and_then(|_| deployment(names::scheduler(context.name))),
     });
+}
+
+/// The listeners that a route attaches to where it names none: those for HTTP.
+fn listeners(gateway: Option<&Gateway>) -> Vec<String> {
+    let all = gateway.into_iter().flat_map(|gateway| &gateway.spec.listeners);
+    let for_http = all.filter(|listener| matches!(listener.protocol.as_str(), "HTTP" | "HTTPS" | "TLS"));
+    for_http.map(|listener| listener.name.clone()).collect()
 }
 
 fn reference(kind: &str, name: &str, namespace: &str) -> ObjectReference {

@@ -12,6 +12,7 @@ mod lora;
 mod metadata;
 mod pod;
 pub(crate) mod scaling;
+pub(crate) mod security;
 mod service;
 pub(crate) mod storage;
 mod tls_secret;

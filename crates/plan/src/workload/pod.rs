@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
 use super::{
     devices,
     half::Half,
-    kv_cache, lora,
+    kv_cache, lora, security,
     storage::{self, Attachment},
 };
 use crate::{context::Context, event::PlannedEvent, tracing};
@@ -32,5 +32,6 @@ pub(super) fn complete(
     if let Some(main) = storage::container_mut(pod, storage::MAIN) {
         tracing::server(context, main, half.traced_as());
     }
+    security::restrict(context, pod);
     Ok(events)
 }

@@ -5,7 +5,7 @@ use crate::{
     functions::Param,
     node::Expr,
     quote::quote,
-    reflect::{Ty, Value, scalar_field},
+    reflect::{Answer, Call, Method, Receiver, Ty, Value, scalar_field},
 };
 
 impl<'a> State<'a> {
@@ -22,11 +22,12 @@ impl<'a> State<'a> {
             return self.error(format!("indirection through explicit nil in {expr}"));
         }
         let receiver = self.argument(dot, node, Param::Any)?;
-        self.field_chain(expr, receiver, fields, args, last)
+        self.field_chain(dot, expr, receiver, fields, args, last)
     }
 
     pub(crate) fn field_chain(
         &mut self,
+        dot: &Value<'a>,
         expr: &'a Expr,
         receiver: Value<'a>,
         path: &'a [Box<str>],
@@ -38,14 +39,68 @@ impl<'a> State<'a> {
         // What comes out of a map of interfaces is one, whatever is inside.
         let mut interface = false;
         for (i, name) in path.iter().enumerate() {
-            let has_args = i == end && (args.len() > 1 || last.is_some());
+            let (args, last) = if i == end { (args, last) } else { (&[][..], None) };
+            let has_args = args.len() > 1 || last.is_some();
             self.at_expr(expr);
             self.tick()?;
             let next_interface = matches!(value, Value::Typed(Ty::Map(_, Ty::Any), _));
+            if let Some((method, receiver)) = Method::of(&value, name) {
+                value = self.invoke(dot, expr, method, receiver, args, last)?;
+                interface = false;
+                continue;
+            }
             value = self.field(value, name, has_args, interface)?;
             interface = next_interface;
         }
         Ok(value)
+    }
+
+    /// Calls a method, as Go calls it by reflection.
+    fn invoke(
+        &mut self,
+        dot: &Value<'a>,
+        expr: &'a Expr,
+        method: &'static Method,
+        receiver: Receiver<'a>,
+        args: &'a [Expr],
+        last: Option<&Value<'a>>,
+    ) -> Step<Value<'a>> {
+        let args = args.get(1..).unwrap_or_default();
+        let (name, wanted) = (method.name, method.params.len());
+        let count = args.len() + usize::from(last.is_some());
+        if count != wanted {
+            return self.error(format!("wrong number of args for {name}: want {wanted} got {count}"));
+        }
+        let answer = match &method.call {
+            Call::Gives(answer) => answer,
+            Call::Nothing => {
+                return self.error(format!("function {name} has 0 return values; should be 1 or 2"));
+            }
+            Call::And(second) => {
+                return self.error(format!(
+                    "invalid function signature for {name}: second return value should be error; is {second}"
+                ));
+            }
+        };
+        let mut values = Vec::with_capacity(count);
+        for (arg, param) in args.iter().zip(method.params) {
+            values.push(self.argument(dot, arg, *param)?);
+        }
+        if let (Some(last), Some(param)) = (last, method.params.last()) {
+            values.push(self.validate(last.clone(), *param)?);
+        }
+        match answer(receiver, &values) {
+            Ok(Answer::Value(value)) => Ok(value),
+            Ok(Answer::Made(ty, json)) => {
+                let (json, next) = self.made.keep(json);
+                self.made = next;
+                Ok(Value::typed(ty, Some(json)))
+            }
+            Err(message) => {
+                self.at_expr(expr);
+                self.error(format!("error calling {name}: {message}"))
+            }
+        }
     }
 
     fn field(&mut self, receiver: Value<'a>, name: &str, has_args: bool, interface: bool) -> Step<Value<'a>> {

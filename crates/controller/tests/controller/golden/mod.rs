@@ -11,7 +11,7 @@ mod events;
 mod look;
 mod platform;
 mod ready;
-mod run;
+pub(crate) mod run;
 
 use longboat_golden::{Case, Difference, MeantDifferences, Report};
 
@@ -35,7 +35,7 @@ async fn services_become_what_the_reference_makes_of_them() {
             continue;
         }
         platform::become_that_of(&world, &recordings, &case).await;
-        let differences = run::case(&world, &case).await;
+        let differences = run::case(&world, &recordings, &case).await;
         run::forget(&world, &recordings, &case).await;
         platform::become_usual_again(&world, &recordings, &case).await;
         report.add(&case.name, differences, &meant);

@@ -4,11 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
-use longboat_golden::{Case, Entry, documents};
+use longboat_golden::{Case, Difference, Entry, documents};
+use longboat_offline::{Presets, Settings};
 use longboat_testkit::{Faults, World};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::run;
+use crate::offline;
 use crate::setup::{Hook, Running};
 
 /// Between two looks.
@@ -44,6 +46,45 @@ pub(super) async fn become_that_of(world: &World, recordings: &Entry, case: &Cas
     if is_unusual(case) {
         run::settle(world).await;
     }
+}
+
+/// Where `render`, given the inputs of a case and the same platform, says otherwise than what the controller wrote.
+pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> Vec<Difference> {
+    let read = |file: &str| {
+        let file = recordings.join(file);
+        if file.exists() { offline::documents(&documents(&file)) } else { Vec::new() }
+    };
+    let settings_file = match &case.variant {
+        Some(variant) => format!("base/variants/{variant}.yaml"),
+        None => "base/configmap.yaml".to_owned(),
+    };
+    let mut settings = Settings {
+        namespace: case.name.clone(),
+        presets: Presets::Given(read("base/presets-stored.yaml")),
+        platform: read(&settings_file).pop(),
+        ..Settings::default()
+    };
+    // Without settings nothing is written, and `render` would take its own.
+    if settings.platform.is_none() {
+        return Vec::new();
+    }
+    let groups: Vec<_> = optional_apis().filter(|crd| is_served(case.server.as_deref(), crd)).collect();
+    let serves = |group: &str| groups.iter().any(|crd| crd["spec"]["group"] == group);
+    settings.capabilities.gateway_api = serves("gateway.networking.k8s.io");
+    settings.capabilities.inference_pool = serves("inference.networking.k8s.io");
+    settings.capabilities.inference_pool_x = serves("inference.networking.x-k8s.io");
+    settings.capabilities.leader_worker_set = serves("leaderworkerset.x-k8s.io");
+    settings.capabilities.scaled_object = serves("keda.sh");
+    let mut objects = case.inputs.clone();
+    if case.has_default_account {
+        objects.insert(
+            0,
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}),
+        );
+    }
+    let mut documents = offline::documents(&objects);
+    documents.extend(read("base/gateway.yaml"));
+    offline::compare(world, &documents, &settings).await.found
 }
 
 /// Undoes that.

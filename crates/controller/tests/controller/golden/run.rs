@@ -39,7 +39,7 @@ const VERSIONS: [(&str, &str); 12] = [
 ];
 
 /// Runs a case from its first object to its last stage; where it went otherwise than recorded.
-pub(super) async fn case(world: &World, case: &Case) -> Vec<Difference> {
+pub(super) async fn case(world: &World, recordings: &Entry, case: &Case) -> Vec<Difference> {
     let mut found = Vec::new();
     for namespace in namespaces(case) {
         world.namespace(&namespace).await;
@@ -63,6 +63,9 @@ pub(super) async fn case(world: &World, case: &Case) -> Vec<Difference> {
         act(world, case, stage).await;
         settle(world).await;
         look::compare(world, case, stage, &mut found).await;
+        if at == 0 {
+            found.extend(platform::rendered(world, recordings, case).await);
+        }
     }
     look::compare_events(world, case, &mut found).await;
     found
@@ -102,7 +105,7 @@ pub(super) async fn forget(world: &World, recordings: &Entry, case: &Case) {
 }
 
 /// Waits until nothing is written, or only what is tried again in vain.
-pub(super) async fn settle(world: &World) {
+pub(crate) async fn settle(world: &World) {
     let (began, mut since, mut revision) = (Instant::now(), Instant::now(), world.server.revision());
     while since.elapsed() < QUIET && began.elapsed() < LONG {
         tokio::time::sleep(PERIOD).await;
@@ -131,7 +134,7 @@ fn api_of(world: &World, kind: &str, namespace: &str) -> Api<DynamicObject> {
 }
 
 /// Creates an object, or replaces it by what a user would put there; a status is written as its controller would.
-pub(super) async fn put(world: &World, mut object: Value, namespace: &str) -> Result<(), Error> {
+pub(crate) async fn put(world: &World, mut object: Value, namespace: &str) -> Result<(), Error> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace).to_owned();
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let api = api(world, object["apiVersion"].as_str().unwrap_or_default(), &kind, &namespace);

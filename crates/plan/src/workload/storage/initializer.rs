@@ -15,7 +15,10 @@ use super::{
     Attachment, INITIALIZER, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
     credentials, initializer,
 };
-use crate::event::{EventType, PlannedEvent};
+use crate::{
+    event::{EventType, PlannedEvent},
+    workload::security,
+};
 
 const VOLUME: &str = "kserve-provision-location";
 
@@ -109,6 +112,11 @@ pub(super) fn attach(
             VolumeMount { name: VOLUME.into(), mount_path, read_only: Some(true), ..VolumeMount::default() };
         add_mount(main, mount);
     }
+    for (uri, _) in &downloads.pairs {
+        if let Some(path) = uri.strip_prefix("file://") {
+            lend_mount(pod, &mut container, path, attachment.container);
+        }
+    }
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
     }
@@ -122,6 +130,7 @@ pub(super) fn attach(
     if !(downloads.only_model() && downloads.any_from_hub()) {
         ca_bundle::add(pod, &mut container, attachment);
     }
+    security::confine(&mut container, pod, true, attachment.live);
     pod.init_containers.get_or_insert_default().push(container);
     Ok(events)
 }
@@ -161,6 +170,20 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
             ..VolumeMount::default()
         }]),
         ..Container::default()
+    }
+}
+
+/// Mounts in the download container the volume that the model's container has at `path`: what it names must be there to be
+/// copied. Without such a mount the path is one of the image, or of the machine in local mode.
+fn lend_mount(pod: &mut PodSpec, container: &mut Container, path: &str, of: &str) {
+    let holds = |mount: &&VolumeMount| {
+        let at = mount.mount_path.trim_end_matches('/');
+        path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let Some(main) = container_mut(pod, of) else { return };
+    let found = main.volume_mounts.iter().flatten().filter(holds);
+    if let Some(mount) = found.max_by_key(|mount| mount.mount_path.len()) {
+        add_mount(container, VolumeMount { read_only: Some(true), ..mount.clone() });
     }
 }
 

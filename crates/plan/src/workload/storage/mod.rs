@@ -150,7 +150,7 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<P
             oci::attach(pod, rest, attachment)?;
         }
         "oci+native" => oci::attach_native(pod, rest, attachment)?,
-        "hf" | "s3" | "gs" | "http" | "https" => downloads.add_model(uri),
+        "hf" | "s3" | "gs" | "http" | "https" | "file" => downloads.add_model(uri),
         _ => return Err(StorageError::UnsupportedScheme(uri.to_owned())),
     }
     let events =

@@ -9,6 +9,8 @@ use k8s_openapi::{
 };
 use longboat_compose::platform::OciMode;
 
+use crate::workload::security;
+
 use super::{Attachment, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
 
 const MODELCAR: &str = "modelcar";
@@ -109,7 +111,7 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> R
     server.security_context = storage
         .modelcar_uid
         .map(|uid| SecurityContext { run_as_user: Some(uid), ..SecurityContext::default() });
-    let check = container(
+    let mut check = container(
         "modelcar-init",
         format!(
             "echo 'Pre-fetching modelcar {image}: ' && [ -d /models ] && [ \"$$(ls -A /models)\" ] && echo 'OK ... Prefetched \
@@ -117,6 +119,12 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> R
              empty)' && exit 1)"
         ),
     );
+    check.security_context.clone_from(&server.security_context);
+    // Images of models often have no user but root: only the platform knows of another one.
+    let non_root = storage.modelcar_uid.is_some_and(|uid| uid != 0);
+    for added in [&mut server, &mut check] {
+        security::confine(added, pod, non_root, attachment.live);
+    }
     pod.containers.push(server);
     pod.init_containers.get_or_insert_default().push(check);
     pod.share_process_namespace = Some(true);

@@ -1,0 +1,358 @@
+//! Methods of Go types: what the reference's types for services answer to templates.
+
+use longboat_api::{
+    annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT},
+    child_name,
+    names::suffix,
+};
+use longboat_template::{
+    Param,
+    reflect::{Answer, Call, Method, Receiver, Ty, Value},
+};
+use serde_json::{Value as Json, json};
+
+use super::own::LLM_INFERENCE_SERVICE;
+
+static SERVICE: Ty = Ty::Struct(&LLM_INFERENCE_SERVICE);
+const STRING: &[Param] = &[Param::String];
+static OF_SERVICE: [Param; 1] = [Param::Pointer(&SERVICE)];
+
+type Given<'a> = Result<Answer<'a>, String>;
+
+const fn gives(name: &'static str, call: for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Given<'a>) -> Method {
+    Method { name, params: &[], call: Call::Gives(call) }
+}
+
+const fn nothing(name: &'static str, params: &'static [Param]) -> Method {
+    Method { name, params, call: Call::Nothing }
+}
+
+/// `metav1.ObjectMeta`: a getter and a setter for each field.
+pub(super) static OBJECT_META: [Method; 31] = [
+    Method::COPY,
+    gives("GetName", |object, _| object.field("Name")),
+    gives("GetGenerateName", |object, _| object.field("GenerateName")),
+    gives("GetNamespace", |object, _| object.field("Namespace")),
+    gives("GetSelfLink", |object, _| object.field("SelfLink")),
+    gives("GetUID", |object, _| object.field("UID")),
+    gives("GetResourceVersion", |object, _| object.field("ResourceVersion")),
+    gives("GetGeneration", |object, _| object.field("Generation")),
+    gives("GetCreationTimestamp", |object, _| object.field("CreationTimestamp")),
+    gives("GetDeletionTimestamp", |object, _| object.field("DeletionTimestamp")),
+    gives("GetDeletionGracePeriodSeconds", |object, _| object.field("DeletionGracePeriodSeconds")),
+    gives("GetLabels", |object, _| object.field("Labels")),
+    gives("GetAnnotations", |object, _| object.field("Annotations")),
+    gives("GetOwnerReferences", |object, _| object.field("OwnerReferences")),
+    gives("GetFinalizers", |object, _| object.field("Finalizers")),
+    gives("GetManagedFields", |object, _| object.field("ManagedFields")),
+    nothing("SetName", STRING),
+    nothing("SetGenerateName", STRING),
+    nothing("SetNamespace", STRING),
+    nothing("SetSelfLink", STRING),
+    nothing("SetUID", STRING),
+    nothing("SetResourceVersion", STRING),
+    nothing("SetGeneration", &[Param::Int]),
+    nothing("SetCreationTimestamp", &[Param::Any]),
+    nothing("SetDeletionTimestamp", &[Param::Any]),
+    nothing("SetDeletionGracePeriodSeconds", &[Param::Any]),
+    nothing("SetLabels", &[Param::Any]),
+    nothing("SetAnnotations", &[Param::Any]),
+    nothing("SetOwnerReferences", &[Param::Any]),
+    nothing("SetFinalizers", &[Param::Any]),
+    nothing("SetManagedFields", &[Param::Any]),
+];
+
+/// `v1alpha2.LLMInferenceService`.
+pub(super) static LLM_INFERENCE_SERVICE_METHODS: [Method; 11] = [
+    Method::COPY,
+    gives("HasManagedDRA", |service, _| Answer::bool(annotation(service, DRA_DEVICE_CLASS).is_some())),
+    Method { name: "ManagedDRADeviceClass", params: &[], call: Call::And("bool") },
+    Method { name: "ManagedDRAContainerName", params: &[], call: Call::And("bool") },
+    gives("ManagedDRADeviceCount", |service, _| device_count(annotation(service, DRA_DEVICE_COUNT))),
+    gives("ManagedDRACelSelectors", |service, _| {
+        let text = annotation(service, DRA_CEL_SELECTOR).unwrap_or_default();
+        let lines: Vec<&str> = text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
+        Ok(Answer::Made(Ty::Slice("", &Ty::Str("string")), json!(lines)))
+    }),
+    Method {
+        name: "IsUsingLLMInferenceServiceConfig",
+        params: STRING,
+        call: Call::Gives(|service, args| {
+            service.json()?;
+            Answer::bool(is_using(service, args[0].as_str(), ""))
+        }),
+    },
+    Method {
+        name: "IsUsingLLMInferenceServiceConfigInNamespace",
+        params: &[Param::String, Param::String],
+        call: Call::Gives(|service, args| {
+            service.json()?;
+            Answer::bool(is_using(service, args[0].as_str(), args[1].as_str()))
+        }),
+    },
+    gives("GetStatus", |service, _| {
+        let status = service.json()?.and_then(|service| service.get("status"));
+        Ok(match status {
+            Some(status) => Answer::Value(Value::Typed(Ty::Ptr(&STATUS), Some(status))),
+            None => Answer::Made(Ty::Ptr(&STATUS), json!({})),
+        })
+    }),
+    nothing("DetermineWorkloadReadiness", &[]),
+    nothing("DetermineRouterReadiness", &[]),
+];
+
+static STATUS: Ty = Ty::Struct(&super::duck::STATUS);
+static CONDITION: Ty = Ty::Struct(&super::duck::CONDITION);
+
+/// `duckv1.Status`.
+pub(super) static STATUS_METHODS: [Method; 2] = [
+    Method::COPY,
+    Method {
+        name: "GetCondition",
+        params: STRING,
+        call: Call::Gives(|status, args| {
+            let wanted = args[0].as_str();
+            let all = status.json()?.and_then(|status| status.get("conditions")).and_then(Json::as_array);
+            let found = all.into_iter().flatten().find(|condition| condition["type"] == *wanted);
+            Ok(Answer::Value(Value::Typed(Ty::Ptr(&CONDITION), found)))
+        }),
+    },
+];
+
+/// `apis.Condition`; all of them answer on nil, too.
+pub(super) static CONDITION_METHODS: [Method; 6] = [
+    Method::COPY,
+    gives("IsTrue", |condition, _| Answer::bool(text(condition, "status") == "True")),
+    gives("IsFalse", |condition, _| Answer::bool(text(condition, "status") == "False")),
+    gives("IsUnknown", |condition, _| {
+        Answer::bool(matches!(condition, Receiver::Nil) || text(condition, "status") == "Unknown")
+    }),
+    gives("GetReason", |condition, _| Answer::text(text(condition, "reason"))),
+    gives("GetMessage", |condition, _| Answer::text(text(condition, "message"))),
+];
+
+/// `v1alpha2.ParallelismSpec`; all of them answer on nil, too.
+pub(super) static PARALLELISM: [Method; 5] = [
+    Method::COPY,
+    gives("IsPipelineParallel", |all, _| Answer::bool(number(all, "pipeline") > 0)),
+    gives("IsDataParallel", |all, _| Answer::bool(is_data_parallel(all))),
+    gives("IsTensorParallel", |all, _| Answer::bool(number(all, "tensor") > 0)),
+    gives("GetSize", |all, _| {
+        let at_least_one = |key: &str| all.get(key).and_then(Json::as_i64).unwrap_or(1).max(1);
+        Ok(if is_data_parallel(all) {
+            let size = (at_least_one("data") / at_least_one("dataLocal")).max(1);
+            Answer::Made(Ty::Ptr(&Ty::Int("int32")), json!(size))
+        } else {
+            let pipeline = all.get("pipeline").filter(|pipeline| pipeline.as_i64().is_some_and(|p| p > 0));
+            Answer::Value(Value::Typed(Ty::Ptr(&Ty::Int("int32")), pipeline))
+        })
+    }),
+];
+
+/// `v1alpha2.GatewaySpec`.
+pub(super) static GATEWAY: [Method; 2] = [Method::COPY, gives("HasRefs", has_refs)];
+
+/// `v1alpha2.HTTPRouteSpec`.
+pub(super) static HTTP_ROUTE: [Method; 3] = [
+    Method::COPY,
+    gives("HasRefs", has_refs),
+    gives("HasSpec", |route, _| Answer::bool(route.get("spec").is_some())),
+];
+
+/// `v1alpha2.InferencePoolSpec`.
+pub(super) static INFERENCE_POOL: [Method; 2] =
+    [Method::COPY, gives("HasRef", |pool, _| Answer::bool(referenced(pool.get("ref")).is_some()))];
+
+/// `v1alpha2.SchedulerSpec`.
+pub(super) static SCHEDULER: [Method; 2] = [
+    Method::COPY,
+    Method {
+        name: "InferencePoolName",
+        params: &OF_SERVICE,
+        call: Call::Gives(|scheduler, args| {
+            match referenced(scheduler.get("pool").and_then(|pool| pool.get("ref"))) {
+                Some(name) => Answer::text(name),
+                None => Answer::text(child_name(name_of(&args[0])?, suffix::INFERENCE_POOL)),
+            }
+        }),
+    },
+];
+
+/// `v1alpha2.RouterSpec`.
+pub(super) static ROUTER: [Method; 2] = [
+    Method::COPY,
+    Method {
+        name: "EPPServiceName",
+        params: &OF_SERVICE,
+        call: Call::Gives(|router, args| {
+            let pool = router.get("scheduler").and_then(|scheduler| scheduler.get("pool"));
+            let own = pool.filter(|pool| referenced(pool.get("ref")).is_none());
+            let named = own.and_then(|pool| pool.pointer("/spec/endpointPickerRef/name")?.as_str());
+            match named.filter(|name| !name.is_empty()) {
+                Some(name) => Answer::text(name),
+                None => Answer::text(child_name(name_of(&args[0])?, suffix::EPP_SERVICE)),
+            }
+        }),
+    },
+];
+
+fn has_refs<'a>(of: Receiver<'a>, _: &[Value<'a>]) -> Given<'a> {
+    Answer::bool(of.get("refs").and_then(Json::as_array).is_some_and(|refs| !refs.is_empty()))
+}
+
+fn referenced(reference: Option<&Json>) -> Option<&str> {
+    reference?.get("name")?.as_str().filter(|name| !name.is_empty())
+}
+
+fn number(of: Receiver<'_>, key: &str) -> i64 {
+    of.get(key).and_then(Json::as_i64).unwrap_or_default()
+}
+
+fn text<'a>(of: Receiver<'a>, key: &str) -> &'a str {
+    of.get(key).and_then(Json::as_str).unwrap_or_default()
+}
+
+fn is_data_parallel(parallelism: Receiver<'_>) -> bool {
+    number(parallelism, "data") > 0 || number(parallelism, "dataLocal") > 0
+}
+
+/// The name of a service that is handed to a method.
+fn name_of<'v>(service: &'v Value<'_>) -> Result<&'v str, String> {
+    match service {
+        Value::Typed(_, Some(json)) => Ok(json["metadata"]["name"].as_str().unwrap_or_default()),
+        _ => Receiver::Nil.json().map(|_| ""),
+    }
+}
+
+fn annotation<'a>(service: Receiver<'a>, key: &str) -> Option<&'a str> {
+    service.get("metadata")?.get("annotations")?.get(key)?.as_str()
+}
+
+/// How many devices a pod asks for; a count that is none is an error, with Go's words for a number that is none.
+fn device_count<'a>(raw: Option<&str>) -> Given<'a> {
+    let int = |value: i64| Ok(Answer::Value(Value::Int(value)));
+    let Some(raw) = raw.filter(|raw| !raw.trim().is_empty()) else { return int(1) };
+    let invalid = |why: &str| Err(format!("invalid {DRA_DEVICE_COUNT} value {raw:?}: {why}"));
+    match raw.trim().parse::<i64>() {
+        Ok(count) if count >= 1 => int(count),
+        Ok(_) => invalid("must be >= 1"),
+        Err(_) => invalid(&format!("strconv.Atoi: parsing {:?}: invalid syntax", raw.trim())),
+    }
+}
+
+/// Whether a service builds on a config: as its status says, or else its annotations in the status and its references.
+fn is_using(service: Receiver<'_>, name: &str, namespace: &str) -> bool {
+    let status = service.get("status");
+    let applied = status.and_then(|status| status.get("appliedConfigs")).and_then(Json::as_array);
+    if let Some(applied) = applied.filter(|applied| !applied.is_empty()) {
+        return applied.iter().any(|config| {
+            config["name"] == *name && (namespace.is_empty() || config["namespace"] == *namespace)
+        });
+    }
+    let pinned = status.and_then(|status| status.get("annotations")).and_then(Json::as_object);
+    let refs = service.get("spec").and_then(|spec| spec.get("baseRefs")).and_then(Json::as_array);
+    pinned.into_iter().flatten().any(|(_, value)| value == name)
+        || refs.into_iter().flatten().any(|reference| reference["name"] == *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_template::{Limits, Template, reflect::Value};
+    use serde_json::json;
+
+    use crate::{functions::FUNCTIONS, schema::TEMPLATE_DATA};
+
+    /// What a template prints over a service with data parallelism in its prefill half only, or the error.
+    fn rendered(text: &str) -> String {
+        let data = json!({
+            "service": {
+                "metadata": {
+                    "name": "llm", "namespace": "ns", "generation": 3, "labels": {"a": "b"},
+                    "annotations": {
+                        "serving.kserve.io/exp-dra-device-class": " gpu ",
+                        "serving.kserve.io/exp-dra-device-count": "0",
+                        "serving.kserve.io/exp-dra-cel-selector": "one\n\n two",
+                    },
+                },
+                "spec": {
+                    "model": {"uri": "hf://org/model"},
+                    "prefill": {"parallelism": {"data": 8, "dataLocal": 2}},
+                    "baseRefs": [{"name": "base"}],
+                    "template": {"containers": [{
+                        "name": "main", "resources": {"limits": {"cpu": "1500m", "memory": "2Gi"}},
+                    }]},
+                },
+                "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Why"}]},
+            },
+            "global": {},
+        });
+        let template = Template::parse("config", text, FUNCTIONS).unwrap();
+        match template.execute(&Value::typed(TEMPLATE_DATA, Some(&data)), Limits::default()) {
+            Ok(text) => text,
+            Err(error) => error.to_string().rsplit(">: ").next().unwrap_or_default().to_owned(),
+        }
+    }
+
+    #[test]
+    fn getters_and_questions_answer_as_those_of_the_reference_on_nil_too() {
+        for (text, expected) in [
+            ("{{.GetName}}/{{.ObjectMeta.GetNamespace}}", "llm/ns"),
+            ("{{.LLMInferenceService.GetName}}", "llm"),
+            ("{{.GetGeneration}} {{index .GetLabels `a`}} {{len .GetFinalizers}}", "3 b 0"),
+            (
+                "{{.Spec.Parallelism.IsDataParallel}} {{.Spec.Prefill.Parallelism.IsDataParallel}}",
+                "false true",
+            ),
+            ("{{.Spec.Parallelism.GetSize}} {{.Spec.Prefill.Parallelism.GetSize}}", "<nil> 4"),
+            ("{{$p := .Spec.Parallelism}}{{if not $p.IsPipelineParallel}}none{{end}}", "none"),
+            ("{{with .Spec.Prefill}}{{.Parallelism.IsTensorParallel}}{{end}}", "false"),
+            ("{{.HasManagedDRA}} {{.ManagedDRACelSelectors}}", "true [one two]"),
+            (
+                "{{.IsUsingLLMInferenceServiceConfig `base`}} {{`x` | .IsUsingLLMInferenceServiceConfig}}",
+                "true false",
+            ),
+            ("{{.Spec.Router.EPPServiceName .LLMInferenceService}}", "llm-epp-service"),
+            ("{{.GetStatus.ObservedGeneration}} {{(.GetStatus.GetCondition `Ready`).GetReason}}", "0 Why"),
+            ("{{(.Status.GetCondition `Missing`).IsUnknown}}", "true"),
+            ("{{.Spec.Model.URI.String}} {{.Spec.Model.URI.IsEmpty}}", "hf://org/model false"),
+            (
+                "{{with index .Spec.Template.Containers 0}}{{.Resources.Limits.Cpu.Value}} \
+                 {{.Resources.Limits.Cpu.MilliValue}} {{.Resources.Limits.Memory.Value}} \
+                 {{.Resources.Requests.Memory.IsZero}}{{end}}",
+                "2 1500 2147483648 true",
+            ),
+        ] {
+            assert_eq!(rendered(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn methods_that_a_template_cannot_call_or_calls_wrongly_fail_as_in_go() {
+        for (text, expected) in [
+            (
+                "{{.ManagedDRADeviceClass}}",
+                "invalid function signature for ManagedDRADeviceClass: second return value should be error; is bool",
+            ),
+            ("{{.SetName}}", "wrong number of args for SetName: want 1 got 0"),
+            ("{{.SetName `x`}}", "function SetName has 0 return values; should be 1 or 2"),
+            ("{{.GetName 1}}", "wrong number of args for GetName: want 0 got 1"),
+            ("{{.IsUsingLLMInferenceServiceConfig 1}}", "expected string; found 1"),
+            (
+                "{{.ManagedDRADeviceCount}}",
+                "error calling ManagedDRADeviceCount: invalid serving.kserve.io/exp-dra-device-count value \"0\": must be >= 1",
+            ),
+            (
+                "{{.Spec.Router.EPPServiceName nil}}",
+                "error calling EPPServiceName: runtime error: invalid memory address or nil pointer dereference",
+            ),
+            ("{{.GetName.Foo}}", "can't evaluate field Foo in type string"),
+            ("{{.Spec.GetName}}", "can't evaluate field GetName in type v1alpha2.LLMInferenceServiceSpec"),
+            (
+                "{{eq .Spec.Prefill.Parallelism.GetSize 4}}",
+                "error calling eq: incompatible types for comparison: *int32 and int",
+            ),
+        ] {
+            assert_eq!(rendered(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Methods of types whose JSON is a scalar.
+
+use serde_json::{Value as Json, json};
+
+use super::{Answer, Call, Method, Receiver};
+use crate::{format::print, reflect::Ty, reflect::Value};
+
+/// The methods of a type that is no struct of the tables.
+pub(super) fn methods(ty: Ty) -> &'static [Method] {
+    match ty {
+        Ty::Quantity => QUANTITY,
+        Ty::IntOrString => INT_OR_STRING,
+        Ty::Url => URL,
+        Ty::Map("v1.ResourceList", _) => RESOURCE_LIST,
+        _ => &[],
+    }
+}
+
+const fn gives(
+    name: &'static str,
+    call: for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Result<Answer<'a>, String>,
+) -> Method {
+    Method { name, params: &[], call: Call::Gives(call) }
+}
+
+const QUANTITY: &[Method] = &[
+    gives("String", |receiver, _| match receiver {
+        Receiver::Nil => Answer::text("<nil>"),
+        receiver @ Receiver::At(..) => printed(receiver),
+    }),
+    gives("IsZero", |receiver, _| Answer::bool(thousandths(receiver)? == 0)),
+    gives("Sign", |receiver, _| {
+        let sign = i64::try_from(thousandths(receiver)?.signum()).unwrap_or_default();
+        Ok(Answer::Value(Value::Int(sign)))
+    }),
+    gives("Value", |receiver, _| Ok(whole(up(thousandths(receiver)?, 1000)))),
+    gives("MilliValue", |receiver, _| Ok(whole(thousandths(receiver)?))),
+    gives("DeepCopy", itself),
+    Method { name: "AsInt64", params: &[], call: Call::And("bool") },
+    Method { name: "AsDec", params: &[], call: Call::Gives(unavailable) },
+];
+
+const INT_OR_STRING: &[Method] = &[
+    gives("String", |receiver, _| match receiver {
+        Receiver::Nil => Answer::text("<nil>"),
+        receiver @ Receiver::At(..) => printed(receiver),
+    }),
+    gives("IntValue", |receiver, _| {
+        let value = match receiver.json()? {
+            Some(Json::String(text)) => text.parse::<i64>().unwrap_or_default(),
+            Some(number) => number.as_i64().unwrap_or_default(),
+            None => 0,
+        };
+        Ok(Answer::Value(Value::Int(value)))
+    }),
+];
+
+const URL: &[Method] = &[
+    gives("String", |receiver, _| match receiver {
+        Receiver::Nil => Answer::text(""),
+        receiver @ Receiver::At(..) => printed(receiver),
+    }),
+    gives("IsEmpty", |receiver, _| {
+        let text = match receiver {
+            Receiver::Nil => "",
+            Receiver::At(_, json) => json.and_then(Json::as_str).unwrap_or_default(),
+        };
+        Answer::bool(text.is_empty())
+    }),
+];
+
+const RESOURCE_LIST: &[Method] = &[
+    gives("Cpu", |receiver, _| amount(receiver, "cpu")),
+    gives("Memory", |receiver, _| amount(receiver, "memory")),
+    gives("Storage", |receiver, _| amount(receiver, "storage")),
+    gives("Pods", |receiver, _| amount(receiver, "pods")),
+    gives("StorageEphemeral", |receiver, _| amount(receiver, "ephemeral-storage")),
+];
+
+/// An amount of a list, which is 0 where the list has none.
+fn amount<'a>(receiver: Receiver<'a>, name: &str) -> Result<Answer<'a>, String> {
+    let found = receiver.json()?.and_then(|list| list.get(name)).filter(|value| !value.is_null());
+    Ok(match found {
+        Some(quantity) => Answer::Value(Value::Typed(Ty::Ptr(&Ty::Quantity), Some(quantity))),
+        None => Answer::Made(Ty::Ptr(&Ty::Quantity), json!("0")),
+    })
+}
+
+fn printed(receiver: Receiver<'_>) -> Result<Answer<'_>, String> {
+    match receiver {
+        Receiver::At(ty, json) => Answer::text(print(&[Value::typed(ty, json)])),
+        Receiver::Nil => Answer::text("<nil>"),
+    }
+}
+
+fn itself<'a>(receiver: Receiver<'a>, _: &[Value<'a>]) -> Result<Answer<'a>, String> {
+    receiver.json()?;
+    match receiver {
+        Receiver::At(ty, json) => Ok(Answer::Value(Value::typed(ty, json))),
+        Receiver::Nil => Ok(Answer::Value(Value::Invalid)),
+    }
+}
+
+fn unavailable<'a>(_: Receiver<'a>, _: &[Value<'a>]) -> Result<Answer<'a>, String> {
+    Err("its result is of no use in a template".to_owned())
+}
+
+/// An `int64`.
+fn whole<'a>(value: i128) -> Answer<'a> {
+    let value = i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX });
+    Answer::Made(Ty::Int("int64"), json!(value))
+}
+
+/// Rounded away from zero.
+fn up(value: i128, by: i128) -> i128 {
+    value / by + (value % by).signum()
+}
+
+/// A quantity in thousandths, rounded away from zero; 0 for what is none.
+fn thousandths(receiver: Receiver<'_>) -> Result<i128, String> {
+    let text = match receiver.json()? {
+        Some(Json::String(text)) => text.clone(),
+        Some(Json::Number(number)) => number.to_string(),
+        _ => return Ok(0),
+    };
+    Ok(read(text.trim()).unwrap_or_default())
+}
+
+/// Suffixes by their factor: powers of two, and powers of ten as exponents.
+const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+
+fn read(text: &str) -> Option<i128> {
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(text) => (true, text),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (before, after) = number.split_once('.').unwrap_or((number, ""));
+    // More digits than any server keeps.
+    if before.len() > 25 || after.len() > 25 {
+        return None;
+    }
+    let digits: i128 = format!("{before}{after}").parse().ok()?;
+    let point = i32::try_from(after.len()).ok()?;
+    let value = if let Some((_, power)) = BINARY.iter().find(|(known, _)| *known == suffix) {
+        scaled(digits.checked_mul(1 << power)?, 3 - point)?
+    } else {
+        let power = match DECIMAL.iter().find(|(known, _)| *known == suffix) {
+            Some((_, power)) => *power,
+            None => suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?,
+        };
+        scaled(digits, power.checked_add(3)?.checked_sub(point)?)?
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// `value` times ten to the power, rounded up.
+fn scaled(value: i128, power: i32) -> Option<i128> {
+    let factor = 10_i128.checked_pow(power.unsigned_abs())?;
+    if power < 0 { Some(up(value, factor)) } else { value.checked_mul(factor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn quantities_are_read_in_thousandths() {
+        for (text, expected) in [
+            ("1", 1000),
+            ("1.5", 1500),
+            ("250m", 250),
+            ("1u", 1),
+            ("2Ki", 2_048_000),
+            ("0.5Gi", 536_870_912_000),
+            ("1e3", 1_000_000),
+            ("-1.0005", -1001),
+            ("3k", 3_000_000),
+        ] {
+            assert_eq!(read(text), Some(expected), "{text}");
+        }
+        assert_eq!(read("x"), None);
+    }
+}
