@@ -4,6 +4,7 @@
 //! elapsed time: conditions are polled, with limits that a busy machine keeps.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+mod asking;
 mod canary;
 mod doctor;
 mod examples;
@@ -20,12 +21,14 @@ mod picker_death;
 mod plugin;
 mod processes;
 mod program;
+mod reading;
 mod replicas;
 mod seeds;
 mod sidecar;
 mod signals;
 mod state;
 mod streaming;
+mod terminal;
 mod tools;
 mod troubleshooting;
 mod validate;

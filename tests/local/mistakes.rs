@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener};
 
 use tempfile::TempDir;
 
-use crate::world::{Ended, example, turn, up_to_its_end};
+use crate::world::{Ended, example, run, turn, up, up_to_its_end};
 
 /// Runs `up` on the example after replacing a part of it, or on this text where there is nothing to replace.
 fn up_with(from: &str, to: &str, arguments: &[&str]) -> Ended {
@@ -74,21 +74,54 @@ fn an_invalid_spec_gets_the_causes_of_the_api() {
 }
 
 #[test]
-fn a_missing_base_config_shows_as_a_condition_and_up_gives_up_at_its_timeout() {
+fn a_missing_base_config_ends_up_at_once_with_the_cause() {
     let _turn = turn();
-    let ended = up_with("spec:\n", "spec:\n  baseRefs: [{name: team-overrides}]\n", &["--timeout", "10"]);
-    let condition = "default/qwen PresetsCombined: False  ConfigNotFound  LLMInferenceServiceConfig \"team-overrides\" not found";
-    fails(&ended, 1, &["default/qwen did not become ready within 10 s", condition]);
+    // Nobody waits for the time that is allowed, which is five minutes.
+    let ended = up_with("spec:\n", "spec:\n  baseRefs: [{name: kserve-config-llm-tracng}]\n", &[]);
+    let words =
+        ["default/qwen cannot become ready", "[ConfigNotFound]", "did you mean `kserve-config-llm-tracing`?"];
+    fails(&ended, 1, &words);
+    let condition = "default/qwen: PresetsCombined=False ConfigNotFound: LLMInferenceServiceConfig \"kserve-config-llm-tracng\" not found";
     let tree = ended.stderr.split_once("error: ").unwrap().0;
     assert!(tree.contains(condition), "shown before the end, too: {tree}");
 }
 
 #[test]
-fn a_service_that_cannot_become_ready_names_what_is_missing() {
+fn a_model_that_cannot_be_brought_ends_up_at_once_and_names_the_way_that_works() {
     let _turn = turn();
-    let ended =
-        up_with("", &fs::read_to_string(example()).unwrap(), &["--engine", "false", "--timeout", "20"]);
-    fails(&ended, 1, &["default/qwen did not become ready within 20 s", "MainWorkloadReady: False"]);
+    let folder = TempDir::new().unwrap();
+    let mut command = up(folder.path());
+    // No hub answers there.
+    command.env("HF_ENDPOINT", "http://127.0.0.1:1").args(["--port", "0", "--engine", "true"]).arg(example());
+    let words = ["default/qwen cannot become ready", "[ModelNotFetched]", "spec.model.uri: file:///FOLDER"];
+    fails(&run(&mut command), 1, &words);
+}
+
+#[test]
+fn an_image_that_cannot_run_here_ends_up_at_once() {
+    let _turn = turn();
+    let image =
+        "  template: {containers: [{name: main, image: \"example.com/none:1\", command: [\"/none\"]}]}\n";
+    let ended = up_with("spec:\n", &format!("spec:\n{image}"), &[]);
+    fails(
+        &ended,
+        1,
+        &["default/qwen cannot become ready", "[NoLocalProgram]", "or run the service on a cluster"],
+    );
+}
+
+#[test]
+fn a_service_that_does_not_become_ready_in_time_is_told_with_its_cause() {
+    let _turn = turn();
+    let crashing = r#"  template: {containers: [{name: main, image: "example.com/none:1", command: [/bin/sh, -c, exit 3]}]}"#;
+    let ended = up_with("spec:\n", &format!("spec:\n{crashing}\n"), &["--timeout", "20"]);
+    let words = [
+        "default/qwen did not become ready within 20 s",
+        "[ContainerCrashes]",
+        "exit code 3",
+        "Pod default/qwen-kserve-",
+    ];
+    fails(&ended, 1, &words);
 }
 
 #[test]

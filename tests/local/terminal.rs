@@ -200,7 +200,9 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     };
     let shown = until("the tree stands at the bottom", lives);
     let all = terminal.all();
-    for once in ["default/qwen  Ready", bottom, "export KUBECONFIG=", "├─ ✓ Deployment qwen-kserve  1/1 ready"] {
+    for once in
+        ["default/qwen  Ready", bottom, "export KUBECONFIG=", "├─ ✓ Deployment qwen-kserve  1/1 ready"]
+    {
         assert_eq!(all.matches(once).count(), 1, "{once}:\n{all}");
     }
     assert!(shown.iter().any(|row| row.starts_with("│  └─ ✓ Pod qwen-kserve-")), "{shown:#?}");
@@ -210,12 +212,18 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
         let kubeconfig = all.lines().find_map(|line| line.split_once("export KUBECONFIG="));
         let scrolled = terminal.screen.lock().gone.len();
         let pod = |rows: &[String]| {
-            let row = rows.iter().find(|row| row.contains("✓ Pod qwen-kserve-") && !row.contains("scheduler"))?;
+            let row =
+                rows.iter().find(|row| row.contains("✓ Pod qwen-kserve-") && !row.contains("scheduler"))?;
             Some(row.split(' ').find(|word| word.starts_with("qwen-kserve-"))?.to_owned())
         };
         let before = pod(&shown).unwrap();
         let mut kubectl = Command::new(tools::root().join(".cache/bin/kubectl"));
-        kubectl.env("KUBECONFIG", kubeconfig.unwrap().1.trim()).args(["delete", "pod", &before, "--wait=false"]);
+        kubectl.env("KUBECONFIG", kubeconfig.unwrap().1.trim()).args([
+            "delete",
+            "pod",
+            &before,
+            "--wait=false",
+        ]);
         crate::world::run(&mut kubectl).ok();
         until("another pod is ready in its place", || {
             let shown = lives()?;
@@ -236,6 +244,9 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     assert_eq!(status.code(), Some(0));
     until("the last word", || terminal.all().contains("Stopped: nothing runs any more").then_some(()));
     let said = terminal.all().replace('\n', "");
-    assert!(said.contains("Stopping default/qwen, 2 pods, the gateway, the controller and the API server."), "{said}");
+    assert!(
+        said.contains("Stopping default/qwen, 2 pods, the gateway, the controller and the API server."),
+        "{said}"
+    );
     assert!(!terminal.all().contains(bottom), "the picture is taken away:\n{}", terminal.all());
 }

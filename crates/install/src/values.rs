@@ -367,7 +367,10 @@ mod tests {
         let file = |text: &str| vec![("values.yaml".to_owned(), text.to_owned())];
         assert!(Values::choose_an_image(&file("image: r/l:1"), &[]));
         assert!(Values::choose_an_image(&[], &[format!("image={}", platform::IMAGE)]));
-        assert!(!Values::choose_an_image(&file("imagePullPolicy: Always"), &["imagePullPolicy=Never".to_owned()]));
+        assert!(!Values::choose_an_image(
+            &file("imagePullPolicy: Always"),
+            &["imagePullPolicy=Never".to_owned()]
+        ));
         assert!(!Values::choose_an_image(&[], &[]));
     }
 

@@ -6,7 +6,6 @@
 mod picture;
 
 use std::{
-    error::Error,
     fmt::Write as _,
     io::{self, IsTerminal, Write},
 };
@@ -141,7 +140,7 @@ pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
 }
 
 fn told(error: &anyhow::Error, hint: Option<&str>) -> String {
-    let mut causes = error.chain().map(sentence);
+    let mut causes = causes(error).into_iter();
     let mut text = format!("{} {}", "error:".red().bold(), causes.next().unwrap_or_default());
     for cause in causes {
         // Some messages contain their cause already.
@@ -155,13 +154,18 @@ fn told(error: &anyhow::Error, hint: Option<&str>) -> String {
     text
 }
 
-/// A cause in words. What kube prints of an answer repeats all its fields.
-fn sentence(cause: &(dyn Error + 'static)) -> String {
-    let boxed = || cause.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
-    match cause.downcast_ref::<kube::Error>().or_else(boxed) {
-        Some(error) => reader::sentence(error),
-        None => cause.to_string(),
+/// The error and its causes in words. What kube prints of an answer repeats all its fields, and so do its causes.
+fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut all = Vec::new();
+    for cause in error.chain() {
+        let boxed = || cause.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
+        if let Some(error) = cause.downcast_ref::<kube::Error>().or_else(boxed) {
+            all.push(reader::sentence(error));
+            break;
+        }
+        all.push(cause.to_string());
     }
+    all
 }
 
 /// Whether a stream is a terminal that can be drawn on. Without colours the codes that move the cursor are stripped too, so

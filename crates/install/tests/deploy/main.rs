@@ -82,7 +82,9 @@ fn charts_hold_copies_that_are_current_and_no_links() {
             }
             let within = path.strip_prefix(&deploy).unwrap().to_str().unwrap().to_owned();
             let is_copy = copies.iter().any(|(_, to)| *to == within);
-            let is_own = within.contains("/templates/") || within.ends_with("/Chart.yaml") || within.ends_with("/values.yaml");
+            let is_own = within.contains("/templates/")
+                || within.ends_with("/Chart.yaml")
+                || within.ends_with("/values.yaml");
             assert!(is_copy || is_own, "{within} is a copy that nothing keeps current");
         }
     }

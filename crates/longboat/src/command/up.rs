@@ -132,6 +132,9 @@ async fn serve(
     }
     if let Some(text) = &args.prompt {
         for service in &services {
+            if services.len() > 1 {
+                printer::note(&format!("{}:", service.name.bold()));
+            }
             prompt::ask(service, text).await?;
         }
     }

@@ -270,7 +270,8 @@ mod tests {
             pods: vec![Arc::new(serde_json::from_value(json!({
                 "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}},
                 "status": {"containerStatuses": [{"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 3,
-                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}]},
+                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                    "lastState": {"terminated": {"exitCode": 1, "message": "loading\nno such file\n\n"}}}]},
             })).unwrap())],
         }
     }
@@ -287,7 +288,7 @@ mod tests {
                 (0, "waiting for the controller", Mark::Waiting),
                 (1, "Progressing", Mark::Waiting),
                 (1, "1/2 ready", Mark::Waiting),
-                (2, "main: CrashLoopBackOff: back-off, 3 restarts", Mark::Bad),
+                (2, "main: CrashLoopBackOff: ended with exit code 1: no such file, 3 restarts", Mark::Bad),
                 (0, "not created yet", Mark::Waiting),
             ]
         );

@@ -1,6 +1,6 @@
 //! The line of a pod. Pure.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
 use super::{Line, Mark, Time};
 
@@ -13,6 +13,9 @@ pub(super) fn line(pod: &Pod, service: &str) -> Line {
 
 /// How long it took a pod to become ready, or takes.
 fn time(pod: &Pod, mark: Mark) -> Option<Time> {
+    if let Some(deleted) = &pod.metadata.deletion_timestamp {
+        return Some(Time::Since(deleted.0));
+    }
     let created = pod.metadata.creation_timestamp.as_ref()?.0;
     if mark != Mark::Good {
         return Some(Time::Since(created));
@@ -59,13 +62,25 @@ fn trouble(container: &ContainerStatus, is_init: bool) -> Option<(String, Mark)>
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.clone().unwrap_or_default();
+        let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+        if let (true, Some(ended)) = (reason == "CrashLoopBackOff", before) {
+            return Some((format!("{reason}: {}", how_it_ended(ended)), Mark::Bad));
+        }
         let usual = matches!(reason.as_str(), "ContainerCreating" | "PodInitializing" | "");
         let message = waiting.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
         return (!usual).then(|| (format!("{reason}{message}"), Mark::Bad));
     }
     if let Some(terminated) = &state.terminated {
         let failed = terminated.exit_code != 0;
-        return failed.then(|| (format!("ended with exit code {}", terminated.exit_code), Mark::Bad));
+        return failed.then(|| (how_it_ended(terminated), Mark::Bad));
     }
     (is_init && state.running.is_some()).then(|| ("running".into(), Mark::Waiting))
+}
+
+/// The code of a container that ended, and the last line that it left.
+fn how_it_ended(ended: &ContainerStateTerminated) -> String {
+    let message = ended.message.as_deref().unwrap_or_default();
+    let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let last = last.map(|line| format!(": {line}")).unwrap_or_default();
+    format!("ended with exit code {}{last}", ended.exit_code)
 }

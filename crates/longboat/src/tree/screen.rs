@@ -200,7 +200,7 @@ mod tests {
         let expected = "\
 ✓ ns/a  Ready
 ├─ ✓ Deployment a  2/2 ready
-│  ├─ ✓ Pod a-1  ready at 127.64.0.2  aft
+│  ├─ ✓ Pod a-1  ready at 127.64.0.2  af
 │  └─ ✓ Pod a-2  ready at 127.64.0.3
 └─ … Deployment b  0/1 ready  for 1m5s
    └─ ✗ Pod b-1  main: CrashLoopBackOff:

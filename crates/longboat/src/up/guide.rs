@@ -10,12 +10,11 @@ use crate::tree::group::Group;
 /// Where everything answers, how to ask the first service, and how to look at the world from elsewhere.
 pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, took: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
+    if !services.is_empty() {
+        lines.push(format!("Ready after {took}."));
+    }
     for service in services {
-        lines.push(format!(
-            "{} is ready after {took} and serves at {}",
-            service.name.bold(),
-            service.url.cyan()
-        ));
+        lines.push(format!("{} serves at {}", service.name.bold(), service.url.cyan()));
     }
     for group in groups {
         lines.push(format!("group {} shares {}: {}", group.name.bold(), group.url.cyan(), group.shares));
