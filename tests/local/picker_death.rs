@@ -67,7 +67,8 @@ fn front_door(world: &World, root: &str) {
     let index = http::get(&format!("{root}/"));
     assert!(index.body.contains(&world.url) && index.body.contains(MODEL), "{index:?}");
     let ask = |model: &str| {
-        let body = json!({"model": model, "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]});
+        let body =
+            json!({"model": model, "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]});
         http::post(&format!("{root}/v1/chat/completions"), &body)
     };
     assert_eq!(ask(MODEL).json()["usage"]["completion_tokens"], 2);

@@ -38,6 +38,11 @@ impl Processor for Picker {
     fn open(&self) -> Exchange {
         Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None }
     }
+
+    /// A picker that has just started knows no endpoint, and would refuse what any of them could answer.
+    fn is_ready(&self) -> bool {
+        self.0.pool.is_synced()
+    }
 }
 
 /// The state of one request.

@@ -85,7 +85,10 @@ impl Candidate {
                 Ok(Err(error)) => {
                     tracing::warn!(%error, lease = self.name, "Cannot take or renew the lease.");
                 }
-                Err(_) => tracing::warn!(lease = self.name, "The API server did not answer about the lease in time."),
+                Err(_) => tracing::warn!(
+                    lease = self.name,
+                    "The API server did not answer about the lease in time."
+                ),
             }
             renewed = renewed.filter(|at| at.elapsed() < self.patience);
             core.lead(renewed.is_some());
@@ -189,11 +192,15 @@ mod tests {
             async move {
                 let (status, body) = match number {
                     1 => (404, r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404}"#),
-                    2 => (201, r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x"}}"#),
+                    2 => (
+                        201,
+                        r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x"}}"#,
+                    ),
                     _ => std::future::pending().await,
                 };
                 let _ = request;
-                let response = http::Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()));
+                let response =
+                    http::Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()));
                 Ok::<_, Infallible>(response.unwrap())
             }
         });

@@ -291,5 +291,9 @@ fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
             of_the_reference: NOT_YET.contains(&spec.plugin_type.as_str()),
         })
         .collect();
-    if missing.is_empty() { Ok(()) } else { Err(ConfigError::Types { missing, known: known_types().join(", ") }) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigError::Types { missing, known: known_types().join(", ") })
+    }
 }

@@ -50,7 +50,8 @@ impl EndpointPickerConfig {
             .into_iter()
             .map(|(from, reference)| {
                 let plugin = self.plugin(&reference.plugin_ref);
-                let known = plugin.and_then(|plugin| PARSERS.iter().find(|(name, _)| *name == plugin.plugin_type));
+                let known =
+                    plugin.and_then(|plugin| PARSERS.iter().find(|(name, _)| *name == plugin.plugin_type));
                 known.map(|(_, parser)| *parser).ok_or_else(|| ConfigError::Reference {
                     from: from.to_owned(),
                     reference: reference.plugin_ref.clone(),
@@ -83,7 +84,13 @@ impl EndpointPickerConfig {
     }
 
     /// Checks one reference, if it is there.
-    fn check_part(&self, part: &Value, at: &str, field: &str, types: &[&'static str]) -> Result<(), ConfigError> {
+    fn check_part(
+        &self,
+        part: &Value,
+        at: &str,
+        field: &str,
+        types: &[&'static str],
+    ) -> Result<(), ConfigError> {
         let Some(value) = part.get(field).filter(|value| !value.is_null() && *value != "") else {
             return Ok(());
         };

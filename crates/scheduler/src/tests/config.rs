@@ -147,7 +147,8 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
 
 #[test]
 fn every_missing_type_is_named_at_once() {
-    let message = refused("plugins: [{type: one}, {type: latency-scorer, name: two}, {type: queue-scorer}]\n");
+    let message =
+        refused("plugins: [{type: one}, {type: latency-scorer, name: two}, {type: queue-scorer}]\n");
     assert!(
         message.starts_with(
             "unknown plugin type \"one\" of plugin \"one\"; plugin type \"latency-scorer\" of plugin \"two\" is not implemented yet; known types are "
@@ -169,7 +170,10 @@ fn references_to_parsers_and_parts_of_flow_control_lead_to_plugins_of_the_right_
         ("flowControl: {saturationDetector: {pluginRef: nobody}}\n", Some("nobody")),
         ("flowControl: {usageLimitPolicyPluginRef: first}\n", Some("first")),
         ("flowControl: {priorityBands: [{priority: 1, orderingPolicyRef: first}]}\n", None),
-        ("flowControl: {priorityBands: [{priority: 1, fairnessPolicyRef: first}]}\n", Some("flowControl.priorityBands[0].fairnessPolicyRef")),
+        (
+            "flowControl: {priorityBands: [{priority: 1, fairnessPolicyRef: first}]}\n",
+            Some("flowControl.priorityBands[0].fairnessPolicyRef"),
+        ),
         ("flowControl: {defaultPriorityBand: {orderingPolicyRef: last}}\n", Some("last")),
     ] {
         match (build(&format!("{declared}{body}")), wrong) {
