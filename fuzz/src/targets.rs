@@ -1,4 +1,4 @@
-//! What is fuzzed: one function for each target, over bytes. The test that replays the kept corpus shares this file.
+//! What is fuzzed of manifests and what is made of them: one function for each target, over bytes. The test that replays the kept corpus shares this file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 use longboat_admission::{

@@ -99,11 +99,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Framed<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
 
@@ -173,7 +169,8 @@ impl Scan {
         match self.state {
             State::ChunkSize => {
                 let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-                let size = std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+                let size =
+                    std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
                 self.state = match size {
                     Some(0) => State::Trailers,
                     // The bytes of a chunk end with a line end of two bytes.
@@ -220,7 +217,8 @@ impl Scan {
             self.chunked = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
             // What is no number, hyper refuses.
-            self.length = Some(std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
+            self.length =
+                Some(std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
         }
         false
     }
@@ -264,8 +262,9 @@ mod tests {
         let counted = format!("POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{inner}");
         assert!(!ambiguous(&counted));
         assert!(ambiguous(&(counted + inner)));
-        let chunked =
-            format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{length:x};a=b\r\n{inner}\r\n0\r\nx: y\r\n\r\n");
+        let chunked = format!(
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{length:x};a=b\r\n{inner}\r\n0\r\nx: y\r\n\r\n"
+        );
         assert!(!ambiguous(&chunked));
         assert!(ambiguous(&(chunked + inner)));
     }

@@ -1,7 +1,7 @@
-//! Errors as clients see them (contract 04 §1.5).
+//! Errors as clients see them.
 
 use bytes::Bytes;
-use longboat_extproc::{Action, ImmediateResponse};
+use longboat_extproc::{Action, Header, HeaderChanges, ImmediateResponse};
 use longboat_scheduler::ScheduleError;
 
 use crate::body::BodyError;
@@ -11,6 +11,8 @@ use crate::body::BodyError;
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) message: String,
+    /// When to come back, in seconds.
+    retry_after: Option<u32>,
 }
 
 /// The reference's error codes.
@@ -52,16 +54,25 @@ impl Code {
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after: None }
+    }
+
+    /// There is no memory for another body. Bodies are here for moments, so the client may come back soon.
+    pub(crate) fn full(limit: usize) -> Self {
+        let message = format!("the bodies of all requests in flight take more than {limit} bytes");
+        Self { retry_after: Some(1), ..Self::new(Code::ServiceUnavailable, message) }
     }
 
     /// The answer that the proxy gives the client. The message goes into the proxy's access log only through the
     /// body: upstream sets no details.
     pub(crate) fn action(&self) -> Action {
         let body = format!("inference error: {} - {}", self.code.name(), self.message);
+        let retry = self.retry_after.map(|seconds| Header::new("retry-after", seconds.to_string()));
+        let headers = HeaderChanges { set: retry.into_iter().collect(), ..HeaderChanges::default() };
         Action::Immediate(ImmediateResponse {
             status: self.code.status(),
             body: Bytes::from(body),
+            headers,
             ..ImmediateResponse::default()
         })
     }

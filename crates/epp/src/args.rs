@@ -9,8 +9,10 @@ use longboat_duration as duration;
 
 use crate::quantity;
 
-/// The flags of the picker. Pass arguments through [`normalized`] before clap sees them.
+/// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. Of a flag that is repeated the last
+/// one counts: presets put flags into `command`, and users repeat them in `args`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Port for ext_proc.
@@ -28,7 +30,8 @@ pub struct Args {
     /// Its namespace [default: $NAMESPACE, else "default"].
     #[arg(long, default_value = "")]
     pub pool_namespace: String,
-    /// Its API group; inference.networking.x-k8s.io is read as v1alpha2.
+    /// Its API group; inference.networking.x-k8s.io is read as v1alpha2. A pool that is not found there is looked for in the
+    /// other group.
     #[arg(long, default_value = "inference.networking.k8s.io")]
     pub pool_group: String,
     /// Without a pool: the label selector of the pods.
@@ -40,9 +43,9 @@ pub struct Args {
     /// Be ready only while holding the lease.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub ha_enable_leader_election: bool,
-    /// How long to serve on after SIGTERM.
-    #[arg(long, default_value = "30s", value_parser = duration::parse)]
-    pub drain_timeout: Duration,
+    /// How long to serve on after SIGTERM [default: 30s, and none on a loopback address].
+    #[arg(long, value_parser = duration::parse)]
+    pub drain_timeout: Option<Duration>,
     /// The longest message to receive, as a Kubernetes quantity [default: 4Mi].
     #[arg(long, default_value = "")]
     pub grpc_max_recv_msg_size: String,
@@ -52,6 +55,10 @@ pub struct Args {
     /// The longest request body to hold, as a Kubernetes quantity.
     #[arg(long, default_value = "64Mi", value_parser = quantity::parse)]
     pub max_request_body_size: usize,
+    /// The bytes of request bodies to hold at once, over all requests, as a Kubernetes quantity; what comes beyond is
+    /// answered with 503. Reading a body takes up to twice its size for a moment, and counts.
+    #[arg(long, default_value = "256Mi", value_parser = quantity::parse)]
+    pub max_request_bytes_in_flight: usize,
     /// Ignore the proxy's subset hint.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub disable_endpoint_subset_filter: bool,
@@ -241,6 +248,12 @@ impl Args {
             return Err(ArgsError::Value {
                 flag: "refresh-metrics-interval",
                 message: "must be positive".to_owned(),
+            });
+        }
+        if self.max_request_bytes_in_flight < self.max_request_body_size {
+            return Err(ArgsError::Value {
+                flag: "max-request-bytes-in-flight",
+                message: "must not be less than --max-request-body-size".to_owned(),
             });
         }
         if !self.metrics_client_ca_file.is_empty() {

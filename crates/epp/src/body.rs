@@ -1,11 +1,11 @@
-//! What a picker needs from a request body, read in one pass without building a document (contract 04 §5.1).
+//! What a picker needs from a request body, read in one pass without building a document.
 //!
 //! Strings are borrowed from the body where they have no escapes; fields that nobody asks about are skipped. The
 //! body itself is sent on as it came.
 
 use std::ops::Range;
 
-use longboat_scheduler::Prompt;
+use longboat_scheduler::{Prompt, config::Parser};
 
 mod fields;
 mod scalars;
@@ -24,35 +24,41 @@ pub(crate) enum Api {
     Messages,
     CountTokens,
     Generate,
+    /// Any other: nothing is known about the body, and nothing is asked of it.
+    Opaque,
 }
 
-/// Path suffixes in the order in which they are tried; the first that fits wins.
-const PATHS: &[(&str, Api)] = &[
-    ("chat/completions", Api::ChatCompletions),
-    ("completions", Api::Completions),
-    ("embeddings", Api::Embeddings),
-    ("responses", Api::Responses),
-    ("conversations", Api::Conversations),
-    ("images/generations", Api::Images),
-    ("chat/completions/render", Api::ChatCompletions),
-    ("completions/render", Api::Completions),
-    ("messages/count_tokens", Api::CountTokens),
-    ("messages", Api::Messages),
-    ("inference/v1/generate", Api::Generate),
+/// Path suffixes in the order in which they are tried, and the parser that knows them; the first that fits wins.
+const PATHS: &[(&str, Parser, Api)] = &[
+    ("chat/completions", Parser::OpenAi, Api::ChatCompletions),
+    ("completions", Parser::OpenAi, Api::Completions),
+    ("embeddings", Parser::OpenAi, Api::Embeddings),
+    ("responses", Parser::OpenAi, Api::Responses),
+    ("conversations", Parser::OpenAi, Api::Conversations),
+    ("images/generations", Parser::OpenAi, Api::Images),
+    ("chat/completions/render", Parser::OpenAi, Api::ChatCompletions),
+    ("completions/render", Parser::OpenAi, Api::Completions),
+    ("messages/count_tokens", Parser::Anthropic, Api::CountTokens),
+    ("messages", Parser::Anthropic, Api::Messages),
+    ("inference/v1/generate", Parser::VllmHttp, Api::Generate),
 ];
 
 impl Api {
-    /// By the path's suffix; the query does not count.
-    pub(crate) fn of(path: &str) -> Option<Self> {
+    /// By the path's suffix, among those of the configured parsers; the query does not count.
+    pub(crate) fn of(path: &str, parsers: &[Parser]) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
-        PATHS.iter().find(|(suffix, _)| path.ends_with(suffix)).map(|&(_, api)| api)
+        let known = PATHS
+            .iter()
+            .find(|(suffix, parser, _)| parsers.contains(parser) && path.ends_with(suffix))
+            .map(|&(_, _, api)| api);
+        known.or_else(|| parsers.contains(&Parser::Passthrough).then_some(Self::Opaque))
     }
 }
 
 /// What a body says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    /// The model asked for; never empty.
+    /// The model asked for; empty where bodies are not read.
     pub(crate) model: String,
     /// Where its JSON value is in the body.
     pub(crate) model_at: Range<usize>,
@@ -77,6 +83,9 @@ pub(crate) enum BodyError {
 
 /// Reads a body of this API.
 pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
+    if api == Api::Opaque {
+        return Ok(Parsed::default());
+    }
     let fields = Fields::read(body).map_err(BodyError::Json)?;
     let prompts = prompts(api, &fields)?;
     let (model, model_at) =
@@ -163,6 +172,7 @@ fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
             .as_ref()
             .and_then(PromptField::prompts)
             .ok_or(BodyError::Field("generate", "token_ids")),
+        Api::Opaque => Ok(Vec::new()),
     }
 }
 

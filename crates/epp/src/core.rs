@@ -1,11 +1,15 @@
 //! What all requests share.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use longboat_scheduler::{Scheduler, Snapshot, State};
+use longboat_accept::Budget;
+use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -25,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) stale_after: Option<Duration>,
     /// The longest request body, in bytes.
     pub(crate) max_body: usize,
+    /// Which requests are understood.
+    pub(crate) parsers: Vec<Parser>,
+    /// The bytes of all request bodies, and of what is made of them.
+    pub(crate) max_bodies: usize,
 }
 
 /// The scheduler with its memory and the pool.
@@ -35,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     pub(crate) settings: Settings,
     pub(crate) metrics: PickerMetrics,
+    /// What requests and responses hold of bodies.
+    pub(crate) bodies: Arc<Budget>,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -47,6 +57,7 @@ impl Core {
             state: RwLock::new(scheduler.state()),
             scheduler,
             pool: Pool::new(),
+            bodies: Budget::new(settings.max_bodies),
             settings,
             metrics: PickerMetrics::new(pool_name),
             started: Instant::now(),

@@ -1,4 +1,4 @@
-//! One HTTP request: the state machine behind a stream (contract 04 §1.2).
+//! One HTTP request: the state machine behind a stream.
 //!
 //! The request's body is held until it is complete, since the model and the prompt decide where it goes; then the
 //! header reply and the body, as it came, leave together. The response passes through chunk by chunk.
@@ -37,6 +37,11 @@ impl Processor for Picker {
 
     fn open(&self) -> Exchange {
         Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None }
+    }
+
+    /// A picker that has just started knows no endpoint, and would refuse what any of them could answer.
+    fn is_ready(&self) -> bool {
+        self.0.pool.is_synced()
     }
 }
 
@@ -157,7 +162,7 @@ impl Exchange {
         metadata: Option<Metadata>,
         out: &mut Outbox,
     ) {
-        // After the end, Envoy may send another one (contract 04 §1.6): there is nothing left to answer.
+        // After the end, Envoy may send another one: there is nothing left to answer.
         let Phase::Body(pending) = &mut self.phase else {
             return;
         };
@@ -169,6 +174,9 @@ impl Exchange {
             return self.refuse(&refusal, out);
         }
         if !body.is_empty() {
+            let Some(body) = self.core.bodies.keep(body) else {
+                return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
+            };
             pending.chunks.push(body);
         }
         if metadata.is_some() {
@@ -201,16 +209,22 @@ impl Exchange {
 
     fn pick(&mut self, pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
         let path = headers::path(&pending.headers);
-        let api = Api::of(path).ok_or_else(|| {
+        let api = Api::of(path, &self.core.settings.parsers).ok_or_else(|| {
             let path = path.split('?').next().unwrap_or_default();
             Refusal::new(Code::BadRequest, format!("no parser registered matching path suffix for: {path}"))
         })?;
+        // The prompt is copied out of the body, and a body in several chunks is made one.
+        let copies = if pending.chunks.len() > 1 { 2 } else { 1 };
+        let held = self.core.bodies.hold(pending.bytes * copies);
+        let _held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
         let parsed = match pending.chunks.as_slice() {
             [] => body::parse(api, &[])?,
             [only] => body::parse(api, only)?,
             several => body::parse(api, &several.concat())?,
         };
-        let target = headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned();
+        // A body that is not read is not rewritten either.
+        let asked = headers::model_rewrite(&pending.headers).filter(|_| api != Api::Opaque);
+        let target = asked.unwrap_or(&parsed.model).to_owned();
         let labels = self.core.metrics.labels(&parsed.model, &target, headers::fairness(&pending.headers));
         self.core.metrics.started(&labels, pending.bytes);
         let request_id = headers::request_id(&pending.headers);
@@ -331,7 +345,7 @@ impl Exchange {
     }
 }
 
-/// The header and the metadata must say the same (contract 04 §1.3).
+/// The header and the metadata must say the same.
 fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metadata {
     let mut metadata = Metadata::default();
     metadata.insert(names::LB_NAMESPACE, names::DESTINATION, decision.destination.join(",").into());
@@ -407,10 +421,13 @@ impl Exchange {
                 out.push(Action::ResponseBody { body, end_of_stream });
             }
             Some(rewrite) => {
-                picked.held.push(body);
-                if end_of_stream {
+                let kept = self.core.bodies.keep(body.clone());
+                // Without memory for more of it, the response goes on in pieces.
+                let whole = kept.is_none() || end_of_stream;
+                picked.held.push(kept.unwrap_or(body));
+                if whole {
                     let whole = Bytes::from(mem::take(&mut picked.held).concat());
-                    out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: true });
+                    out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream });
                 }
             }
         }

@@ -1,4 +1,7 @@
-//! Leader election: of several pickers only the holder of the lease is ready (contract 04 §2.4).
+//! Leader election: of several pickers only the holder of the lease is ready.
+//!
+//! Every look at the lease has a deadline. On a dead connection an answer never comes, and a leader that waits for it would
+//! still lead when another one has taken the lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,6 +29,8 @@ pub(crate) struct Candidate {
     pub(crate) leases: Api<Lease>,
     pub(crate) name: String,
     pub(crate) identity: String,
+    /// How long after a renewal we lead.
+    patience: Duration,
 }
 
 /// What is known about the lease.
@@ -52,6 +57,7 @@ impl Candidate {
             leases: Api::namespaced(client, namespace),
             name: format!("epp-{namespace}-{pool}.llm-d.ai"),
             identity: format!("{pod}_{}", uuid::Uuid::new_v4()),
+            patience: RENEW_DEADLINE,
         }
     }
 
@@ -60,27 +66,45 @@ impl Candidate {
         let mut seen: Option<Seen> = None;
         let mut renewed: Option<Instant> = None;
         loop {
-            match self.turn(&mut seen).await {
-                Ok(true) => {
+            let began = Instant::now();
+            let deadline = renewed.unwrap_or(began) + self.patience;
+            let turn = tokio::select! {
+                () = stop.cancelled() => break,
+                turn = tokio::time::timeout_at(deadline, self.turn(&mut seen)) => turn,
+            };
+            match turn {
+                Ok(Ok(true)) => {
                     if renewed.is_none() {
                         tracing::info!(lease = self.name, "Leading.");
                     }
-                    renewed = Some(Instant::now());
+                    // The lease counts from before it was asked for: others may have seen it at once.
+                    renewed = Some(began);
                 }
-                Ok(false) => renewed = None,
+                Ok(Ok(false)) => renewed = None,
                 // A conflict is somebody else's turn; other errors may pass before the deadline.
-                Err(error) => tracing::warn!(%error, lease = self.name, "Cannot take or renew the lease."),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, lease = self.name, "Cannot take or renew the lease.");
+                }
+                Err(_) => tracing::warn!(
+                    lease = self.name,
+                    "The API server did not answer about the lease in time."
+                ),
             }
-            core.lead(renewed.is_some_and(|at| at.elapsed() < RENEW_DEADLINE));
+            renewed = renewed.filter(|at| at.elapsed() < self.patience);
+            core.lead(renewed.is_some());
+            let wait = renewed.map_or(RETRY, |at| RETRY.min(self.patience.saturating_sub(at.elapsed())));
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep(RETRY) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
-        if renewed.is_some()
-            && let Err(error) = self.give_back().await
-        {
-            tracing::warn!(%error, lease = self.name, "Cannot give the lease back.");
+        if renewed.is_none() {
+            return;
+        }
+        match tokio::time::timeout(RETRY, self.give_back()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, lease = self.name, "Cannot give the lease back."),
+            Err(_) => tracing::warn!(lease = self.name, "Cannot give the lease back in time."),
         }
     }
 
@@ -152,7 +176,57 @@ fn decide(spec: &LeaseSpec, identity: &str, unchanged: Duration) -> Move {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use kube::client::Body;
+
     use super::*;
+    use crate::tests::support;
+
+    /// An API server that makes one lease, and then never answers again.
+    fn server_that_dies() -> Client {
+        let mut requests = 0;
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            requests += 1;
+            let number = requests;
+            async move {
+                let (status, body) = match number {
+                    1 => (404, r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404}"#),
+                    2 => (
+                        201,
+                        r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x"}}"#,
+                    ),
+                    _ => std::future::pending().await,
+                };
+                let _ = request;
+                let response =
+                    http::Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()));
+                Ok::<_, Infallible>(response.unwrap())
+            }
+        });
+        Client::new(service, "ns")
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_gets_no_answer_stops_leading_before_its_lease_runs_out() {
+        let core = support::core("");
+        core.lead(false);
+        support::with_endpoints(&core, 1);
+        core.listening();
+        let stop = CancellationToken::new();
+        let mut candidate = Candidate::new(server_that_dies(), "ns", "pool", "pod");
+        candidate.patience = Duration::from_millis(300);
+        let running = tokio::spawn(candidate.run(core.clone(), stop.clone()));
+        // Whoever waits for the answer that never comes fails here by not ending.
+        while !core.is_serving() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while core.is_serving() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.cancel();
+        running.await.unwrap();
+    }
 
     #[test]
     fn a_lease_is_renewed_by_its_holder_and_taken_when_it_has_run_out() {

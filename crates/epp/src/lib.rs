@@ -17,6 +17,8 @@ mod lease;
 mod metrics;
 mod monitoring;
 mod pool;
+#[doc(hidden)]
+pub mod probe;
 mod quantity;
 mod scrape;
 mod service;

@@ -101,6 +101,8 @@ pub(crate) struct PickerMetrics {
     endpoint_queue: Family<EndpointLabels, Decimal>,
     pod_queue: Family<PodLabels, Decimal>,
     prefixes: Gauge,
+    body_bytes: Gauge,
+    body_limit: Gauge,
 }
 
 impl std::fmt::Debug for PickerMetrics {
@@ -222,6 +224,17 @@ impl PickerMetrics {
                 prefixes.clone(),
             );
         }
+        let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
+        r.register(
+            "llm_d_epp_body_bytes_in_flight",
+            "Bytes of bodies that requests in flight hold",
+            body_bytes.clone(),
+        );
+        r.register(
+            "llm_d_epp_body_bytes_in_flight_limit",
+            "The most bytes of bodies that requests in flight may hold",
+            body_limit.clone(),
+        );
         let info = Family::<InfoLabels, Gauge>::default();
         info.get_or_create(&InfoLabels { commit: "", build_ref: env!("CARGO_PKG_VERSION") }).set(1);
         for prefix in [PRESENT, "inference_extension_"] {
@@ -254,6 +267,8 @@ impl PickerMetrics {
             endpoint_queue,
             pod_queue,
             prefixes,
+            body_bytes,
+            body_limit,
         }
     }
 
@@ -331,8 +346,16 @@ impl PickerMetrics {
     }
 
     /// The page. Numbers about the pool are computed here, when somebody asks.
-    pub(crate) fn page(&self, members: &[std::sync::Arc<Member>], prefix_blocks: usize) -> String {
+    pub(crate) fn page(
+        &self,
+        members: &[std::sync::Arc<Member>],
+        prefix_blocks: usize,
+        bodies: &longboat_accept::Budget,
+    ) -> String {
         self.pool_numbers(members);
+        let gauge = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.body_bytes.set(gauge(bodies.held()));
+        self.body_limit.set(gauge(bodies.limit()));
         self.prefixes.set(i64::try_from(prefix_blocks).unwrap_or(i64::MAX));
         let mut page = String::new();
         if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &self.registry) {

@@ -1,4 +1,4 @@
-//! The metrics port: `/metrics` and `/healthz`.
+//! The metrics port: `/metrics`, `/debug/plugins/state` and `/healthz`.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -70,8 +70,9 @@ impl Monitoring {
         }
         match request.uri().path() {
             "/healthz" => plain(StatusCode::OK, "ok"),
-            "/metrics" => match self.authorize(request).await {
-                Ok(()) => self.page(),
+            "/metrics" | "/debug/plugins/state" => match self.authorize(request).await {
+                Ok(()) if request.uri().path() == "/metrics" => self.page(),
+                Ok(()) => self.plugins(),
                 Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
             },
             _ => plain(StatusCode::NOT_FOUND, "not found"),
@@ -80,10 +81,21 @@ impl Monitoring {
 
     fn page(&self) -> Response<Full<Bytes>> {
         let blocks = self.core.state.read().prefix_blocks();
-        let page = self.core.metrics.page(&self.core.pool.members(), blocks);
+        let page = self.core.metrics.page(&self.core.pool.members(), blocks, &self.core.bodies);
         let mut response = Response::new(Full::from(page));
         let kind =
             header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+
+    /// What the plugins remember, for people who wonder why an endpoint was picked.
+    fn plugins(&self) -> Response<Full<Bytes>> {
+        let members = self.core.pool.members();
+        let endpoints: Vec<_> = members.iter().map(|member| &member.endpoint).collect();
+        let state = self.core.scheduler.describe(&self.core.state.read(), &endpoints, self.core.now_ms());
+        let mut response = Response::new(Full::from(format!("{state:#}\n")));
+        let kind = header::HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }

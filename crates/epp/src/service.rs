@@ -37,6 +37,8 @@ use crate::{
 const H2: &[&[u8]] = &[b"h2"];
 /// Ten years, as upstream's.
 const SELF_SIGNED_DAYS: u32 = 3650;
+/// How long to serve on after SIGTERM, where the flags do not say: until every proxy has seen that we are leaving.
+const DRAIN: Duration = Duration::from_secs(30);
 /// How long streams in flight may take to end once nobody sends new ones.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
@@ -96,6 +98,8 @@ impl Server {
             emit_scores: args.emit_endpoint_scores,
             stale_after: (!layer.disabled).then_some(args.metrics_staleness_threshold),
             max_body: args.max_request_body_size,
+            parsers: config.parsers()?,
+            max_bodies: args.max_request_bytes_in_flight,
         };
         let core = Arc::new(Core::new(scheduler, settings, &args.pool_name));
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -123,12 +127,8 @@ impl Server {
         let _stop_on_return = stop.clone().drop_guard();
         let mut tasks = JoinSet::new();
         let local = args.address()?.is_some_and(|ip| ip.is_loopback());
-        let window = if local || layer.discovery_file.is_some() {
-            // Nobody has to be told first: our gateway notices at once.
-            Duration::ZERO
-        } else {
-            args.drain_timeout
-        };
+        // On one machine nobody has to be told first: our gateway notices at once.
+        let window = args.drain_timeout.unwrap_or(if local { Duration::ZERO } else { DRAIN });
         let tls = serving_tls(&args, &stop).await?;
         let reviewer = client.clone().filter(|_| args.metrics_endpoint_auth && !local);
         let monitoring = Monitoring {
@@ -188,7 +188,7 @@ impl Server {
             served = &mut serving => return served.map_err(Error::Serve),
             () = shutdown.cancelled() => {}
         }
-        // First say so, then stop: a proxy must have gone elsewhere before the port closes (contract 04 §1.6).
+        // First say so, then stop: a proxy must have gone elsewhere before the port closes.
         core.drain();
         tokio::select! {
             served = &mut serving => return served.map_err(Error::Serve),

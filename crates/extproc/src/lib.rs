@@ -2,7 +2,7 @@
 //!
 //! One bidirectional gRPC stream carries one HTTP request: a proxy (Envoy, or our gateway) sends [`Event`]s, a
 //! processor (the endpoint picker) answers with [`Action`]s. Bodies travel in `FULL_DUPLEX_STREAMED` mode
-//! (contract 04 §1), so every chunk that a proxy sends comes back from the processor, changed or not.
+//! so every chunk that a proxy sends comes back from the processor, changed or not.
 //!
 //! * [`serve`] runs a [`Processor`]: a synchronous state machine per stream, without a task or channel of its own.
 //! * [`Client`] opens an [`Exchange`] per HTTP request; dropping the exchange cancels the stream.
@@ -15,6 +15,8 @@ mod error;
 mod headers;
 mod message;
 mod metadata;
+#[doc(hidden)]
+pub mod probe;
 mod server;
 mod wire;
 
@@ -25,7 +27,7 @@ pub use message::{Action, Event, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Re
 pub use metadata::Metadata;
 pub use server::{Exchange as ProcessorExchange, Outbox, Processor, ServerOptions, serve};
 
-/// Names of the endpoint picker protocol: headers and metadata keys (contract 04 §1.3, §1.7, §1.8).
+/// Names of the endpoint picker protocol: headers and metadata keys.
 pub mod names {
     /// Header and metadata key of the chosen endpoint or endpoints: `ip:port[,ip:port…]`, best first.
     pub const DESTINATION: &str = "x-gateway-destination-endpoint";

@@ -41,6 +41,12 @@ pub trait Processor: Send + Sync + 'static {
 
     /// A proxy opened a stream.
     fn open(&self) -> Self::Exchange;
+
+    /// Whether streams can be answered yet. Until then they end with gRPC status `UNAVAILABLE`, which lets a proxy do
+    /// without the processor: an answer to the client would not.
+    fn is_ready(&self) -> bool {
+        true
+    }
 }
 
 /// The state machine of one HTTP request. It runs where the stream is polled, so it must not block. It is dropped
@@ -273,6 +279,9 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
     }
 
     fn call(&mut self, request: tonic::Request<Streaming<ProcessingRequest>>) -> Self::Future {
+        if !self.0.is_ready() {
+            return ready(Err(Status::unavailable("not ready yet")));
+        }
         ready(Ok(tonic::Response::new(Replies {
             incoming: request.into_inner(),
             exchange: self.0.open(),

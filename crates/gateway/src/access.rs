@@ -63,7 +63,16 @@ mod tests {
     fn only_what_nobody_else_can_point_here_is_allowed_and_what_is_named() {
         let access = Access { hosts: vec!["*.lab".into()], origins: Vec::new() };
         let routed = |host: &str| host == "chat.example";
-        for host in ["localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "[::1]", "10.0.0.7", "x.lab", "chat.example"] {
+        for host in [
+            "localhost",
+            "LOCALHOST.",
+            "a.localhost",
+            "127.0.0.1",
+            "[::1]",
+            "10.0.0.7",
+            "x.lab",
+            "chat.example",
+        ] {
             assert!(access.host(host, routed), "{host}");
         }
         for host in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "lab"] {

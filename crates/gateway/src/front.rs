@@ -74,7 +74,8 @@ impl Directory {
 
     /// The service for a model: one that is ready, if there are several.
     pub(crate) fn service(&self, model: &str) -> Option<&Served> {
-        let has = |service: &&Served| service.url.is_some() && service.models.iter().any(|name| name == model);
+        let has =
+            |service: &&Served| service.url.is_some() && service.models.iter().any(|name| name == model);
         let mut found: Vec<_> = self.services.iter().filter(has).collect();
         found.sort_by_key(|service| !service.ready);
         found.first().copied()
@@ -89,7 +90,10 @@ impl Directory {
                 if let Some(other) = all.insert(name, service) {
                     let long = |service: &'_ Served| {
                         let end = format!("/models/{name}");
-                        service.models.iter().position(|long| long.starts_with(PUBLISHER) && long.ends_with(&end))
+                        service
+                            .models
+                            .iter()
+                            .position(|long| long.starts_with(PUBLISHER) && long.ends_with(&end))
                     };
                     for service in [other, service] {
                         if let Some(at) = long(service) {
@@ -162,7 +166,9 @@ impl Directory {
             lines.push("  nothing yet: apply an LLMInferenceService".into());
         }
         lines.push(String::new());
-        lines.push(format!("All models are at {base}/v1 too: the request's `model` says which service is asked."));
+        lines.push(format!(
+            "All models are at {base}/v1 too: the request's `model` says which service is asked."
+        ));
         lines.push(String::new());
         lines.join("\n")
     }
@@ -210,7 +216,12 @@ mod tests {
         let two = service("other", "b", &["publishers/other/models/m", "m"], true);
         let ids = |services: &[LLMInferenceService]| -> Vec<String> {
             let list = Directory::new(services).list();
-            list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap().into()).collect()
+            list["data"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|model| model["id"].as_str().unwrap().into())
+                .collect()
         };
         assert_eq!(ids(&[one.clone()]), ["m"]);
         assert_eq!(ids(&[one, two]), ["m", "publishers/ns/models/m", "publishers/other/models/m"]);

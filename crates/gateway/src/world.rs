@@ -122,9 +122,8 @@ impl World {
         if serving.is_empty() {
             serving = prefill;
         }
-        let address = |pod: &Arc<Pod>| {
-            Some(SocketAddr::new(pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?, port))
-        };
+        let address =
+            |pod: &Arc<Pod>| Some(SocketAddr::new(pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?, port));
         let mut endpoints: Vec<_> = serving.into_iter().filter_map(address).collect();
         endpoints.sort_unstable();
         endpoints

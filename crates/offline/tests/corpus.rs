@@ -6,108 +6,42 @@
     reason = "a test that cannot go on should stop, and says where it is"
 )]
 
+#[path = "../../../fuzz/src/replay.rs"]
+mod replay;
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
-
-use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
-
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files.iter().map(|file| fs::read(file).unwrap()).collect()
-}
+const PIECES: [&str; 22] = [
+    "{{",
+    "}}",
+    "null",
+    "\"\"",
+    "[]",
+    "{}",
+    ": ",
+    "\n- ",
+    "\n---\n",
+    "&a ",
+    "*a",
+    "-1",
+    "1e999",
+    "9223372036854775808",
+    "$patch",
+    "v1alpha1",
+    "v1alpha2",
+    "{{range .}}",
+    "{{end}}",
+    "| printf \"%d\"",
+    "\u{e9}",
+    "\\u0000",
+];
 
 #[test]
 fn the_corpus_of_every_fuzz_target_passes() {
-    for (name, target) in targets::ALL {
-        let inputs = corpus(name);
-        assert!(!inputs.is_empty(), "fuzz/corpus/{name} is empty");
-        for input in &inputs {
-            target(input);
-        }
-    }
+    replay::replay(&targets::ALL);
 }
 
 #[test]
 fn random_changes_of_the_corpus_pass() {
-    let seconds = std::env::var("LONGBOAT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
-    let time = Duration::from_secs(seconds.unwrap_or(0));
-    let mut random = SmallRng::seed_from_u64(if seconds.is_some() { rand::random() } else { 1 });
-    for (name, target) in targets::ALL {
-        let inputs = corpus(name);
-        let start = Instant::now();
-        let mut runs = 0_u64;
-        while runs < 50 || start.elapsed() < time {
-            let mut input = inputs.choose(&mut random).unwrap().clone();
-            for _ in 0..random.random_range(1..8) {
-                change(&mut input, &inputs, &mut random);
-            }
-            if seconds.is_some() {
-                // Left behind if the target does not come back.
-                fs::write(std::env::temp_dir().join(format!("longboat-fuzz-{name}")), &input).unwrap();
-            }
-            target(&input);
-            runs += 1;
-        }
-        println!("{name}: {runs} runs");
-    }
-}
-
-/// One change: bytes are set, removed, repeated, or taken from another input.
-fn change(input: &mut Vec<u8>, inputs: &[Vec<u8>], random: &mut SmallRng) {
-    const PIECES: [&str; 22] = [
-        "{{",
-        "}}",
-        "null",
-        "\"\"",
-        "[]",
-        "{}",
-        ": ",
-        "\n- ",
-        "\n---\n",
-        "&a ",
-        "*a",
-        "-1",
-        "1e999",
-        "9223372036854775808",
-        "$patch",
-        "v1alpha1",
-        "v1alpha2",
-        "{{range .}}",
-        "{{end}}",
-        "| printf \"%d\"",
-        "\u{e9}",
-        "\\u0000",
-    ];
-    let at = random.random_range(0..=input.len());
-    let until = random.random_range(at..=input.len().min(at + 64));
-    match random.random_range(0..5) {
-        0 => {
-            if let Some(byte) = input.get_mut(at) {
-                *byte = random.random();
-            }
-        }
-        1 => drop(input.drain(at..until)),
-        2 => {
-            let piece = input[at..until].to_vec();
-            input.splice(at..at, piece);
-        }
-        3 => {
-            let piece = PIECES.choose(random).unwrap();
-            input.splice(at..until.min(at + 8), piece.bytes());
-        }
-        _ => {
-            let other = inputs.choose(random).unwrap();
-            let from = random.random_range(0..=other.len());
-            let to = random.random_range(from..=other.len().min(from + 256));
-            input.splice(at..until, other[from..to].iter().copied());
-        }
-    }
+    replay::vary(&targets::ALL, &PIECES);
 }

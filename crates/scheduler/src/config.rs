@@ -1,4 +1,4 @@
-//! The `EndpointPickerConfig` document (contract 04 §4).
+//! The `EndpointPickerConfig` document.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,8 +6,10 @@ use serde_json::Value;
 use crate::error::ConfigError;
 
 mod data_layer;
+mod references;
 
 pub use data_layer::{DataLayer, EngineConfig, MetricSpec, MetricsSource};
+pub use references::Parser;
 
 const API_VERSIONS: [&str; 2] = ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"];
 
@@ -159,7 +161,7 @@ pub struct DiscoverySpec {
 }
 
 impl EndpointPickerConfig {
-    /// Reads a document. An empty text is the empty configuration: the defaults (contract 04 §4.1).
+    /// Reads a document. An empty text is the empty configuration: the defaults.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.trim().is_empty() {
             return Ok(Self::default());

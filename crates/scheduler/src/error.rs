@@ -20,24 +20,12 @@ pub enum ConfigError {
     /// An unknown feature gate.
     #[error("unknown feature gate {0:?}; known are flowControl and haPopulateNonLeaderDatastore")]
     FeatureGate(String),
-    /// No such plugin.
-    #[error("unknown plugin type {plugin_type:?} of plugin {name:?}; known types are {known}")]
-    UnknownType {
-        /// The plugin's name.
-        name: String,
-        /// Its type.
-        plugin_type: String,
-        /// All types, comma separated.
-        known: String,
-    },
-    /// The reference has it; we do not.
-    #[error("plugin type {plugin_type:?} of plugin {name:?} is not implemented yet; known types are {known}")]
-    NotImplemented {
-        /// The plugin's name.
-        name: String,
-        /// Its type.
-        plugin_type: String,
-        /// All types, comma separated.
+    /// Plugins of types that we do not have.
+    #[error("{}; known types are {known}", listed(missing))]
+    Types {
+        /// Each of them.
+        missing: Vec<MissingType>,
+        /// All types that we have, comma separated.
         known: String,
     },
     /// An alpha plugin without the flag.
@@ -101,6 +89,28 @@ pub enum ConfigError {
     /// Two pickers in a profile.
     #[error("scheduling profile {0:?} has more than one picker")]
     Pickers(String),
+}
+
+/// A plugin of a type that we do not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingType {
+    /// The plugin's name.
+    pub name: String,
+    /// Its type.
+    pub plugin_type: String,
+    /// The reference has it.
+    pub of_the_reference: bool,
+}
+
+fn listed(missing: &[MissingType]) -> String {
+    let each = missing.iter().map(|MissingType { name, plugin_type, of_the_reference }| {
+        if *of_the_reference {
+            format!("plugin type {plugin_type:?} of plugin {name:?} is not implemented yet")
+        } else {
+            format!("unknown plugin type {plugin_type:?} of plugin {name:?}")
+        }
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Why no endpoint was picked. The texts are those of the reference: they reach the client in a 429.

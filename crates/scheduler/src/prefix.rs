@@ -95,6 +95,11 @@ impl PrefixIndex {
         self.caches.iter().map(|cache| cache.stamps.len()).sum()
     }
 
+    /// How many prefixes an endpoint holds.
+    pub(crate) fn held(&self, slot: Slot) -> usize {
+        self.caches.get(slot.0 as usize).map_or(0, |cache| cache.stamps.len())
+    }
+
     /// Hashes a request's prompts and looks who holds them. All endpoints must be hashed alike to be compared, so
     /// the first candidate's block size is everyone's.
     pub(crate) fn matches(&self, request: &Request<'_>, candidates: &[Snapshot]) -> Matches {

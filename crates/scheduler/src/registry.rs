@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     config::EndpointPickerConfig,
     deciders,
-    error::ConfigError,
+    error::{ConfigError, MissingType},
     filters, handlers,
     parameters::Parameters,
     pickers,
@@ -154,8 +154,8 @@ pub fn known_types() -> Vec<&'static str> {
 #[derive(Default)]
 pub(crate) struct Builder {
     pub(crate) prefixes: Vec<(String, Settings)>,
-    /// Capacity of the order of use, and the prefix producer that says what is cold.
-    pub(crate) idle: Vec<(usize, usize)>,
+    /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
+    pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
@@ -228,15 +228,17 @@ pub(crate) fn instantiate(
     config: &EndpointPickerConfig,
     allow_experimental: bool,
 ) -> Result<(Vec<(String, Plugin)>, Builder), ConfigError> {
+    known(config)?;
     let mut planned = Vec::new();
     for spec in &config.plugins {
         let name = spec.name();
         if planned.iter().any(|(_, other, _, _): &(_, &str, _, _)| *other == name) {
             return Err(ConfigError::DuplicatePlugin(name.to_owned()));
         }
+        // That there is one was checked above.
         let Some(&(_, stability, stage, build)) = TYPES.iter().find(|(known, ..)| *known == spec.plugin_type)
         else {
-            return Err(unknown(name, &spec.plugin_type));
+            continue;
         };
         if stability == Alpha && !allow_experimental {
             return Err(ConfigError::Experimental {
@@ -276,12 +278,22 @@ pub(crate) fn instantiate(
     Ok((named, builder))
 }
 
-fn unknown(name: &str, plugin_type: &str) -> ConfigError {
-    let known = known_types().join(", ");
-    let (name, plugin_type) = (name.to_owned(), plugin_type.to_owned());
-    if NOT_YET.contains(&plugin_type.as_str()) {
-        ConfigError::NotImplemented { name, plugin_type, known }
+/// Checks that every declared type is one that we have. All that are not are named at once, so that a configuration is not
+/// mended one start at a time.
+fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
+    let missing: Vec<_> = config
+        .plugins
+        .iter()
+        .filter(|spec| !TYPES.iter().any(|(known, ..)| *known == spec.plugin_type))
+        .map(|spec| MissingType {
+            name: spec.name().to_owned(),
+            plugin_type: spec.plugin_type.clone(),
+            of_the_reference: NOT_YET.contains(&spec.plugin_type.as_str()),
+        })
+        .collect();
+    if missing.is_empty() {
+        Ok(())
     } else {
-        ConfigError::UnknownType { name, plugin_type, known }
+        Err(ConfigError::Types { missing, known: known_types().join(", ") })
     }
 }

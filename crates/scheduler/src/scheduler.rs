@@ -1,5 +1,7 @@
 //! The scheduler: profiles built from a configuration, and how a pick runs through them.
 
+mod describe;
+
 use std::{cell::RefCell, sync::Arc};
 
 use rand::RngCore;
@@ -8,7 +10,7 @@ use crate::{
     config::{EndpointPickerConfig, ProfilePlugin},
     context::{Candidate, Context},
     decision::{Decision, Learner, ProfileRun, Remember, ScorerTrace},
-    endpoint::Snapshot,
+    endpoint::{Endpoint, Snapshot},
     error::{ConfigError, ScheduleError},
     handlers,
     inflight::Reservation,
@@ -35,8 +37,8 @@ pub struct Scheduler {
     profiles: Vec<Profile>,
     handler: Arc<dyn ProfileHandler>,
     affinities: Vec<Affinity>,
-    prefixes: Vec<Settings>,
-    idle: Vec<(usize, usize)>,
+    prefixes: Vec<(String, Settings)>,
+    idle: Vec<(String, usize, usize)>,
     sessions: usize,
 }
 
@@ -92,6 +94,7 @@ impl Scheduler {
 
     fn build(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         let (plugins, builder) = registry::instantiate(config, options.allow_experimental)?;
+        config.check_references()?;
         let profiles = profiles(config, &plugins)?;
         let handler = handler(&plugins, &profiles)?;
         Ok(Self {
@@ -99,7 +102,7 @@ impl Scheduler {
             profiles,
             handler,
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
-            prefixes: builder.prefixes.into_iter().map(|(_, settings)| settings).collect(),
+            prefixes: builder.prefixes,
             idle: builder.idle,
             sessions: builder.sessions,
         })
@@ -107,8 +110,15 @@ impl Scheduler {
 
     /// An empty memory for this scheduler.
     pub fn state(&self) -> State {
-        let idle: Vec<usize> = self.idle.iter().map(|&(capacity, _)| capacity).collect();
-        State::new(&self.prefixes, &idle, self.sessions)
+        let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
+        let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
+        State::new(&prefixes, &idle, self.sessions)
+    }
+
+    /// What the plugins remember, by the plugin's name, for people to read: how many prompt prefixes each endpoint holds, who
+    /// took cold requests in which order, how many sessions go where, and what is in flight.
+    pub fn describe(&self, state: &State, endpoints: &[&Arc<Endpoint>], now: u64) -> serde_json::Value {
+        describe::describe(&self.prefixes, &self.idle, state, endpoints, now)
     }
 }
 
@@ -304,7 +314,7 @@ impl Scheduler {
             for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
                 index.learn(learner.slot, matches, &learner.metrics);
             }
-            for (order, &(_, prefix)) in state.idle.iter_mut().zip(&self.idle) {
+            for (order, &(_, _, prefix)) in state.idle.iter_mut().zip(&self.idle) {
                 if decision.prefixes[prefix].is_cold() {
                     order.touch(learner.slot);
                 }

@@ -1,4 +1,7 @@
-//! Which hosts prompts may be sent to: the pods of an InferencePool (contract 04 §10.3).
+//! Which endpoints prompts may be sent to: the pods of an InferencePool, on their ports.
+//!
+//! A pod's ports are those that its containers declare, and those of the pool. Where a pod declares none, nothing is known
+//! about its ports, and any will do.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,16 +26,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::settings::Pool;
 
-/// Names and addresses of the pool's pods, as last seen.
+/// Names and addresses of the pool's pods with their ports, as last seen. Nothing is allowed before the pods are known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Allowlist(Arc<RwLock<BTreeSet<String>>>);
+pub(crate) struct Allowlist(Arc<RwLock<BTreeMap<String, Ports>>>);
+
+/// The ports of a pod; none: any.
+type Ports = BTreeSet<u16>;
+
+/// How much of what the list is made of has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Known {
+    Nothing,
+    Pool,
+    Pods,
+}
 
 // === impl Allowlist ===
 
 impl Allowlist {
-    /// Whether a host, without its port, is a pod of the pool.
-    pub(crate) fn allows(&self, host: &str) -> bool {
-        self.0.read().contains(host)
+    /// Whether an endpoint is one of the pool's. An entry of the header without a port names no endpoint, and is refused
+    /// later: here only its host counts.
+    pub(crate) fn allows(&self, host: &str, port: Option<u16>) -> bool {
+        let allowed = self.0.read();
+        allowed
+            .get(host)
+            .is_some_and(|ports| ports.is_empty() || port.is_none_or(|port| ports.contains(&port)))
     }
 }
 
@@ -71,12 +89,12 @@ fn version_of(group: &str) -> &'static str {
     GROUPS.iter().find(|(name, _)| *name == group).map_or("v1", |(_, version)| version)
 }
 
-/// Follows the pool and its pods until shutdown; `synced` turns true when both have been read once.
+/// Follows the pool and its pods until shutdown; `known` says how much has been read once.
 pub(crate) async fn follow(
     client: Client,
     pool: Pool,
     allowlist: Allowlist,
-    synced: watch::Sender<bool>,
+    known: watch::Sender<Known>,
     shutdown: CancellationToken,
 ) {
     let Some(pool) = shutdown.run_until_cancelled(served(&client, pool)).await else { return };
@@ -89,8 +107,9 @@ pub(crate) async fn follow(
         client,
         pool,
         allowlist,
-        synced,
+        known,
         selector: None,
+        ports: Ports::new(),
         events: futures::stream::pending().boxed(),
         pods: BTreeMap::new(),
         listing: BTreeMap::new(),
@@ -105,17 +124,22 @@ pub(crate) async fn follow(
     }
 }
 
+/// A pod's names, and the ports that it declares.
+type Listed = (Vec<String>, Ports);
+
 struct Follower {
     client: Client,
     pool: Pool,
     allowlist: Allowlist,
-    synced: watch::Sender<bool>,
+    known: watch::Sender<Known>,
     selector: Option<String>,
+    /// Those of the pool.
+    ports: Ports,
     events: Events<Pod>,
     /// What each pod adds to the list.
-    pods: BTreeMap<String, Vec<String>>,
+    pods: BTreeMap<String, Listed>,
     /// The same for a list that is not complete.
-    listing: BTreeMap<String, Vec<String>>,
+    listing: BTreeMap<String, Listed>,
     pool_listed: bool,
 }
 
@@ -128,8 +152,13 @@ impl Follower {
             Ok(Event::InitApply(pool) | Event::Apply(pool)) => {
                 self.pool_listed = true;
                 self.select(selector(&self.pool.group, &pool.data));
+                let ports = ports(&pool.data);
+                if self.ports != ports {
+                    self.ports = ports;
+                    self.list();
+                }
             }
-            Ok(Event::InitDone) if self.pool_listed => {}
+            Ok(Event::InitDone) if self.pool_listed => self.knows(Known::Pool),
             Ok(Event::InitDone) => {
                 tracing::warn!(
                     namespace = self.pool.namespace,
@@ -168,14 +197,14 @@ impl Follower {
         match event {
             Ok(Event::Init) => self.listing.clear(),
             Ok(Event::InitApply(pod)) => {
-                self.listing.insert(pod.name_any(), hosts(&pod));
+                self.listing.insert(pod.name_any(), listed(&pod));
             }
             Ok(Event::InitDone) => {
                 self.pods = std::mem::take(&mut self.listing);
                 self.publish();
             }
             Ok(Event::Apply(pod)) => {
-                self.pods.insert(pod.name_any(), hosts(&pod));
+                self.pods.insert(pod.name_any(), listed(&pod));
                 self.publish();
             }
             Ok(Event::Delete(pod)) => {
@@ -187,15 +216,51 @@ impl Follower {
     }
 
     fn publish(&self) {
-        *self.allowlist.0.write() = self.pods.values().flatten().cloned().collect();
-        self.synced.send_replace(true);
+        self.list();
+        self.knows(Known::Pods);
+    }
+
+    fn list(&self) {
+        list(&self.allowlist, self.pods.values(), &self.ports);
+    }
+
+    fn knows(&self, more: Known) {
+        self.known.send_if_modified(|known| {
+            let news = *known < more;
+            *known = more.max(*known);
+            news
+        });
     }
 }
 
+/// Makes the list exactly these pods.
+fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, pool: &Ports) {
+    let mut allowed: BTreeMap<String, Ports> = BTreeMap::new();
+    for (names, declared) in pods {
+        let ports: Ports =
+            if declared.is_empty() { Ports::new() } else { declared.union(pool).copied().collect() };
+        allowed.extend(names.iter().map(|name| (name.clone(), ports.clone())));
+    }
+    *allowlist.0.write() = allowed;
+}
+
 /// A pod can be meant by its address, or, once it has one, by its name.
-fn hosts(pod: &Pod) -> Vec<String> {
+fn listed(pod: &Pod) -> Listed {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
-    ip.map(|ip| vec![ip, pod.name_any()]).unwrap_or_default()
+    let names = ip.map(|ip| vec![ip, pod.name_any()]).unwrap_or_default();
+    let spec = pod.spec.iter();
+    let containers =
+        spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let declared = containers.flat_map(|container| container.ports.iter().flatten());
+    (names, declared.filter_map(|port| u16::try_from(port.container_port).ok()).collect())
+}
+
+/// The ports of a pool of either generation.
+fn ports(pool: &Value) -> Ports {
+    let Some(spec) = pool.get("spec") else { return Ports::new() };
+    let listed = spec.get("targetPorts").and_then(Value::as_array).into_iter().flatten();
+    let numbers = listed.filter_map(|entry| entry.get("number")).chain(spec.get("targetPortNumber"));
+    numbers.filter_map(|number| u16::try_from(number.as_u64()?).ok()).collect()
 }
 
 /// The pool's selector: flat in the older group.
@@ -208,4 +273,42 @@ fn selector(group: &str, pool: &Value) -> Option<String> {
         .filter_map(|(name, value)| Some(format!("{name}={}", value.as_str()?)))
         .collect();
     (!labels.is_empty()).then(|| labels.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(ports: &[u16]) -> Pod {
+        let ports: Vec<_> = ports.iter().map(|port| json!({"containerPort": port})).collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "main", "ports": ports}]},
+            "status": {"podIP": "10.0.0.1"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_pods_ports_are_those_that_it_declares_and_those_of_the_pool() {
+        let pool = ports(&json!({"spec": {"targetPorts": [{"number": 8000}, {"number": 8001}]}}));
+        assert_eq!(pool, Ports::from([8000, 8001]));
+        assert_eq!(ports(&json!({"spec": {"targetPortNumber": 8000}})), Ports::from([8000]));
+        let allowed = Allowlist::default();
+        assert!(!allowed.allows("10.0.0.1", Some(8000)), "nothing is known yet");
+        list(&allowed, [&listed(&pod(&[9000]))], &pool);
+        for (host, port, expected) in [
+            ("10.0.0.1", Some(8001), true),
+            ("p", Some(9000), true),
+            ("10.0.0.1", Some(22), false),
+            ("10.0.0.2", Some(8000), false),
+            ("10.0.0.1", None, true),
+        ] {
+            assert_eq!(allowed.allows(host, port), expected, "{host} {port:?}");
+        }
+        list(&allowed, [&listed(&pod(&[]))], &pool);
+        assert!(allowed.allows("10.0.0.1", Some(22)), "the pod does not say");
+    }
 }

@@ -1,4 +1,4 @@
-//! The routing sidecar of a decode pod (contract 04 §10): it listens on the service's port, and where the picker named a
+//! The routing sidecar of a decode pod: it listens on the service's port, and where the picker named a
 //! prefill endpoint, lets that one compute the prompt before the engine beside it decodes.
 //!
 //! It speaks the default connector, `nixlv2`: the prefill answer's `kv_transfer_params` go to the decoder, which fetches
@@ -14,6 +14,8 @@ mod headers;
 mod legs;
 mod metrics;
 mod object;
+#[doc(hidden)]
+pub mod probe;
 mod proxy;
 mod rewrite;
 mod server;

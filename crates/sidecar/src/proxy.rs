@@ -64,7 +64,7 @@ impl Proxy {
         rank: usize,
         peer: SocketAddr,
     ) -> Response<ProxyBody> {
-        if request.uri().path() == "/health" && request.method() == Method::GET {
+        if request.uri().path() == "/health" && matches!(*request.method(), Method::GET | Method::HEAD) {
             return answer::healthy();
         }
         if request.method() == Method::CONNECT {
@@ -132,15 +132,21 @@ impl Proxy {
     fn choose(&self, headers: &HeaderMap) -> Chosen {
         let value = headers.get(headers::PREFILLER).map(|value| String::from_utf8_lossy(value.as_bytes()));
         let entries = value.as_deref().map(target::entries).unwrap_or_default();
-        let entry = if self.settings.sampling { entries.choose(&mut rand::rng()) } else { entries.first() };
+        let entry = if self.settings.sampling {
+            entries.choose(&mut rand::rng()).copied()
+        } else {
+            value.as_deref().and_then(target::first)
+        };
         let Some(entry) = entry else {
             return Chosen::None;
         };
         let target = Target::parse(entry);
         if let Some(allowlist) = &self.allowlist {
-            let host =
-                target.as_ref().map_or_else(|| target::named_host(entry), |target| Some(target.host()));
-            if !host.is_some_and(|host| allowlist.allows(host)) {
+            let named = match &target {
+                Some(target) => Some((target.host(), target.authority().port_u16())),
+                None => target::named_host(entry).map(|host| (host, None)),
+            };
+            if !named.is_some_and(|(host, port)| allowlist.allows(host, port)) {
                 tracing::warn!(entry, "A request names a prefill endpoint that is no pod of the pool.");
                 return Chosen::Refused(answer::forbidden());
             }

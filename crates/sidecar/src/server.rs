@@ -28,7 +28,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    allowlist::{self, Allowlist},
+    allowlist::{self, Allowlist, Known},
     args::Args,
     body::{ProxyBody, full},
     error::Error,
@@ -47,6 +47,9 @@ const CONNECTIONS: usize = 8192;
 /// How long running requests may go on after a stop was asked for: what upstream means to give them.
 const DRAIN: Duration = Duration::from_mins(1);
 
+/// How long the list of the pool's pods may take before requests are served without it.
+const PODS: Duration = Duration::from_secs(2);
+
 /// Head of a request, at most; agents send long cookies and traces.
 const LONGEST_HEAD: usize = 1 << 20;
 
@@ -63,12 +66,18 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         Some(pool) => {
             let client = Client::try_default().await.map_err(Error::Cluster)?;
             let allowlist = Allowlist::default();
-            let (synced, mut is_synced) = watch::channel(false);
-            let following =
-                allowlist::follow(client, pool, allowlist.clone(), synced, shutdown.child_token());
+            let (knows, mut known) = watch::channel(Known::Nothing);
+            let following = allowlist::follow(client, pool, allowlist.clone(), knows, shutdown.child_token());
             background.spawn(following);
-            // Until the list has been read once, everything would be forbidden.
-            let reading = is_synced.wait_for(|synced| *synced);
+            // Until the pods have been read once, everything is forbidden. Where that takes long, as without the right to
+            // read them, the engine is reached all the same.
+            let reading = async {
+                let _ = known.wait_for(|known| *known >= Known::Pool).await;
+                let pods = known.wait_for(|known| *known >= Known::Pods);
+                if tokio::time::timeout(PODS, pods).await.is_err() {
+                    tracing::warn!("The pods of the pool are not known: no prefill target is allowed.");
+                }
+            };
             if shutdown.run_until_cancelled(reading).await.is_none() {
                 return Ok(());
             }

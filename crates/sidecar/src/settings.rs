@@ -72,6 +72,7 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, Error> {
         refuse_what_is_missing(&args)?;
+        retries(&args)?;
         for (flag, stages) in
             [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
         {
@@ -144,6 +145,14 @@ fn refuse_what_is_missing(args: &Args) -> Result<(), Error> {
             "decode-chunk-size",
             "decoding in chunks is not supported: leave the flag out, or give 0".into(),
         );
+    }
+    Ok(())
+}
+
+fn retries(args: &Args) -> Result<(), Error> {
+    if args.prefill_max_retries > 0 && args.prefill_retry_backoff.is_zero() {
+        let message = "retries need a time to wait between them: expected more than 0s".into();
+        return Err(Error::Flag { flag: "prefill-retry-backoff", message });
     }
     Ok(())
 }

@@ -40,6 +40,11 @@ pub(crate) fn entries(value: &str) -> Vec<&str> {
     value.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect()
 }
 
+/// The entry that counts where none is chosen at random: the first. An empty one before a comma says that nobody prefills.
+pub(crate) fn first(value: &str) -> Option<&str> {
+    value.split(',').next().map(str::trim).filter(|entry| !entry.is_empty())
+}
+
 /// The host that an entry names, for entries that are no [`Target`] because they lack a port.
 pub(crate) fn named_host(entry: &str) -> Option<&str> {
     let entry = entry.strip_prefix("http://").unwrap_or(entry);
@@ -52,6 +57,14 @@ pub(crate) fn named_host(entry: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comma_at_the_start_says_that_nobody_prefills() {
+        assert_eq!(first("a:1, b:2"), Some("a:1"));
+        for value in ["", ",b:2", " , b:2"] {
+            assert_eq!(first(value), None, "{value}");
+        }
+    }
 
     #[test]
     fn only_a_host_and_a_port_is_a_target() {

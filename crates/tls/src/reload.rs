@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
 
 /// Kubernetes updates a mounted secret by swapping a symlink, which file watches on the target never see; reading two
-/// small files this often costs nothing and is early enough for a certificate that is replaced days before it expires.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// small files this often costs nothing, and whoever replaces a certificate need not wait for long.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 /// A server configuration whose certificate can be replaced while it serves.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-use longboat_scheduler::Prompt;
+use longboat_scheduler::{Prompt, config::Parser};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -15,6 +15,7 @@ fn text(api: Api, body: &str) -> Vec<String> {
 
 #[test]
 fn a_path_belongs_to_the_api_of_its_first_fitting_suffix() {
+    let parsers = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
     for (path, api) in [
         ("/v1/chat/completions", Some(Api::ChatCompletions)),
         ("/ns/name/v1/completions?x=y", Some(Api::Completions)),
@@ -26,7 +27,7 @@ fn a_path_belongs_to_the_api_of_its_first_fitting_suffix() {
         ("/v1/models", None),
         ("", None),
     ] {
-        assert_eq!(Api::of(path), api, "{path}");
+        assert_eq!(Api::of(path, &parsers), api, "{path}");
     }
 }
 

@@ -1,4 +1,7 @@
-//! Endpoints from Kubernetes: the InferencePool, and the pods that it selects (contract 04 §3).
+//! Endpoints from Kubernetes: the InferencePool, and the pods that it selects.
+//!
+//! A pool is looked for in the group that was asked for, and where it is not there, in the other one that has had pools: a
+//! pool keeps its name and its pods when a cluster moves from one to the other.
 
 use std::{
     collections::BTreeMap,
@@ -25,6 +28,10 @@ use crate::{core::Core, pool::Desired};
 /// Annotation that restricts which of the pool's ports a pod serves, and its former name.
 const ACTIVE_PORTS: [&str; 2] = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"];
 
+/// The groups that have had InferencePools, newest first, with the version that is read.
+const GROUPS: [(&str, &str); 2] =
+    [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];
+
 /// Which pods, and which of their ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
@@ -35,7 +42,7 @@ pub(crate) struct Selection {
 /// What to watch.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// An InferencePool, in this group.
+    /// An InferencePool, in this group or the other one.
     Pool { group: String, name: String },
     /// Pods as the flags say.
     Pods(Selection),
@@ -51,9 +58,15 @@ pub(crate) async fn follow(
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
-    let (mut pools, selection): (Events<DynamicObject>, _) = match source {
-        Source::Pool { group, name } => (pool_events(&client, &namespace, &group, &name), None),
-        Source::Pods(selection) => (futures::stream::pending().boxed(), Some(selection)),
+    let (mut first, mut second, selection): (Events<DynamicObject>, Events<DynamicObject>, _) = match source {
+        Source::Pool { group, name } => {
+            let other = GROUPS.iter().find(|(other, _)| *other != group).map_or("", |(other, _)| other);
+            let watch = |group| pool_events(&client, &namespace, group, &name);
+            (watch(&group), watch(other), None)
+        }
+        Source::Pods(selection) => {
+            (futures::stream::pending().boxed(), futures::stream::pending().boxed(), Some(selection))
+        }
     };
     let mut follower = Follower {
         client,
@@ -63,20 +76,21 @@ pub(crate) async fn follow(
         events: futures::stream::pending().boxed(),
         pods: BTreeMap::new(),
         listing: None,
-        pool_listed: false,
+        pools: Pools::default(),
     };
     follower.select(selection);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            Some(event) = pools.next() => follower.pool_event(event),
+            Some(event) = first.next() => follower.pool_event(0, event),
+            Some(event) = second.next() => follower.pool_event(1, event),
             Some(event) = follower.events.next() => follower.pod_event(event),
         }
     }
 }
 
 fn pool_events(client: &Client, namespace: &str, group: &str, name: &str) -> Events<DynamicObject> {
-    let version = if group == "inference.networking.x-k8s.io" { "v1alpha2" } else { "v1" };
+    let version = GROUPS.iter().find(|(known, _)| *known == group).map_or("v1", |(_, version)| version);
     let kind = GroupVersionKind::gvk(group, version, "InferencePool");
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
@@ -93,29 +107,68 @@ struct Follower {
     pods: BTreeMap<String, Pod>,
     /// Pods of a list that is not complete.
     listing: Option<BTreeMap<String, Pod>>,
+    pools: Pools,
+}
+
+/// What is known about the pool in the group that was asked for, and in the other one.
+#[derive(Debug, Default)]
+struct Pools {
+    found: [Option<Selection>; 2],
     /// Whether the list in progress had the pool.
-    pool_listed: bool,
+    listed: [bool; 2],
+    /// It is known whether the first group has the pool.
+    known: bool,
+}
+
+impl Pools {
+    /// Notes what a watch says; whether a choice can be made then.
+    fn note(&mut self, group: usize, event: watcher::Result<Event<DynamicObject>>) -> bool {
+        match event {
+            Ok(Event::Init) => {
+                self.listed[group] = false;
+                return false;
+            }
+            Ok(Event::InitApply(pool) | Event::Apply(pool)) => {
+                self.listed[group] = true;
+                self.found[group] = selection(&pool.data);
+                if self.found[group].is_none() {
+                    tracing::warn!(pool = pool.name_any(), "The pool has no selector or no ports.");
+                }
+            }
+            Ok(Event::InitDone) if self.listed[group] => {}
+            Ok(Event::InitDone | Event::Delete(_)) => self.found[group] = None,
+            Err(error) if is_not_served(&error) => self.found[group] = None,
+            Err(error) if group == 0 => {
+                tracing::warn!(%error, "Cannot watch the pool.");
+                return false;
+            }
+            // Most clusters have one group only, and give the picker rights for no other.
+            Err(error) => {
+                tracing::debug!(%error, "Cannot watch pools of the other group.");
+                return false;
+            }
+        }
+        self.known |= group == 0;
+        self.known
+    }
+
+    fn choice(&self) -> Option<Selection> {
+        self.found.iter().flatten().next().cloned()
+    }
+}
+
+/// The cluster does not have the group.
+fn is_not_served(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(source) | watcher::Error::WatchStartFailed(source)) = error else {
+        return false;
+    };
+    matches!(source, kube::Error::Api(answer) if answer.code == 404)
 }
 
 impl Follower {
-    fn pool_event(&mut self, event: watcher::Result<Event<DynamicObject>>) {
-        match event {
-            Ok(Event::Init) => self.pool_listed = false,
-            Ok(Event::InitApply(pool) | Event::Apply(pool)) => {
-                self.pool_listed = true;
-                let selection = selection(&pool.data);
-                if selection.is_none() {
-                    tracing::warn!(pool = pool.name_any(), "The pool has no selector or no ports.");
-                }
-                self.select(selection);
-            }
-            Ok(Event::InitDone) => {
-                if !self.pool_listed {
-                    self.select(None);
-                }
-            }
-            Ok(Event::Delete(_)) => self.select(None),
-            Err(error) => tracing::warn!(%error, "Cannot watch the pool."),
+    fn pool_event(&mut self, group: usize, event: watcher::Result<Event<DynamicObject>>) {
+        if self.pools.note(group, event) {
+            self.select(self.pools.choice());
         }
     }
 

@@ -70,7 +70,7 @@ fn spellings_of_gos_flag_package_are_understood() {
     assert_eq!(parse(&["-v", "4", "-secure-serving=false"]).unwrap().verbosity, 4);
     assert_eq!(parse(&["-v=5"]).unwrap().verbosity, 5);
     let args = parse(&["--drain-timeout=1m30s", "--refresh-metrics-interval", "100ms"]).unwrap();
-    assert_eq!(args.drain_timeout, Duration::from_secs(90));
+    assert_eq!(args.drain_timeout, Some(Duration::from_secs(90)));
     assert_eq!(args.refresh_metrics_interval, Duration::from_millis(100));
 }
 
@@ -85,4 +85,28 @@ fn what_cannot_be_meant_is_refused() {
     for flag in ["--total-queued-requests-metric=x", "--no-such-flag"] {
         assert!(parse(&[flag]).is_err(), "{flag}");
     }
+}
+
+#[test]
+fn of_a_repeated_flag_the_last_one_counts_and_lists_grow() {
+    let args = parse(&[
+        "--pool-name=a",
+        "--secure-serving",
+        "--endpoint-target-ports=1",
+        "--pool-name",
+        "b",
+        "--secure-serving=false",
+        "--endpoint-target-ports=2",
+        "-v=2",
+        "-v=5",
+    ])
+    .unwrap();
+    assert_eq!((args.pool_name.as_str(), args.secure_serving, args.verbosity), ("b", false, 5));
+    assert_eq!(args.endpoint_target_ports, [1, 2]);
+}
+
+#[test]
+fn all_bodies_together_may_not_be_shorter_than_one() {
+    let args = parse(&["--pool-name=p", "--max-request-bytes-in-flight=1Mi"]).unwrap();
+    assert!(args.check(false).unwrap_err().to_string().contains("--max-request-bytes-in-flight"));
 }

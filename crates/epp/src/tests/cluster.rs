@@ -112,6 +112,13 @@ async fn a_pool_of_the_former_group_is_followed() {
     let picker = start(&flags, Some(cluster.client.clone())).await;
     picker.ready().await;
     picker.until("127.0.0.1:8001").await;
+    // Asked for in the group where it is not, it is found all the same, and a pool that comes there takes over.
+    let flags = ["--pool-name=mine", "--pool-namespace", NAMESPACE];
+    let picker = start(&flags, Some(cluster.client.clone())).await;
+    picker.ready().await;
+    picker.until("127.0.0.1:8001").await;
+    cluster.create(pool("mine")).await;
+    picker.until("127.0.0.1:8000").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -267,7 +267,7 @@ fn metrics_show_requests_tokens_and_endpoints_under_both_names() {
     stream.feed(response_body(b"data: {\"usage\":null}\n\n", false));
     let usage = b"data: {\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\ndata: [DONE]\n\n";
     stream.feed(response_body(usage, true));
-    let page = core.metrics.page(&core.pool.members(), core.state.read().prefix_blocks());
+    let page = core.metrics.page(&core.pool.members(), core.state.read().prefix_blocks(), &core.bodies);
     for line in [
         "llm_d_epp_request_total{model_name=\"m\",target_model_name=\"m\",fairness_id=\"default-flow\",priority=\"0\"} 1",
         "inference_objective_request_total{model_name=\"m\",target_model_name=\"m\",priority=\"0\"} 1",
@@ -286,7 +286,7 @@ fn refused_requests_are_counted_as_errors() {
     let core = picker(0);
     Stream::open(&core).request(CHAT, &[], BODY, None);
     Stream::open(&core).request(CHAT, &[], b"{}", None);
-    let page = core.metrics.page(&core.pool.members(), 0);
+    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
     for line in [
         "inference_objective_request_error_total{model_name=\"m\",target_model_name=\"m\",priority=\"0\",error_code=\"ServiceUnavailable\"} 1",
         "inference_objective_request_error_total{model_name=\"\",target_model_name=\"\",priority=\"0\",error_code=\"BadRequest\"} 1",
@@ -315,4 +315,63 @@ fn unscraped_endpoints_rank_last() {
         let (replies, _) = stream.feed(incoming);
         assert_eq!(changes(&replies[0]).get(names::DESTINATION), Some("10.0.0.1:8000"));
     }
+}
+
+fn immediate(reply: &Reply) -> &longboat_extproc::ImmediateResponse {
+    let Action::Immediate(immediate) = &reply.action else { panic!("{reply:?}") };
+    immediate
+}
+
+#[test]
+fn bodies_beyond_the_memory_for_all_are_told_to_come_back() {
+    let core = picker(1);
+    let chunk = || Bytes::from(vec![b' '; 900 << 10]);
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let mut stream = Stream::open(&core);
+        stream.feed(Event::RequestHeaders {
+            headers: support::request_headers("POST", CHAT, &[]),
+            end_of_stream: false,
+        });
+        let (replies, ended) = stream.feed(Event::RequestBody { body: chunk(), end_of_stream: false });
+        if ended {
+            break replies;
+        }
+        waiting.push(stream);
+        assert!(waiting.len() < 5, "4 MiB hold no five bodies of 900 KiB");
+    };
+    let answer = immediate(&refused[0]);
+    assert_eq!((answer.status, answer.headers.get("retry-after")), (503, Some("1")));
+    assert_eq!(core.bodies.held(), waiting.len() * (900 << 10));
+    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let held = format!("llm_d_epp_body_bytes_in_flight {}", core.bodies.held());
+    assert!(page.lines().any(|line| line == held), "{page}");
+    drop(waiting);
+    assert_eq!(core.bodies.held(), 0);
+    let replies = Stream::open(&core).request(CHAT, &[], BODY, None);
+    assert!(matches!(replies[0].action, Action::RequestHeaders(_)), "there is room again: {replies:?}");
+    drop(replies);
+    assert_eq!(core.bodies.held(), 0, "what was sent on is not held");
+}
+
+#[test]
+fn passthrough_takes_what_no_other_parser_knows_and_reads_nothing() {
+    let config = "apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: openai-parser}, {type: passthrough-parser}, {type: queue-scorer}]
+requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-parser}]}
+";
+    let core = support::core(config);
+    support::with_endpoints(&core, 1);
+    let rewrite = [("x-llm-d-model-name-rewrite", "other")];
+    for path in ["/v1/messages", "/anything"] {
+        let replies = Stream::open(&core).request(path, &rewrite, b"no JSON", None);
+        assert_eq!(changes(&replies[0]).get(names::DESTINATION), Some("127.0.1.1:18300"));
+        let Action::RequestBody { body, .. } = &replies[1].action else { panic!("{replies:?}") };
+        assert_eq!(body.as_ref(), b"no JSON");
+    }
+    let replies = Stream::open(&core).request(CHAT, &[], b"no JSON", None);
+    assert_eq!(immediate(&replies[0]).status, 400, "OpenAI's paths are still read");
+    let replies = Stream::open(&picker(1)).request("/anything", &[], BODY, None);
+    assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
 }

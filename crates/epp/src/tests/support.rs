@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use longboat_extproc::{Event, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange, Reply};
-use longboat_scheduler::{Metrics, Options, Scheduler, config::EndpointPickerConfig};
+use longboat_scheduler::{
+    Metrics, Options, Scheduler,
+    config::{EndpointPickerConfig, Parser},
+};
 
 use crate::{
     core::{Core, Settings},
@@ -13,12 +16,14 @@ use crate::{
 };
 
 /// Settings for tests: scores are emitted, nothing goes stale.
-pub(crate) fn settings() -> Settings {
+pub(crate) fn settings(parsers: Vec<Parser>) -> Settings {
     Settings {
+        parsers,
         ignore_subset: false,
         emit_scores: true,
         stale_after: Some(Duration::from_hours(1)),
         max_body: 1 << 20,
+        max_bodies: 4 << 20,
     }
 }
 
@@ -27,7 +32,7 @@ pub(crate) fn core(config: &str) -> Arc<Core> {
     let config = EndpointPickerConfig::parse(config).unwrap();
     let options = Options { allow_experimental: true, trace: true };
     let scheduler = Scheduler::new(&config, options).unwrap();
-    Arc::new(Core::new(scheduler, settings(), "pool"))
+    Arc::new(Core::new(scheduler, settings(config.parsers().unwrap()), "pool"))
 }
 
 /// An endpoint at this address.

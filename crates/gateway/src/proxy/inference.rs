@@ -24,6 +24,9 @@ use super::{
 };
 use crate::route::Pool;
 
+/// The gRPC status of a picker that cannot decide yet, or any more.
+const UNAVAILABLE: i32 = 14;
+
 /// Connections to pickers, one each.
 pub(crate) struct Pickers {
     clients: Mutex<HashMap<SocketAddr, Client>>,
@@ -167,7 +170,9 @@ impl Pickers {
 impl PickError {
     fn answer(&self) -> Response<ProxyBody> {
         let status = match self {
-            Self::None | Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::None
+            | Self::Unreachable(_)
+            | Self::Failed(ClientError::Status { code: UNAVAILABLE, .. }) => StatusCode::SERVICE_UNAVAILABLE,
             // Envoy's answer when its processor fails under a request.
             Self::Failed(_) | Self::Silent => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Upload(_) => StatusCode::BAD_REQUEST,

@@ -29,10 +29,9 @@ pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut U
     if reads {
         let model = path.strip_prefix("/v1/models/")?.to_owned();
         let found = directory.model(&model);
-        return Some(Root::Answer(found.map_or_else(
-            || unknown(directory, &model),
-            |model| answer(StatusCode::OK, &model),
-        )));
+        return Some(Root::Answer(
+            found.map_or_else(|| unknown(directory, &model), |model| answer(StatusCode::OK, &model)),
+        ));
     }
     if head.method != Method::POST || !path.starts_with("/v1/") {
         return None;
@@ -47,7 +46,8 @@ pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut U
             return Some(Root::Answer(error(StatusCode::BAD_REQUEST, &message, "model", None)));
         }
     };
-    let Some((service, place)) = directory.service(&model).and_then(|service| Some((service, service.place()?)))
+    let Some((service, place)) =
+        directory.service(&model).and_then(|service| Some((service, service.place()?)))
     else {
         return Some(Root::Answer(unknown(directory, &model)));
     };

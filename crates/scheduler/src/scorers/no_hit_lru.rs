@@ -46,7 +46,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
-    builder.idle.push((given.lru_size, prefix));
+    builder.idle.push((parameters.name.to_owned(), given.lru_size, prefix));
     Ok(Plugin::scorer(NoHitLru { prefix, idle: builder.idle.len() - 1 }))
 }
 

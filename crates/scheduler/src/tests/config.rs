@@ -144,3 +144,42 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
     assert!(read("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: x}}]\n").is_err());
     assert!(read("dataLayer: {injectDefaults: false}\n").unwrap().disabled);
 }
+
+#[test]
+fn every_missing_type_is_named_at_once() {
+    let message =
+        refused("plugins: [{type: one}, {type: latency-scorer, name: two}, {type: queue-scorer}]\n");
+    assert!(
+        message.starts_with(
+            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"latency-scorer\" of plugin \"two\" is not implemented yet; known types are "
+        ),
+        "{message}"
+    );
+}
+
+#[test]
+fn references_to_parsers_and_parts_of_flow_control_lead_to_plugins_of_the_right_sort() {
+    let declared = "plugins:\n- {type: openai-parser, name: mine}\n- {type: queue-scorer}\n- {type: fcfs-ordering-policy, name: first}\n";
+    for (body, wrong) in [
+        ("requestHandler: {parsers: [{pluginRef: mine}]}\n", None),
+        ("requestHandler: {parsers: [{pluginRef: mien}]}\n", Some("mien")),
+        ("requestHandler: {parsers: [{pluginRef: queue-scorer}]}\n", Some("queue-scorer")),
+        ("parser: {pluginRef: nobody}\n", Some("nobody")),
+        ("saturationDetector: {pluginRef: utilization-detector}\n", None),
+        ("saturationDetector: {pluginRef: mine}\n", Some("mine")),
+        ("flowControl: {saturationDetector: {pluginRef: nobody}}\n", Some("nobody")),
+        ("flowControl: {usageLimitPolicyPluginRef: first}\n", Some("first")),
+        ("flowControl: {priorityBands: [{priority: 1, orderingPolicyRef: first}]}\n", None),
+        (
+            "flowControl: {priorityBands: [{priority: 1, fairnessPolicyRef: first}]}\n",
+            Some("flowControl.priorityBands[0].fairnessPolicyRef"),
+        ),
+        ("flowControl: {defaultPriorityBand: {orderingPolicyRef: last}}\n", Some("last")),
+    ] {
+        match (build(&format!("{declared}{body}")), wrong) {
+            (Ok(_), None) => {}
+            (Err(error), Some(wrong)) => assert!(error.to_string().contains(wrong), "{body}: {error}"),
+            (outcome, _) => panic!("{body}: {outcome:?}"),
+        }
+    }
+}

@@ -1,7 +1,8 @@
 use k8s_openapi::api::core::v1::Pod;
+use kube::{api::DynamicObject, runtime::watcher::Event};
 use serde_json::json;
 
-use super::{endpoints, selection};
+use super::{Pools, endpoints, selection};
 
 #[test]
 fn both_generations_of_pools_say_which_pods_and_ports() {
@@ -49,4 +50,27 @@ fn pods_that_are_not_ready_or_on_their_way_out_are_no_endpoints() {
     for pod in [unready, leaving, nowhere] {
         assert!(endpoints(&pod, &[8000]).is_empty());
     }
+}
+
+#[test]
+fn the_pool_of_the_other_group_serves_where_the_first_has_none() {
+    let pool = |app: &str| -> DynamicObject {
+        serde_json::from_value(json!({
+            "metadata": {"name": "pool"},
+            "spec": {"selector": {"app": app}, "targetPortNumber": 8000},
+        }))
+        .unwrap()
+    };
+    let mut pools = Pools::default();
+    let chosen = |pools: &Pools| pools.choice().map(|selection| selection.selector);
+    assert!(!pools.note(1, Ok(Event::Apply(pool("old")))), "the first group may have it too");
+    pools.note(0, Ok(Event::Init));
+    assert!(pools.note(0, Ok(Event::InitDone)));
+    assert_eq!(chosen(&pools).as_deref(), Some("app=old"));
+    assert!(pools.note(0, Ok(Event::Apply(pool("new")))));
+    assert_eq!(chosen(&pools).as_deref(), Some("app=new"));
+    assert!(pools.note(0, Ok(Event::Delete(pool("new")))));
+    assert_eq!(chosen(&pools).as_deref(), Some("app=old"));
+    assert!(pools.note(1, Ok(Event::Delete(pool("old")))));
+    assert_eq!(chosen(&pools), None);
 }

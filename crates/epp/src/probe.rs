@@ -1,0 +1,90 @@
+//! The readers of outside bytes, for fuzzing.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use longboat_extproc::{Incoming, Outbox, Processor, ProcessorExchange};
+use longboat_scheduler::{
+    Metrics, Options, Scheduler,
+    config::{DataLayer, EndpointPickerConfig, Parser},
+};
+
+use crate::{
+    body::{Api, parse},
+    core::{Core, Settings},
+    exchange::Picker,
+    pool::Desired,
+    scrape::extract,
+};
+
+/// Small, so that inputs reach it.
+const MAX_BODY: usize = 4096;
+
+/// A stream of messages is answered, and nothing of it stays.
+///
+/// # Panics
+/// When something of the request is still held after the stream has ended.
+pub fn stream(messages: impl Iterator<Item = Incoming>) {
+    let config = EndpointPickerConfig::default();
+    let Ok(scheduler) = Scheduler::new(&config, Options::default()) else { return };
+    let settings = Settings {
+        ignore_subset: false,
+        emit_scores: true,
+        stale_after: None,
+        max_body: MAX_BODY,
+        max_bodies: 4 * MAX_BODY,
+        parsers: vec![Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp, Parser::Passthrough],
+    };
+    let core = Arc::new(Core::new(scheduler, settings, "pool"));
+    let endpoint = |last: u8| Desired {
+        namespace: "ns".to_owned(),
+        name: format!("pod-{last}"),
+        address: SocketAddr::from(([127, 0, 1, last], 18300)),
+        labels: std::collections::BTreeMap::new(),
+    };
+    core.set_endpoints(vec![endpoint(1), endpoint(2)]);
+    let mut exchange = Picker(Arc::clone(&core)).open();
+    for message in messages {
+        let mut out = Outbox::default();
+        exchange.handle(message, &mut out);
+        let ended = out.is_finished();
+        drop(out.into_replies());
+        if ended {
+            break;
+        }
+    }
+    drop(exchange);
+    assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
+}
+
+/// A body is read by every API, or refused.
+///
+/// # Panics
+/// When the model is not where it is said to be.
+pub fn body(bytes: &[u8]) {
+    for path in [
+        "chat/completions",
+        "completions",
+        "embeddings",
+        "responses",
+        "conversations",
+        "messages",
+        "generate",
+    ] {
+        let path = if path == "generate" { "inference/v1/generate" } else { path };
+        let Some(api) = Api::of(path, &[Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp]) else {
+            continue;
+        };
+        if let Ok(parsed) = parse(api, bytes) {
+            let model: Result<String, _> = serde_json::from_slice(&bytes[parsed.model_at]);
+            assert_eq!(model.ok(), Some(parsed.model), "the model is somewhere else");
+        }
+    }
+}
+
+/// A metrics page gives numbers, for every engine that is known.
+pub fn metrics_page(page: &[u8]) {
+    let Ok(layer) = DataLayer::from_config(&EndpointPickerConfig::default()) else { return };
+    for engine in layer.engines.values() {
+        extract(page, engine, &mut Metrics::default());
+    }
+}
