@@ -19,6 +19,7 @@ mod admit;
 mod answer;
 mod bootstrap;
 mod clock;
+pub mod depth;
 mod discovery;
 pub mod examine;
 mod form;

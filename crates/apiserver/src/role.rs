@@ -27,6 +27,9 @@ pub struct Args {
     /// Bearer token that clients must send; a random one is made and logged if not given.
     #[arg(long, env = "LONGBOAT_APISERVER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+    /// A further name by which clients may call the server; may be repeated.
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
     /// Serve HTTPS with a certificate made for this run.
     #[arg(long)]
     pub tls: bool,
@@ -65,9 +68,13 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     }
     let token =
         (!args.no_auth).then(|| args.token.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string()));
-    let server =
-        ApiServer::new(Options { state: args.state.clone(), token: token.clone(), ..Options::default() })
-            .map_err(Error::State)?;
+    let server = ApiServer::new(Options {
+        state: args.state.clone(),
+        token: token.clone(),
+        hosts: args.hosts.clone(),
+        ..Options::default()
+    })
+    .map_err(Error::State)?;
     let listener =
         TcpListener::bind(args.listen).await.map_err(|source| Error::Listen(args.listen, source))?;
     let address = listener.local_addr().map_err(|source| Error::Listen(args.listen, source))?;
@@ -76,7 +83,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         let leaf = authority.issue(&LeafRequest {
             common_name: "kubernetes".to_owned(),
             organization: String::new(),
-            dns_names: vec!["localhost".to_owned(), "kubernetes.default.svc".to_owned()],
+            dns_names: ["localhost", "kubernetes.default.svc"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(args.hosts.iter().cloned())
+                .collect(),
             ips: vec![address.ip()],
             days: 365,
             client_auth: false,

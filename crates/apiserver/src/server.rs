@@ -24,13 +24,21 @@ pub struct Options {
     pub window: usize,
     /// Bearer token that requests over a listener must carry; none lets everybody in.
     pub token: Option<String>,
+    /// Names by which clients may call a listener, besides loopback ones, its own address and `kubernetes.default.svc`.
+    pub hosts: Vec<String>,
     /// First address and prefix length of the range of cluster IPs.
     pub service_range: (Ipv4Addr, u8),
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { state: None, window: 1024, token: None, service_range: (Ipv4Addr::new(127, 96, 0, 0), 16) }
+        Self {
+            state: None,
+            window: 1024,
+            token: None,
+            hosts: Vec::new(),
+            service_range: (Ipv4Addr::new(127, 96, 0, 0), 16),
+        }
     }
 }
 

@@ -4,22 +4,27 @@
 //! The walk over schema and value is our own (not kube-cel's validator): it follows the reference's correlation of old
 //! and new list items, ratcheting, escaping of field names and error texts, and converts only values that have rules.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc, sync::OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use kube_cel::{
     KubeCelExt,
     cel::{
-        Context, ExecutionError, FunctionContext, common::ast::IdedExpr, extractors::This,
-        objects::OptionalValue, parser::Parser,
+        Context, ExecutionError,
+        common::ast::{EntryExpr, Expr, IdedExpr},
+        objects::OptionalValue,
+        parser::Parser,
     },
 };
-use regex::Regex;
 use serde_json::Value;
 
 use super::{
+    cel_bounds,
+    cel_budget::{self, Budgeted, EXCEEDED, OF_OBJECT},
+    cel_functions,
     cel_memo::{self, Memo},
     cel_optional,
     cel_shape::{self, Shape},
+    cel_types,
     cel_value::{convert, plain},
     default::correlated,
     path::Path,
@@ -34,6 +39,7 @@ type Cel = kube_cel::cel::Value;
 #[derive(Debug)]
 pub struct Program {
     pub(crate) expression: IdedExpr,
+    budgeted: Option<Budgeted>,
 }
 
 /// One entry of `x-kubernetes-validations`.
@@ -51,12 +57,37 @@ pub(crate) struct Rule {
 #[derive(Debug)]
 struct Compiled {
     program: Program,
-    runnable: Program,
-    message: Option<Program>,
+    runnable: Budgeted,
+    message: Option<Budgeted>,
     uses_old: bool,
     /// What the rule looks at in `self` and `oldSelf`.
     looks_at: [Shape; 2],
     memo: Memo,
+}
+
+/// The size from which it makes no difference to a budget how large a value is.
+const LARGE: u64 = 1_000_000;
+
+/// The name of the first message (`Name{…}`) in an expression. No rule knows any, and nothing evaluates them.
+fn unknown_message(expression: &IdedExpr) -> Option<&str> {
+    match &expression.expr {
+        Expr::Struct(message) => Some(&message.type_name),
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).find_map(unknown_message),
+        Expr::Comprehension(fold) => {
+            [&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result]
+                .into_iter()
+                .find_map(unknown_message)
+        }
+        Expr::List(list) => list.elements.iter().find_map(unknown_message),
+        Expr::Map(map) => map.entries.iter().find_map(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) => {
+                unknown_message(&entry.key).or_else(|| unknown_message(&entry.value))
+            }
+            EntryExpr::StructField(field) => unknown_message(&field.value),
+        }),
+        Expr::Select(select) => unknown_message(&select.operand),
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => None,
+    }
 }
 
 /// What rules had to say.
@@ -67,47 +98,27 @@ pub(crate) struct Judgement {
     pub(crate) warnings: Vec<String>,
     /// Room for what one rule looks at, and for what those of a node do: there are hundreds of evaluations.
     seen: [Vec<u8>; 2],
+    /// What the rules of the object may still cost.
+    left: u64,
+    /// Whether that was not enough: no further rule is run.
+    ended: bool,
 }
 
 thread_local! {
     /// Functions of the standard and the Kubernetes libraries; a context is not `Sync`.
     static LIBRARY: Context<'static> = library();
-    /// Patterns of rules, compiled; the library compiles them at each call.
-    static PATTERNS: RefCell<HashMap<Arc<String>, Regex>> = RefCell::default();
 }
-
-/// Patterns that are remembered. Those of definitions are few; others are made up by rules as they run.
-const PATTERNS_MOST: usize = 64;
 
 fn library() -> Context<'static> {
     let mut library = Context::default().with_all();
-    library.add_function("matches", matches);
+    cel_functions::register(&mut library);
+    cel_budget::register(&mut library);
     library
-}
-
-fn matches(
-    call: &FunctionContext<'_, '_>,
-    This(text): This<Arc<String>>,
-    pattern: Arc<String>,
-) -> Result<bool, ExecutionError> {
-    PATTERNS.with_borrow_mut(|patterns| {
-        if let Some(known) = patterns.get(&pattern) {
-            return Ok(known.is_match(&text));
-        }
-        let compiled = Regex::new(&pattern)
-            .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
-        let verdict = compiled.is_match(&text);
-        if patterns.len() >= PATTERNS_MOST {
-            patterns.clear();
-        }
-        patterns.insert(pattern, compiled);
-        Ok(verdict)
-    })
 }
 
 /// Evaluates all rules of `schema` on `value`; `old` is the stored value on updates.
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgement {
-    let mut judgement = Judgement::default();
+    let mut judgement = Judgement { left: OF_OBJECT, ..Judgement::default() };
     LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
     judgement
 }
@@ -121,8 +132,16 @@ impl Program {
     ///
     /// Why it does not parse, in the words of the reference's parser.
     pub fn compile(source: &str) -> Result<Self, String> {
-        match Parser::new().enable_optional_syntax(true).parse(source) {
-            Ok(expression) => Ok(Self { expression }),
+        cel_bounds::check(source)?;
+        // The parser may give up on nonsense by a panic; nothing of it is used afterwards.
+        let parse = || Parser::new().enable_optional_syntax(true).parse(source);
+        let parsed = std::panic::catch_unwind(parse)
+            .map_err(|_| "ERROR: <input>:1:1: Syntax error: the expression cannot be parsed".to_owned())?;
+        match parsed {
+            Ok(expression) => match unknown_message(&expression) {
+                None => Ok(Self { expression, budgeted: None }),
+                Some(name) => Err(cel_types::undeclared(source, name)),
+            },
             Err(errors) => Err(errors
                 .to_string()
                 .lines()
@@ -136,6 +155,7 @@ impl Program {
     #[must_use]
     pub fn runnable(mut self) -> Self {
         cel_optional::rewrite(&mut self.expression, None);
+        self.budgeted = Some(Budgeted::new(self.expression.clone()));
         self
     }
 
@@ -152,10 +172,16 @@ impl Program {
     pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         LIBRARY.with(|library| {
             let mut scope = library.new_inner_scope();
+            let mut size = 0;
             for (name, value) in variables {
+                size += cel_budget::size(value, LARGE);
                 scope.add_variable_from_value(*name, plain(value));
             }
-            match Cel::resolve(&self.expression, &scope) {
+            let resolved = match &self.budgeted {
+                Some(program) => program.resolve(&scope, size, &mut OF_OBJECT.clone()),
+                None => Budgeted::new(self.expression.clone()).resolve(&scope, size, &mut OF_OBJECT.clone()),
+            };
+            match resolved {
                 Ok(Cel::Bool(verdict)) => Ok(verdict),
                 Ok(_) => Err("cel expression must evaluate to a bool".to_owned()),
                 Err(error) => Err(worded(&error)),
@@ -207,16 +233,16 @@ impl Rule {
             } else {
                 Some(self.runnable(Program::compile(&self.message_expression)?))
             };
-            let runnable = self.runnable(Program { expression: program.expression.clone() });
+            let runnable = self.runnable(Program { expression: program.expression.clone(), budgeted: None });
             let uses_old = program.uses("oldSelf");
-            let looks_at = cel_shape::of(&runnable.expression, ["self", "oldSelf"]);
+            let looks_at = cel_shape::of(runnable.expression(), ["self", "oldSelf"]);
             Ok(Compiled { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
         })
     }
 
-    fn runnable(&self, mut program: Program) -> Program {
+    fn runnable(&self, mut program: Program) -> Budgeted {
         cel_optional::rewrite(&mut program.expression, self.optional_old.then_some("oldSelf"));
-        program
+        Budgeted::new(program.expression)
     }
 
     /// How the rule is named in messages about its evaluation.
@@ -225,9 +251,15 @@ impl Rule {
     }
 
     /// `scope` holds the variables as a whole: the message may name what the rule does not.
-    fn failed<'a>(&self, scope: impl FnOnce() -> Context<'a>, compiled: &'a Compiled) -> String {
+    fn failed<'a>(
+        &self,
+        scope: impl FnOnce() -> Context<'a>,
+        compiled: &'a Compiled,
+        size: u64,
+        left: &mut u64,
+    ) -> String {
         if let Some(program) = &compiled.message
-            && let Ok(Cel::String(text)) = Cel::resolve(&program.expression, &scope())
+            && let Ok(Cel::String(text)) = program.resolve(&scope(), size, left)
         {
             let text = text.trim();
             if !text.is_empty() && !text.contains('\n') {
@@ -264,7 +296,7 @@ impl Judgement {
         schema: &Node,
         path: &mut Path,
     ) {
-        if !schema.below.rules {
+        if !schema.below.rules || self.ended {
             return;
         }
         let old = old.filter(|old| !old.is_null());
@@ -305,6 +337,7 @@ impl Judgement {
         let known = schema.rules.known(value, &mut self.seen[1]);
         let together = known.and_then(|_| schema.rules.looks_at());
         let mut shared = None;
+        let mut size = None;
         for rule in schema.rules.iter() {
             let compiled = match rule.compiled() {
                 Ok(compiled) => compiled,
@@ -339,15 +372,21 @@ impl Judgement {
                 scope
             };
             let whole = Shape::whole();
-            let failed = || rule.failed(|| scope([&whole, &whole]), compiled);
+            let size = *size.get_or_insert_with(|| {
+                cel_budget::size(value, LARGE) + old.map_or(0, |old| cel_budget::size(old, LARGE))
+            });
+            let mut left = self.left;
             let held = match together.filter(|_| !compiled.uses_old) {
                 // What is short is converted once for all rules of the node.
-                Some(all) => Cel::resolve(
-                    &compiled.runnable.expression,
+                Some(all) => compiled.runnable.resolve(
                     shared.get_or_insert_with(|| scope([all, all])),
+                    size,
+                    &mut left,
                 ),
-                None => Cel::resolve(&compiled.runnable.expression, &scope(compiled.looks_at.each_ref())),
+                None => compiled.runnable.resolve(&scope(compiled.looks_at.each_ref()), size, &mut left),
             };
+            self.left = left;
+            let mut failed = || rule.failed(|| scope([&whole, &whole]), compiled, size, &mut left);
             let cause = match held {
                 Ok(Cel::Bool(true)) => {
                     if is_short {
@@ -356,6 +395,21 @@ impl Judgement {
                     continue;
                 }
                 Ok(_) => rule.cause(path, schema.type_name(), &failed()),
+                Err(error) if is_exceeded(&error) => {
+                    self.ended = true;
+                    let detail = if self.left == 0 {
+                        "validation failed due to running out of cost budget, no further validation rules will be run"
+                            .to_owned()
+                    } else {
+                        format!(
+                            "'{EXCEEDED}': no further validation rules will be run due to call cost exceeds limit for \
+                             rule: {}",
+                            rule.named()
+                        )
+                    };
+                    self.causes.push(Cause::invalid(path, &Value::from(schema.type_name()), detail));
+                    return;
+                }
                 Err(error) => Cause::invalid(
                     path,
                     &Value::from(schema.type_name()),
@@ -372,6 +426,10 @@ impl Judgement {
             schema.rules.note(&self.seen[1]);
         }
     }
+}
+
+fn is_exceeded(error: &ExecutionError) -> bool {
+    matches!(error, ExecutionError::FunctionError { message, .. } if message == EXCEEDED)
 }
 
 fn optional(value: Option<Cel>) -> Cel {

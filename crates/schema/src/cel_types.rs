@@ -75,7 +75,7 @@ fn walk<'s>(
             {
                 Ok(None)
             }
-            None => Err(at(source, name, &format!("undeclared reference to '{name}' (in container '')"))),
+            None => Err(undeclared(source, name)),
         },
         Expr::Select(select) => {
             let Some(schema) = walk(&select.operand, scope, source)? else { return Ok(None) };
@@ -138,6 +138,11 @@ fn walk<'s>(
         }
         Expr::Map(_) | Expr::Struct(_) | Expr::Literal(_) | Expr::Unspecified => Ok(None),
     }
+}
+
+/// What is said of a name that nothing declares.
+pub(super) fn undeclared(source: &str, name: &str) -> String {
+    at(source, name, &format!("undeclared reference to '{name}' (in container '')"))
 }
 
 /// Whether the parser made this name.

@@ -7,6 +7,9 @@
 
 mod cause;
 mod cel;
+mod cel_bounds;
+mod cel_budget;
+mod cel_functions;
 mod cel_memo;
 mod cel_optional;
 mod cel_rules;

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::client::serve;
+use super::{client::serve, heads::Marked, hosts::Hosts};
 use crate::{
     answer::{self, Answer},
     request::{User, accept::Accept},
@@ -70,15 +70,17 @@ impl ApiServer {
             let state = Arc::clone(&self.state);
             let acceptor = acceptor.clone();
             let watcher = graceful.watcher();
+            let local = stream.local_addr().ok().map(|address| address.ip());
+            let hosts = Hosts::new(local, &self.state.options.hosts);
             let ending = shutdown.clone();
             connections.spawn(async move {
                 let _permit = permit;
                 let connection = async {
                     match acceptor {
-                        None => connection(state, stream, watcher).await,
+                        None => connection(state, hosts, stream, watcher).await,
                         Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
                         {
-                            Ok(Ok(stream)) => connection(state, stream, watcher).await,
+                            Ok(Ok(stream)) => connection(state, hosts, stream, watcher).await,
                             Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
                             Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
                         },
@@ -101,21 +103,42 @@ impl ApiServer {
     }
 }
 
-async fn connection<S>(state: Arc<State>, stream: S, watcher: hyper_util::server::graceful::Watcher)
-where
+async fn connection<S>(
+    state: Arc<State>,
+    hosts: Hosts,
+    stream: S,
+    watcher: hyper_util::server::graceful::Watcher,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: http::Request<Incoming>| {
         let state = Arc::clone(&state);
-        async move { Ok::<_, std::convert::Infallible>(authenticated(&state, request).await) }
+        let verdict = hosts.check(&request);
+        async move {
+            Ok::<_, std::convert::Infallible>(match verdict {
+                Ok(()) => authenticated(&state, request).await,
+                Err(error) => refused(&error, &request),
+            })
+        }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(PATIENCE);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(Marked::new(stream)), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "A connection ended.");
     }
+}
+
+/// The refusal of a request that is not for this server; what follows on the connection is not looked at.
+fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
+    let accept =
+        request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut answer = answer::refusal(error, Accept::parse(accept).refusal());
+    if request.version() < http::Version::HTTP_2 {
+        answer.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    }
+    answer
 }
 
 async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> Answer {

@@ -1,47 +1,182 @@
 //! RFC 6902 as the reference's library reads it: `replace` of a key that is missing adds it, and `test` takes a missing
 //! key for null.
+//!
+//! A few hundred bytes of `copy` can double a document at each step, so what a patch may do is bounded: its operations, the
+//! bytes that it copies, the steps that it takes, and the depth of what comes of it.
+
+use std::io;
 
 use serde_json::Value;
 
-/// Carries out all operations, or none: the reference does not say which one failed.
-pub(super) fn apply(mut document: Value, operations: &Value) -> Result<Value, ()> {
-    for operation in operations.as_array().ok_or(())? {
-        step(&mut document, operation)?;
+use crate::depth::{self, DEEPEST};
+
+/// Operations of one patch: the reference's limit.
+pub(crate) const MOST_OPERATIONS: usize = 10_000;
+/// Bytes, written as JSON, that all `copy` operations of a patch may add: the reference's limit.
+const MOST_COPIED: usize = 3 * 1024 * 1024;
+/// Elements of lists that are moved aside and values that are looked through, in total: about a second of work.
+const MOST_STEPS: u64 = 100_000_000;
+
+/// Why a patch was not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// An operation does not fit the document, or asks for too much.
+    Unprocessable {
+        /// Its position in the patch.
+        operation: usize,
+    },
+    /// It has this many operations.
+    TooMany(usize),
+    /// What comes of it is nested too deeply to be stored.
+    TooDeep,
+}
+
+/// Carries out all operations, or none.
+pub(crate) fn apply(mut document: Value, operations: &Value) -> Result<Value, Refused> {
+    let operations = operations.as_array().ok_or(Refused::Unprocessable { operation: 0 })?;
+    if operations.len() > MOST_OPERATIONS {
+        return Err(Refused::TooMany(operations.len()));
+    }
+    let mut patch = Patch { copied: 0, steps: 0, at: 0 };
+    for (at, operation) in operations.iter().enumerate() {
+        patch.at = at;
+        patch.step(&mut document, operation)?;
     }
     Ok(document)
 }
 
-fn step(document: &mut Value, operation: &Value) -> Result<(), ()> {
-    let path = tokens(operation["path"].as_str().ok_or(())?)?;
-    let value = || operation.get("value").cloned().ok_or(());
-    let from = || tokens(operation["from"].as_str().ok_or(())?);
-    match operation["op"].as_str() {
-        Some("add") => put(document, &path, value()?, true),
-        Some("replace") => put(document, &path, value()?, false),
-        Some("remove") => take(document, &path).map(drop),
-        Some("move") => {
-            let moved = take(document, &from()?)?;
-            put(document, &path, moved, true)
+/// What a patch has cost so far.
+struct Patch {
+    copied: usize,
+    steps: u64,
+    /// The position of the operation that is carried out.
+    at: usize,
+}
+
+// === impl Patch ===
+
+impl Patch {
+    fn step(&mut self, document: &mut Value, operation: &Value) -> Result<(), Refused> {
+        let unfit = self.unfit();
+        let path = operation["path"].as_str().and_then(tokens).ok_or(unfit)?;
+        let value = || operation.get("value").cloned().ok_or(unfit);
+        let from = || operation["from"].as_str().and_then(tokens).ok_or(unfit);
+        match operation["op"].as_str() {
+            Some("add") => self.put(document, &path, value()?, true),
+            Some("replace") => self.put(document, &path, value()?, false),
+            Some("remove") => self.take(document, &path).map(drop),
+            Some("move") => {
+                let moved = self.take(document, &from()?)?;
+                self.put(document, &path, moved, true)
+            }
+            Some("copy") => {
+                let copied = get(document, &from()?).ok_or(unfit)?;
+                self.copied += size(copied, MOST_COPIED - self.copied).ok_or(unfit)?;
+                let copied = copied.clone();
+                self.put(document, &path, copied, true)
+            }
+            Some("test") => {
+                let expected = operation.get("value").unwrap_or(&Value::Null);
+                let found = get(document, &path).unwrap_or(&Value::Null);
+                if found == expected { Ok(()) } else { Err(unfit) }
+            }
+            _ => Err(unfit),
         }
-        Some("copy") => {
-            let copied = get(document, &from()?).cloned().ok_or(())?;
-            put(document, &path, copied, true)
+    }
+
+    fn spend(&mut self, steps: u64) -> Result<(), Refused> {
+        self.steps += steps;
+        if self.steps > MOST_STEPS { Err(self.unfit()) } else { Ok(()) }
+    }
+
+    fn unfit(&self) -> Refused {
+        Refused::Unprocessable { operation: self.at }
+    }
+
+    fn put(
+        &mut self,
+        document: &mut Value,
+        path: &[String],
+        value: Value,
+        insert: bool,
+    ) -> Result<(), Refused> {
+        let unfit = self.unfit();
+        let room = DEEPEST.checked_sub(path.len()).ok_or(Refused::TooDeep)?;
+        let mut looked_at = 0;
+        depth::levels(&value, room, &mut looked_at).ok_or(Refused::TooDeep)?;
+        self.spend(looked_at)?;
+        let Some((name, parents)) = path.split_last() else {
+            *document = value;
+            return Ok(());
+        };
+        match get_mut(document, parents).ok_or(unfit)? {
+            Value::Object(map) => {
+                map.insert(name.clone(), value);
+                Ok(())
+            }
+            Value::Array(list) if insert && name == "-" => {
+                list.push(value);
+                Ok(())
+            }
+            Value::Array(list) => {
+                let at = index(name, list.len()).ok_or(unfit)?;
+                if insert && at <= list.len() {
+                    self.spend((list.len() - at) as u64)?;
+                    list.insert(at, value);
+                } else {
+                    *list.get_mut(at).ok_or(unfit)? = value;
+                }
+                Ok(())
+            }
+            _ => Err(unfit),
         }
-        Some("test") => {
-            let expected = operation.get("value").unwrap_or(&Value::Null);
-            let found = get(document, &path).unwrap_or(&Value::Null);
-            if found == expected { Ok(()) } else { Err(()) }
+    }
+
+    fn take(&mut self, document: &mut Value, path: &[String]) -> Result<Value, Refused> {
+        let unfit = self.unfit();
+        let (name, parents) = path.split_last().ok_or(unfit)?;
+        match get_mut(document, parents).ok_or(unfit)? {
+            Value::Object(map) => {
+                self.spend(map.len() as u64)?;
+                map.remove(name).ok_or(unfit)
+            }
+            Value::Array(list) => {
+                let at = index(name, list.len()).filter(|at| *at < list.len()).ok_or(unfit)?;
+                self.spend((list.len() - at) as u64)?;
+                Ok(list.remove(at))
+            }
+            _ => Err(unfit),
         }
-        _ => Err(()),
     }
 }
 
-fn tokens(pointer: &str) -> Result<Vec<String>, ()> {
-    if pointer.is_empty() {
-        return Ok(Vec::new());
+/// The bytes of a value as JSON; none if there are more than `most`.
+fn size(value: &Value, most: usize) -> Option<usize> {
+    /// Counts what is written to it.
+    struct Counter {
+        left: usize,
     }
-    let rest = pointer.strip_prefix('/').ok_or(())?;
-    Ok(rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter { left: most };
+    serde_json::to_writer(&mut counter, value).ok()?;
+    Some(most - counter.left)
+}
+
+fn tokens(pointer: &str) -> Option<Vec<String>> {
+    if pointer.is_empty() {
+        return Some(Vec::new());
+    }
+    let rest = pointer.strip_prefix('/')?;
+    Some(rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
 }
 
 fn get<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {
@@ -71,41 +206,44 @@ fn index(token: &str, len: usize) -> Option<usize> {
     }
 }
 
-fn put(document: &mut Value, path: &[String], value: Value, insert: bool) -> Result<(), ()> {
-    let Some((name, parents)) = path.split_last() else {
-        *document = value;
-        return Ok(());
-    };
-    match get_mut(document, parents).ok_or(())? {
-        Value::Object(map) => {
-            map.insert(name.clone(), value);
-            Ok(())
-        }
-        Value::Array(list) if insert && name == "-" => {
-            list.push(value);
-            Ok(())
-        }
-        Value::Array(list) => {
-            let at = index(name, list.len()).ok_or(())?;
-            if insert && at <= list.len() {
-                list.insert(at, value);
-            } else {
-                *list.get_mut(at).ok_or(())? = value;
-            }
-            Ok(())
-        }
-        _ => Err(()),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn take(document: &mut Value, path: &[String]) -> Result<Value, ()> {
-    let (name, parents) = path.split_last().ok_or(())?;
-    match get_mut(document, parents).ok_or(())? {
-        Value::Object(map) => map.remove(name).ok_or(()),
-        Value::Array(list) => {
-            let at = index(name, list.len()).filter(|at| *at < list.len()).ok_or(())?;
-            Ok(list.remove(at))
-        }
-        _ => Err(()),
+    use super::*;
+
+    #[test]
+    fn copies_that_double_a_document_end_at_three_megabytes() {
+        let document = json!({"data": {"a": "x".repeat(1000)}});
+        let doubling: Vec<Value> =
+            (0..22).map(|i| json!({"op": "copy", "from": "/data", "path": format!("/data/c{i}")})).collect();
+        let refused = apply(document.clone(), &json!(doubling));
+        assert!(matches!(refused, Err(Refused::Unprocessable { operation: 11.. })), "{refused:?}");
+        assert!(apply(document, &json!(doubling[..8])).is_ok());
+    }
+
+    #[test]
+    fn copies_into_each_other_end_at_the_depth_that_can_be_stored() {
+        let document = json!({"a": {}});
+        let nesting: Vec<Value> = (0..1000)
+            .map(|i| json!({"op": "add", "path": format!("/a{}", "/a".repeat(i)), "value": {"a": {}}}))
+            .collect();
+        assert_eq!(apply(document.clone(), &json!(nesting)), Err(Refused::TooDeep));
+        let result = apply(document, &json!(nesting[..90])).unwrap();
+        assert!(depth::check(&result).is_ok());
+    }
+
+    #[test]
+    fn operations_are_counted() {
+        let patch = vec![json!({"op": "test", "path": "/a", "value": 1}); MOST_OPERATIONS + 1];
+        assert_eq!(apply(json!({"a": 1}), &json!(patch)), Err(Refused::TooMany(10_001)));
+        assert!(apply(json!({"a": 1}), &json!(patch[1..])).is_ok());
+    }
+
+    #[test]
+    fn the_front_of_a_long_list_is_not_shifted_for_ever() {
+        let document = json!({"a": vec![0; 500_000]});
+        let patch = vec![json!({"op": "add", "path": "/a/0", "value": 1}); 1000];
+        assert!(matches!(apply(document, &json!(patch)), Err(Refused::Unprocessable { .. })));
     }
 }

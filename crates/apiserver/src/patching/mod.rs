@@ -1,7 +1,7 @@
 //! PATCH bodies and field ownership.
 
 mod body;
-mod json_patch;
+pub(crate) mod json_patch;
 mod kinds;
 mod scale;
 
@@ -11,11 +11,13 @@ use serde_json::{Value, json};
 
 use crate::{
     clock,
+    depth::DEEPEST,
     kinds::{Registry, Resource},
     request::decode::Document,
     status::{About, ApiError, Cause},
 };
 
+use json_patch::{MOST_OPERATIONS, Refused};
 use kinds::Kinds;
 pub(crate) use scale::apply_scale;
 
@@ -79,7 +81,7 @@ pub fn patch(
     match kind {
         PatchKind::Json => {
             let document = body::json_patch(body)?;
-            let object = json_patch::apply(before, &document.value).map_err(|()| unprocessable())?;
+            let object = json_patch::apply(before, &document.value).map_err(unpatchable)?;
             Ok(patched(object, document.duplicates, text()))
         }
         PatchKind::Merge => {
@@ -163,6 +165,27 @@ pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
 fn patched(object: Value, duplicates: Vec<String>, shown: String) -> Patched {
     let field_problems = duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     Patched { object, warnings: Vec::new(), field_problems, shown }
+}
+
+fn unpatchable(refused: Refused) -> ApiError {
+    match refused {
+        Refused::Unprocessable { .. } => unprocessable(),
+        Refused::TooMany(operations) => ApiError::new(
+            413,
+            "RequestEntityTooLarge",
+            format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got \
+                 {operations}"
+            ),
+        ),
+        Refused::TooDeep => ApiError::new(
+            422,
+            "Invalid",
+            format!(
+                "the patched object is nested too deeply: at most {DEEPEST} levels of maps and lists are stored"
+            ),
+        ),
+    }
 }
 
 /// 422 without saying why: what the reference answers to JSON patches that cannot be carried out.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schema::duplicate_fields;
+use crate::{depth, schema::duplicate_fields};
 
 /// A decoded document.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +14,7 @@ pub(crate) struct Document {
 
 /// JSON into a document; the error is worded as Go words it.
 pub(crate) fn json(bytes: &[u8]) -> Result<Document, String> {
+    depth::check_text(bytes).map_err(|error| error.to_string())?;
     let value = serde_json::from_slice(bytes).map_err(|error| go_text(bytes, &error))?;
     Ok(Document { value, duplicates: duplicate_fields(bytes) })
 }
@@ -26,23 +27,32 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     }
     // Most clients send JSON, which is YAML, too, but read many times faster. What is wrong with it is for the other parser
     // to say.
+    if text.trim_start().starts_with('{') {
+        depth::check_text(bytes).map_err(|error| error.to_string())?;
+    }
     if text.trim_start().starts_with('{')
         && let Ok(value) = serde_json::from_str(text)
         && duplicate_fields(bytes).is_empty()
     {
         return Ok(Document { value, duplicates: Vec::new() });
     }
-    let strict: Result<Value, _> = serde_saphyr::from_str(text);
+    let mut options = serde_saphyr::Options::default();
+    if let Some(budget) = &mut options.budget {
+        // A little more than is accepted, so that it is the check of the value that names the place.
+        budget.max_depth = depth::DEEPEST + 10;
+    }
+    let strict: Result<Value, _> = serde_saphyr::from_str_with_options(text, options.clone());
     if let Ok(value) = strict {
+        depth::check(&value).map_err(|error| error.to_string())?;
         return Ok(Document { value, duplicates: Vec::new() });
     }
-    let mut options = serde_saphyr::Options::default();
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
-        Ok(value) => Ok(Document {
-            value,
-            duplicates: strict.err().map(|error| duplicate_key(&error.to_string())).into_iter().collect(),
-        }),
+        Ok(value) => {
+            depth::check(&value).map_err(|error| error.to_string())?;
+            let duplicates = strict.err().map(|error| duplicate_key(&error.to_string()));
+            Ok(Document { value, duplicates: duplicates.into_iter().collect() })
+        }
         Err(error) => Err(yaml_text(&error.to_string())),
     }
 }

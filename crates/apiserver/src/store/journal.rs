@@ -1,8 +1,12 @@
 //! The objects of a store on disk, in one redb file.
+//!
+//! What cannot be read when the journal is opened is named in the log and stays in the file; everything else is there. When a
+//! write fails, redb refuses all that follow: the file is opened anew for the next one, so that writes go on once there is
+//! room on the disk again.
 
 use std::path::{Path, PathBuf};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde_json::Value;
 
 use super::{Key, Stored};
@@ -33,88 +37,264 @@ pub enum JournalError {
         #[source]
         source: Box<redb::Error>,
     },
-    /// A stored object cannot be read back.
-    #[error("{} holds something that is not an object", .path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-    },
 }
+
+/// How the file is opened; tests put a disk under it that fills up.
+pub(super) type Open = fn(&Path) -> Result<Database, DatabaseError>;
 
 #[derive(Debug)]
 pub(super) struct Journal {
-    database: Database,
+    path: PathBuf,
+    open: Open,
+    /// None after a write that failed.
+    database: Option<Database>,
+    /// A write that failed may have reached the disk all the same: what was there before it.
+    unsure: Option<Row>,
 }
 
-/// Table, object, revision.
-type Kept = Vec<(String, Value, u64)>;
+/// What is written of one change.
+#[derive(Debug)]
+struct Row {
+    key: Vec<u8>,
+    /// None where there is no object.
+    value: Option<Vec<u8>>,
+    /// The revision of the store.
+    revision: u64,
+}
+
+/// An object that was kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) table: String,
+    pub(super) key: Key,
+    pub(super) object: Value,
+    pub(super) revision: u64,
+}
 
 // === impl Journal ===
 
 impl Journal {
-    pub(super) fn open(directory: &Path) -> Result<(Self, u64, Kept), JournalError> {
+    pub(super) fn open(directory: &Path) -> Result<(Self, u64, Vec<Kept>), JournalError> {
+        Self::open_with(directory, |path| Database::create(path))
+    }
+
+    pub(super) fn open_with(directory: &Path, open: Open) -> Result<(Self, u64, Vec<Kept>), JournalError> {
         std::fs::create_dir_all(directory)
             .map_err(|source| JournalError::Directory { path: directory.to_owned(), source })?;
         let path = directory.join("apiserver.redb");
         let failed =
             |source: redb::Error| JournalError::Database { path: path.clone(), source: Box::new(source) };
-        let database = Database::create(&path).map_err(|e| failed(e.into()))?;
-        let (revision, raw) = Self::read(&database).map_err(failed)?;
-        let mut kept = Vec::with_capacity(raw.len());
-        for (key, value) in raw {
-            let corrupt = || JournalError::Corrupt { path: path.clone() };
-            let table = key.split(|b| *b == 0).next().unwrap_or_default();
-            let table = String::from_utf8(table.to_vec()).map_err(|_| corrupt())?;
-            let (head, json) = value.split_first_chunk::<8>().ok_or_else(corrupt)?;
-            let object = serde_json::from_slice(json).map_err(|_| corrupt())?;
-            kept.push((table, object, u64::from_be_bytes(*head)));
+        let database = open(&path).map_err(|error| failed(error.into()))?;
+        let (revision, rows) = read(&database).map_err(failed)?;
+        let mut kept = Vec::with_capacity(rows.len());
+        for (key, value) in rows {
+            match row(&key, &value) {
+                Ok(object) => kept.push(object),
+                Err(why) => tracing::error!(
+                    object = %String::from_utf8_lossy(&key).replace('\0', "/"),
+                    file = %path.display(),
+                    %why,
+                    "A stored object cannot be read and is left out. It stays in the file."
+                ),
+            }
         }
-        Ok((Self { database }, revision, kept))
+        Ok((Self { path, open, database: Some(database), unsure: None }, revision, kept))
     }
 
-    #[expect(clippy::type_complexity, reason = "raw rows, used once")]
-    fn read(database: &Database) -> Result<(u64, Vec<(Vec<u8>, Vec<u8>)>), redb::Error> {
-        // opening a table for reading fails until it was made
-        let begun = database.begin_write()?;
-        begun.open_table(OBJECTS)?;
-        begun.open_table(COUNTERS)?;
-        begun.commit()?;
-        let reading = database.begin_read()?;
-        let revision = reading.open_table(COUNTERS)?.get("revision")?.map_or(1, |value| value.value());
-        let mut rows = Vec::new();
-        for row in reading.open_table(OBJECTS)?.iter()? {
-            let (key, value) = row?;
-            rows.push((key.value().to_vec(), value.value().to_vec()));
-        }
-        Ok((revision, rows))
-    }
-
-    /// Writes one change; it is on disk when this returns.
+    /// Writes one change; it is on disk when this returns. `before` is the object that the change replaces.
     pub(super) fn record(
-        &self,
+        &mut self,
         table: &str,
         key: &Key,
-        stored: Option<&Stored>,
+        (before, after): (Option<&Stored>, Option<&Stored>),
         revision: u64,
     ) -> Result<(), redb::Error> {
-        let row = [table, &key.namespace, &key.name].join("\0");
-        let writing = self.database.begin_write()?;
-        {
-            let mut objects = writing.open_table(OBJECTS)?;
-            match stored {
-                Some(stored) => {
-                    let mut value = revision.to_be_bytes().to_vec();
-                    // values made of JSON can be written as JSON
-                    let _ = serde_json::to_writer(&mut value, &*stored.value);
-                    objects.insert(row.as_bytes(), value.as_slice())?;
-                }
-                None => {
-                    objects.remove(row.as_bytes())?;
-                }
+        let key = [table, &key.namespace, &key.name].join("\0").into_bytes();
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.reopened()?,
+        };
+        let change = Row { key, value: after.map(|after| encoded(after, revision)), revision };
+        match write(&database, &change) {
+            Ok(()) => {
+                self.database = Some(database);
+                Ok(())
             }
-            writing.open_table(COUNTERS)?.insert("revision", revision)?;
+            Err(error) => {
+                let before = before.map(|before| encoded(before, before.revision));
+                self.unsure = Some(Row { key: change.key, value: before, revision: revision - 1 });
+                tracing::error!(file = %self.path.display(), %error, "The journal cannot be written: changes are refused until it can.");
+                Err(error)
+            }
         }
-        writing.commit()?;
-        Ok(())
+    }
+
+    /// The file, opened anew after a failure, with what is true of the object whose write failed.
+    fn reopened(&mut self) -> Result<Database, redb::Error> {
+        let database = (self.open)(&self.path)?;
+        if let Some(before) = &self.unsure {
+            write(&database, before)?;
+            self.unsure = None;
+        }
+        tracing::info!(file = %self.path.display(), "The journal can be written again.");
+        Ok(database)
+    }
+}
+
+/// The last revision and all rows.
+#[expect(clippy::type_complexity, reason = "raw rows, used once")]
+fn read(database: &Database) -> Result<(u64, Vec<(Vec<u8>, Vec<u8>)>), redb::Error> {
+    // opening a table for reading fails until it was made
+    let begun = database.begin_write()?;
+    begun.open_table(OBJECTS)?;
+    begun.open_table(COUNTERS)?;
+    begun.commit()?;
+    let reading = database.begin_read()?;
+    let revision = reading.open_table(COUNTERS)?.get("revision")?.map_or(1, |value| value.value());
+    let mut rows = Vec::new();
+    for row in reading.open_table(OBJECTS)?.iter()? {
+        let (key, value) = row?;
+        rows.push((key.value().to_vec(), value.value().to_vec()));
+    }
+    Ok((revision, rows))
+}
+
+/// The object of a row, or why it cannot be read.
+pub(super) fn row(key: &[u8], value: &[u8]) -> Result<Kept, String> {
+    let key = std::str::from_utf8(key).map_err(|_| "its name is not UTF-8".to_owned())?;
+    let mut parts = key.split('\0');
+    let (Some(table), Some(namespace), Some(name), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err("its name does not have three parts".to_owned());
+    };
+    let (head, json) = value.split_first_chunk::<8>().ok_or("it is cut off")?;
+    let object: Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let key = Key::new(namespace, name);
+    if Key::of(&object) != key {
+        return Err("its metadata names another object".to_owned());
+    }
+    Ok(Kept { table: table.to_owned(), key, object, revision: u64::from_be_bytes(*head) })
+}
+
+fn encoded(stored: &Stored, revision: u64) -> Vec<u8> {
+    let mut value = revision.to_be_bytes().to_vec();
+    // values made of JSON can be written as JSON
+    let _ = serde_json::to_writer(&mut value, &*stored.value);
+    value
+}
+
+fn write(database: &Database, row: &Row) -> Result<(), redb::Error> {
+    let writing = database.begin_write()?;
+    {
+        let mut objects = writing.open_table(OBJECTS)?;
+        match &row.value {
+            Some(value) => drop(objects.insert(row.key.as_slice(), value.as_slice())?),
+            None => drop(objects.remove(row.key.as_slice())?),
+        }
+        writing.open_table(COUNTERS)?.insert("revision", row.revision)?;
+    }
+    writing.commit()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::atomic::{AtomicBool, Ordering},
+    };
+
+    use redb::{StorageBackend, backends::FileBackend};
+    use serde_json::json;
+
+    use super::*;
+
+    static FULL: AtomicBool = AtomicBool::new(false);
+
+    /// A file on a disk that can be full.
+    #[derive(Debug)]
+    struct Disk(FileBackend);
+
+    fn room() -> io::Result<()> {
+        if FULL.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    impl StorageBackend for Disk {
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.0.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            room().and_then(|()| self.0.set_len(len))
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            room().and_then(|()| self.0.sync_data())
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            room().and_then(|()| self.0.write(offset, data))
+        }
+        fn close(&self) -> io::Result<()> {
+            self.0.close()
+        }
+    }
+
+    fn on_disk(path: &Path) -> Result<Database, DatabaseError> {
+        let file = std::fs::File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        redb::Builder::new().create_with_backend(Disk(FileBackend::new(file)?))
+    }
+
+    fn stored(name: &str, revision: u64) -> Stored {
+        Stored::new(json!({"metadata": {"name": name, "namespace": "n"}, "at": revision}), revision)
+    }
+
+    #[test]
+    fn a_disk_that_was_full_is_written_again_and_forgets_what_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, ..) = Journal::open_with(folder.path(), on_disk).unwrap();
+        let key = |name: &str| Key::new("n", name);
+        let (first, second) = (stored("a", 2), stored("a", 3));
+        journal.record("t", &key("a"), (None, Some(&first)), 2).unwrap();
+        FULL.store(true, Ordering::SeqCst);
+        for _ in 0..3 {
+            let failed = journal.record("t", &key("a"), (Some(&first), Some(&second)), 3);
+            assert!(failed.is_err());
+        }
+        FULL.store(false, Ordering::SeqCst);
+        journal.record("t", &key("b"), (None, Some(&stored("b", 3))), 3).unwrap();
+        journal.record("t", &key("c"), (None, Some(&stored("c", 4))), 4).unwrap();
+        drop(journal);
+        let (_, revision, kept) = Journal::open(folder.path()).unwrap();
+        assert_eq!(revision, 4);
+        let seen: Vec<_> = kept.iter().map(|kept| (kept.key.name.as_str(), kept.revision)).collect();
+        assert_eq!(seen, [("a", 2), ("b", 3), ("c", 4)]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out_and_the_rest_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, ..) = Journal::open(folder.path()).unwrap();
+        journal.record("t", &Key::new("n", "a"), (None, Some(&stored("a", 2))), 2).unwrap();
+        let deep = format!("{}{{}}{}", "{\"a\":".repeat(200), "}".repeat(200));
+        let named = |name: &str| format!("{{\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"n\"}}}}");
+        let rows: [(&[u8], Vec<u8>); 6] = [
+            (b"t\0n\0deep", [&[0; 8], deep.as_bytes()].concat()),
+            (b"t\0n\0cut", vec![0; 3]),
+            (b"t\0n\0other", [&[0; 8], named("x").as_bytes()].concat()),
+            (b"t\0\xff\0name", [&[0; 8], named("x").as_bytes()].concat()),
+            (b"parts", [&[0; 8], named("x").as_bytes()].concat()),
+            (b"t\0n\0good", [&3_u64.to_be_bytes(), named("good").as_bytes()].concat()),
+        ];
+        for (key, value) in rows {
+            let row = Row { key: key.to_vec(), value: Some(value), revision: 3 };
+            write(journal.database.as_ref().unwrap(), &row).unwrap();
+        }
+        drop(journal);
+        let (_, revision, kept) = Journal::open(folder.path()).unwrap();
+        assert_eq!(revision, 3);
+        let names: Vec<_> = kept.iter().map(|kept| kept.key.name.as_str()).collect();
+        assert_eq!(names, ["a", "good"]);
     }
 }

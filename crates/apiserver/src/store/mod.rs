@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::depth::{self, TooDeep};
 use journal::Journal;
 pub use journal::JournalError;
 use table::Table;
@@ -75,6 +76,9 @@ pub enum WriteError {
     /// The object is not at the expected revision any more.
     #[error("the object was changed meanwhile")]
     Changed,
+    /// The object could not be read back.
+    #[error(transparent)]
+    TooDeep(#[from] TooDeep),
     /// The journal could not be written.
     #[error("the journal could not be written: {0}")]
     Journal(String),
@@ -212,10 +216,9 @@ impl Store {
     pub fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
         let (journal, revision, objects) = Journal::open(directory)?;
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
-        for (name, value, object_revision) in objects {
-            let table = tables.entry(Arc::from(name)).or_insert_with(|| Table::new(revision));
-            let key = Key::of(&value);
-            table.objects.insert(key, Arc::new(Stored::new(value, object_revision)));
+        for kept in objects {
+            let table = tables.entry(Arc::from(kept.table)).or_insert_with(|| Table::new(revision));
+            table.objects.insert(kept.key, Arc::new(Stored::new(kept.object, kept.revision)));
         }
         Ok(Self { inner: Mutex::new(Inner { revision, tables, journal: Some(journal) }), window })
     }
@@ -324,6 +327,9 @@ impl Store {
         key: Key,
         write: Write,
     ) -> Result<Arc<Stored>, WriteError> {
+        if let Write::Put(value) = &write {
+            depth::check(value)?;
+        }
         let revision = inner.revision + 1;
         let before = inner.tables.get(table).and_then(|t| t.objects.get(&key)).cloned();
         let deleted = matches!(write, Write::Remove);
@@ -332,10 +338,10 @@ impl Store {
             (Write::Remove, Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
             (Write::Remove, None) => return Err(WriteError::Missing),
         };
-        if let Some(journal) = &inner.journal {
+        if let Some(journal) = &mut inner.journal {
             let stored = (!deleted).then_some(&*after);
             journal
-                .record(table, &key, stored, revision)
+                .record(table, &key, (before.as_deref(), stored), revision)
                 .map_err(|error| WriteError::Journal(error.to_string()))?;
         }
         inner.revision = revision;

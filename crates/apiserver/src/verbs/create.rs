@@ -8,7 +8,7 @@ use super::{Call, incoming};
 use crate::{
     admit::{self, Review},
     answer::Answer,
-    clock,
+    clock, depth,
     form::{self, Shown},
     kinds::Resource,
     patching, respond,
@@ -98,6 +98,7 @@ async fn attempt(
     call.warnings.extend(strategy::dedupe_owners(&mut value));
     strategy::prepare_create(resource, &mut value);
     let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
+    refuse_deep(resource, &value)?;
     let mut causes = strategy::validate(resource, &value, None);
     if let Some(custom) = resource.custom() {
         let verdict = custom.schema.judge(&value, None);
@@ -137,6 +138,19 @@ async fn attempt(
         Err(WriteError::Exists) => Err(exists(call)),
         Err(error) => Err(ApiError::internal(error.to_string())),
     }
+}
+
+/// Refuses an object that could not be read back: defaults and managed fields can make it deeper than its body was.
+pub(crate) fn refuse_deep(resource: &Resource, value: &Value) -> Result<(), ApiError> {
+    depth::check(value).map_err(|error| {
+        let name = value["metadata"]["name"].as_str().unwrap_or_default();
+        let message = format!(
+            "Too deep: may have at most {} levels of maps and lists, managedFields included",
+            depth::DEEPEST
+        );
+        let cause = Cause { reason: "FieldValueTooLong", message, field: error.path };
+        ApiError::invalid(resource.about_kind(name), &[cause])
+    })
 }
 
 /// Fills in the namespace of the path, or refuses another one.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Call;
 use crate::{
+    depth,
     kinds::{Resource, registry::split_api_version},
     patching, protobuf,
     request::{
@@ -66,6 +67,7 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             let value =
                 protobuf::decode(body).map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
+            depth::check(&value).map_err(|error| ApiError::bad_request(error.to_string()))?;
             Ok(Document { value, duplicates: Vec::new() })
         }
         _ if resource.custom().is_some() => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),

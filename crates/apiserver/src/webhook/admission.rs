@@ -9,7 +9,14 @@ use super::{
     Review,
     hooks::{Hook, Kind, current},
 };
-use crate::{form, kinds::Resource, server::State, status::ApiError};
+use crate::{
+    depth::DEEPEST,
+    form,
+    kinds::Resource,
+    patching::json_patch::{self, MOST_OPERATIONS, Refused},
+    server::State,
+    status::ApiError,
+};
 
 /// Reasons that a webhook may give; others are not passed on.
 const REASONS: [&str; 16] = [
@@ -96,7 +103,7 @@ fn exempt(resource: &Resource) -> bool {
 
 /// What a webhook that let the request pass answered.
 struct Answer {
-    patch: Option<json_patch::Patch>,
+    patch: Option<Value>,
     /// The version that it saw.
     api_version: String,
 }
@@ -114,29 +121,29 @@ async fn ask_to_change(
     };
     if let (Some(patch), Some(current)) = (&answer.patch, object.as_ref()) {
         let own_version = review.resource.api_version();
-        let mut seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
-        json_patch::patch(&mut seen, patch).map_err(|error| {
-            let path = error.path.to_string();
-            let operation = patch.0.get(error.operation).map_or("patch", operation_name);
-            ApiError::internal(format!(
-                "{operation} operation does not apply: doc is missing path: {path:?}: missing value"
-            ))
-        })?;
+        let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
+        let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
         *object = Some(convert(state, review.resource, seen, &own_version).await?);
     }
     Ok(true)
 }
 
-fn operation_name(operation: &json_patch::PatchOperation) -> &'static str {
-    use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
-    match operation {
-        Add(_) => "add",
-        Remove(_) => "remove",
-        Replace(_) => "replace",
-        Move(_) => "move",
-        Copy(_) => "copy",
-        Test(_) => "test",
-    }
+/// Why the patch of a webhook was not carried out, in the words of the reference.
+fn unpatchable(patch: &Value, refused: Refused) -> ApiError {
+    ApiError::internal(match refused {
+        Refused::Unprocessable { operation } => {
+            let operation = &patch[operation];
+            let name = operation["op"].as_str().unwrap_or("patch");
+            let path = operation["path"].as_str().unwrap_or_default();
+            format!("{name} operation does not apply: doc is missing path: {path:?}: missing value")
+        }
+        Refused::TooMany(operations) => {
+            format!(
+                "the patch of a webhook has {operations} operations, at most {MOST_OPERATIONS} are carried out"
+            )
+        }
+        Refused::TooDeep => format!("the object that a webhook patched has more than {DEEPEST} levels"),
+    })
 }
 
 /// Asks one webhook, if it wants to be asked: none if not, or if it failed and that is to be ignored.

@@ -211,6 +211,7 @@ async fn attempt(
     let services = strategy::service::allocate(call.state, &resource, &mut value, Some(&live))?;
     strategy::bump_generation(&resource, subresource, &mut value, &live);
     patching::keep_times(&live, &mut value);
+    create::refuse_deep(&resource, &value)?;
     let mut causes = match subresource {
         Some(subresource) => strategy::validate_subresource(&resource, subresource, &value, &live),
         None => strategy::validate(&resource, &value, Some(&live)),
@@ -305,6 +306,7 @@ fn patched(
     let patch_shown = patched.shown;
     let mut value = patched.object;
     let resource = write.resource;
+    create::refuse_deep(resource, &value)?;
     let mistyped = match resource.custom() {
         Some(custom) => custom.schema.mistyped_metadata(&value),
         None => crate::schema::mistyped_builtin_field(resource, &value),
