@@ -6,6 +6,7 @@ mod crds;
 mod diff;
 mod doctor;
 mod explain;
+mod fetch;
 mod install;
 mod reference;
 mod render;
@@ -68,7 +69,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
         Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
-        Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
+        Command::Fetch(args) => fetch::run(args),
         Command::Apiserver(args) => {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })
         }
