@@ -453,17 +453,25 @@ mod tests {
 
     #[test]
     fn bombs_are_refused() {
+        // Two MiB of zeros in a few kB.
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        let zeros = vec![0; 1 << 20];
-        let mut header = member("bomb", b'0', 0o644, "", b"");
-        let size = format!("{:011o}", 300u64 << 20);
-        header[124..135].copy_from_slice(size.as_bytes());
-        header[148..156].fill(b' ');
-        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
-        packed.write_all(&header).unwrap();
-        (0..300).for_each(|_| packed.write_all(&zeros).unwrap());
-        let result = unpack(&[packed.finish().unwrap()], &Members::default());
-        assert!(matches!(result, Err(FetchError::Archive { why, .. }) if why.contains("200 times")));
+        packed.write_all(&tar(&[member("bomb", b'0', 0o644, "", &vec![0; 2 << 20])])).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&packed.finish().unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut stage = Stage::open(dir.path(), Some(1 << 20)).unwrap();
+        let result = stage.unpack(file.try_clone().unwrap(), "m.tar", "m", &Members::default());
+        assert!(
+            matches!(&result, Err(FetchError::Archive { why, .. }) if why.contains("free space")),
+            "{result:?}"
+        );
+        let grown = |free| Stage::open(dir.path(), free).unwrap().budget(&file).unwrap();
+        assert_eq!(grown(None).bytes, FREE_GROWTH);
+        file.set_len(FREE_GROWTH).unwrap();
+        assert_eq!(grown(None).bytes, FREE_GROWTH * MOST_GROWTH);
+        let mut left = Budget { members: 1, bytes: 3, why: "w" };
+        assert!(left.copy(&mut &b"abc"[..], &mut io::sink()).is_ok());
+        assert!(left.copy(&mut &b"d"[..], &mut io::sink()).is_err());
+        assert!(left.member().is_ok() && left.member().is_err());
     }
 }

@@ -60,7 +60,8 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
         let why = "expected gs://BUCKET/PATH; names of buckets have letters, digits, `-`, `.` and `_`";
         return Err(FetchError::Address { uri: uri.to_owned(), why: why.into() });
     }
-    let emulator = settings.get("STORAGE_EMULATOR_HOST").map(|host| {
+    let emulator = settings.get("STORAGE_EMULATOR_HOST").or_else(|| settings.get("API_ENDPOINT_OVERRIDE"));
+    let emulator = emulator.map(|host| {
         let host = host.trim_end_matches('/');
         if host.contains("://") { host.to_owned() } else { format!("http://{host}") }
     });

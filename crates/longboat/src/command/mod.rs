@@ -8,6 +8,7 @@ mod doctor;
 mod explain;
 mod fetch;
 mod install;
+mod models;
 mod reference;
 mod render;
 mod status;
@@ -39,6 +40,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Status(_)
             | Command::Doctor(_)
             | Command::Crds(_)
+            | Command::Models(_)
             | Command::Install(_)
             | Command::Uninstall(_)
             | Command::Completion(_)
@@ -61,6 +63,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crds(args) => report(crds::run(&args)),
+        Command::Models(command) => report(models::run(&command)),
         Command::Install(args) => report(install::run(&args)),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
