@@ -1,33 +1,237 @@
-//! Why a model could not be brought.
+//! Why a model could not be brought, in one sentence for the person who reads the termination message.
 
-use std::{io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
-/// A failed fetch.
+/// A failed fetch. The texts of refused, missing and unreachable sources are those of the reference, which alerts match.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The scheme is not implemented.
-    #[error(
-        "cannot fetch `{uri}`: `{scheme}://` sources are not supported yet; use `file://` with a downloaded model"
-    )]
-    Unsupported {
-        /// The scheme.
-        scheme: String,
-        /// The whole URI.
+    /// Not pairs of source and folder.
+    #[error("expected pairs of a source and a folder: SOURCE DEST [SOURCE DEST ...]")]
+    Usage,
+    /// No source handles the address.
+    #[error("Cannot recognize storage type for {uri}: expected one of {known}")]
+    UnknownScheme {
+        /// The address, redacted.
         uri: String,
+        /// The known forms.
+        known: String,
     },
-    /// A source is the last argument.
-    #[error("`{uri}` has no destination: give sources and folders in turn")]
-    NoDestination {
+    /// The address is wrong.
+    #[error("cannot use source `{uri}`: {why}")]
+    Address {
+        /// The address, redacted.
+        uri: String,
+        /// What is wrong, and what belongs there.
+        why: String,
+    },
+    /// The server wants other credentials, or any.
+    #[error("{}", protocol.authentication(resource))]
+    Authentication {
+        /// Who refused.
+        protocol: Protocol,
+        /// What was asked for.
+        resource: String,
+    },
+    /// The credentials do not allow it.
+    #[error("{}", protocol.denied(resource))]
+    Denied {
+        /// Who refused.
+        protocol: Protocol,
+        /// What was asked for.
+        resource: String,
+    },
+    /// There is no such thing.
+    #[error("{}", protocol.not_found(resource))]
+    NotFound {
+        /// Who was asked.
+        protocol: Protocol,
+        /// What was asked for.
+        resource: String,
+    },
+    /// The server does not answer, or not in the time there is.
+    #[error("{}: {why}", protocol.unreachable(resource))]
+    Unreachable {
+        /// Who was asked.
+        protocol: Protocol,
+        /// What was asked for.
+        resource: String,
+        /// The last failure.
+        why: String,
+    },
+    /// A status that says nothing more.
+    #[error("{}", protocol.status(resource, *status))]
+    Status {
+        /// Who answered.
+        protocol: Protocol,
+        /// What was asked for.
+        resource: String,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// An answer that cannot be used.
+    #[error("{protocol} error for '{resource}': {why}")]
+    Answer {
+        /// Who answered.
+        protocol: Protocol,
+        /// What was asked for.
+        resource: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The source has no file that the patterns select.
+    #[error("Failed to fetch model. No model found in {source_uri}.")]
+    Empty {
+        /// The address, redacted.
+        source_uri: String,
+    },
+    /// A file of the source cannot have its name below the folder.
+    #[error("refused file name `{name}` of the source: {why}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What arrived is not what was announced.
+    #[error("`{file}` is not what the source announced: {why}")]
+    Content {
+        /// The file.
+        file: String,
+        /// The difference.
+        why: String,
+    },
+    /// The volume is too small.
+    #[error("not enough space in `{}`: {needed} bytes are missing and {free} are free", folder.display())]
+    Space {
+        /// The target.
+        folder: PathBuf,
+        /// Bytes that must still arrive.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// An archive that cannot be unpacked, or must not.
+    #[error("Failed to unpack archive file `{archive}`. {why}")]
+    Archive {
+        /// The archive.
+        archive: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An environment variable, or a file that one names, cannot be used.
+    #[error("cannot use {name}: {why}")]
+    Setting {
+        /// The variable.
+        name: String,
+        /// What is wrong, and what was expected.
+        why: String,
+    },
+    /// A local source does not exist.
+    #[error("Local path {} does not exist.", path.display())]
+    NoLocalPath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path of a claim does not exist.
+    #[error("Cannot locate source uri {uri} for PVC")]
+    NoClaimPath {
         /// The source.
         uri: String,
     },
-    /// A file cannot be read or written.
-    #[error("cannot copy `{}`", path.display())]
-    Copy {
+    /// Offline, and nothing complete is here.
+    #[error("HF_HUB_OFFLINE is set and `{resource}` is not completely on this machine")]
+    Offline {
+        /// The repository.
+        resource: String,
+    },
+    /// A file or folder cannot be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The operating system's reason.
-        #[source]
         source: io::Error,
     },
+}
+
+/// The kinds of sources, for words in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// The Hugging Face hub.
+    HuggingFace,
+    /// S3 and what speaks its protocol.
+    S3,
+    /// Google Cloud Storage.
+    Gcs,
+    /// A web server.
+    Http,
+    /// An OCI registry.
+    Oci,
+}
+
+// === impl Protocol ===
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HuggingFace => "HuggingFace",
+            Self::S3 => "S3",
+            Self::Gcs => "GCS",
+            Self::Http => "HTTP",
+            Self::Oci => "OCI",
+        })
+    }
+}
+
+impl Protocol {
+    fn authentication(self, resource: &str) -> String {
+        match self {
+            Self::HuggingFace => {
+                "HuggingFace authentication failed. Set HF_TOKEN or request access to the gated repository.".into()
+            }
+            Self::S3 => "S3 authentication failed. Set AWS_ACCESS_KEY_ID/AWS_SECRET_ACCESS_KEY or use \
+                         awsAnonymousCredential=true."
+                .into(),
+            Self::Gcs => "GCS authentication failed. Verify GOOGLE_APPLICATION_CREDENTIALS or use anonymous access.".into(),
+            Self::Http => format!("HTTP authentication failed for '{resource}'. Verify credentials."),
+            Self::Oci => format!("OCI authentication failed for '{resource}'. Verify the image pull secret."),
+        }
+    }
+
+    fn denied(self, resource: &str) -> String {
+        match self {
+            Self::Http => format!("HTTP access denied for '{resource}'."),
+            _ => format!("Access denied to {self} resource '{resource}'. Verify permissions."),
+        }
+    }
+
+    fn not_found(self, resource: &str) -> String {
+        match self {
+            Self::Http => format!("HTTP resource not found at '{resource}'."),
+            _ => format!("{self} resource '{resource}' not found."),
+        }
+    }
+
+    fn unreachable(self, resource: &str) -> String {
+        format!("Failed to connect to {self} endpoint '{resource}'")
+    }
+
+    fn status(self, resource: &str, status: u16) -> String {
+        match self {
+            Self::Http => format!("HTTP request to '{resource}' failed with status code {status}."),
+            _ => format!("{self} error [{status}] for '{resource}'."),
+        }
+    }
+}
+
+// === impl FetchError ===
+
+impl FetchError {
+    /// Names the file that an operation failed on.
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
 }

@@ -1,52 +1,199 @@
-//! Model download into a folder: the storage initializer (contract 07).
+//! Model download into a folder: the storage initializer.
 //!
-//! What is here is the frame: the command line, the dispatch on the URI's scheme, paths on this machine, and the word
-//! of a node whose engine needs no weights. Remote sources have an issue of their own and are refused by name.
+//! The core is pure: addresses and what servers say of files (`source/*_wire`, `*_list`, `*_manifest`), names, patterns,
+//! digests, ranges, retries, and the journal's format. Around it are one HTTP client (`http`), the folder that is written to
+//! (`target`, `ledger`, `archive`), and the two that bring files (`transfer`, `file`).
+//!
+//! Own state is in the folder `.longboat` of the target: a journal for each source, and unfinished files. It may be
+//! deleted at any time; then files whose digests the source offers are checked instead of fetched, and others are fetched again.
 
+mod archive;
+mod cache;
+mod crc;
+mod digest;
+mod encode;
 mod error;
+mod file;
+mod filter;
+mod http;
+mod journal;
+mod ledger;
 mod local;
+mod names;
+mod progress;
+mod ranges;
+mod redact;
+mod retry;
+mod settings;
+mod source;
+mod target;
+mod transfer;
+mod trust;
 
-use std::path::PathBuf;
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
-pub use error::FetchError;
+pub use self::{
+    cache::{Cache, CachedModel},
+    error::{FetchError, Protocol},
+    progress::{Progress, Watcher},
+    redact::redacted,
+    settings::{CACHE_VARIABLE, PATIENCE_VARIABLE, PROGRESS_VARIABLE, Settings},
+};
+use self::{
+    ledger::Ledger,
+    progress::Counters,
+    target::Target,
+    transfer::{Transfer, blocking},
+};
+
+/// Parsers of what others send, for the fuzz targets.
+#[doc(hidden)]
+pub mod parsers {
+    pub use crate::{
+        archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
+        filter::{Filter, matches},
+        journal::Journal,
+        names::check,
+        source::{Challenge, Layers, Manifest, Model, Page, Tree, gcs_objects, HubAddress},
+    };
+}
 
 /// Set to `skip` by a node whose engine is the simulator.
 pub const SKIP_VARIABLE: &str = "LONGBOAT_FETCH";
 
-/// `SRC_URI DEST_PATH`, as often as there is something to bring: a model and its adapters (contract 07 §1).
+const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
+
+/// `SOURCE DEST`, as often as there is something to bring: a model and its adapters.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// Where the model is, and the folder to put it into: `hf://…`, `s3://…`, `gs://…`, `https://…`, `pvc://…`,
-    /// `file://…` or a path, each followed by its folder
-    #[arg(value_names = ["SOURCE", "DESTINATION"], num_args = 2.., required = true)]
+    /// Where the model is, and the folder to put it into: `hf://OWNER/MODEL[:REVISION]`, `s3://BUCKET/KEY`,
+    /// `gs://BUCKET/PATH`, `https://HOST/FILE`, `oci://REGISTRY/REPOSITORY[:TAG]`, `file://PATH` or a path, each followed by
+    /// its folder
+    #[arg(value_names = ["SOURCE", "DEST"], num_args = 0..)]
     pub pairs: Vec<String>,
     /// `skip`: fetch nothing and say so, because the engine reads no weights
     #[arg(long, env = SKIP_VARIABLE, hide = true)]
     pub mode: Option<String>,
 }
 
-/// Brings each source to its destination, one after the other.
-pub async fn run(args: Args) -> Result<(), FetchError> {
+/// Brings each source to its destination, one after the other, with the settings of the environment. Where nobody watches,
+/// progress is logged.
+pub async fn run(args: Args, watcher: Option<Watcher>) -> Result<(), FetchError> {
+    run_with(args, &Settings::from_environment()?, watcher).await
+}
+
+/// The same with other settings.
+pub async fn run_with(
+    args: Args,
+    settings: &Settings,
+    watcher: Option<Watcher>,
+) -> Result<(), FetchError> {
     let (pairs, rest) = args.pairs.as_chunks::<2>();
-    if let [source] = rest {
-        return Err(FetchError::NoDestination { uri: source.clone() });
+    if pairs.is_empty() || !rest.is_empty() {
+        let _ = writeln!(std::io::stdout(), "{USAGE}");
+        return Err(FetchError::Usage);
     }
-    let skip = args.mode.as_deref() == Some("skip");
-    for [source, destination] in pairs {
-        if skip {
-            tracing::info!(source, "No weights were fetched: the engine is a simulator and reads none.");
-        } else {
-            bring(source, destination.into()).await?;
+    if args.mode.as_deref() == Some("skip") {
+        for [source, _] in pairs {
+            let source = redacted(source);
+            tracing::info!(%source, "No weights were fetched: the engine is a simulator and reads none.");
+        }
+        return Ok(());
+    }
+    let shown: Vec<String> =
+        pairs.iter().map(|[source, to]| format!("('{}', '{to}')", redacted(source))).collect();
+    tracing::info!("Initializing, args: (src_uri, dest_path): [{}]", shown.join(", "));
+    if settings.is_on("CONFIDENTIAL_ENABLED") {
+        return Err(FetchError::Setting {
+            name: "CONFIDENTIAL_ENABLED".into(),
+            why: "encrypted models cannot be decrypted here; keep the platform's own storage initializer for them"
+                .into(),
+        });
+    }
+    for [_, destination] in pairs.iter().filter(|[_, destination]| !destination.is_empty()) {
+        std::fs::create_dir_all(destination).map_err(FetchError::file("create", destination))?;
+    }
+
+    let counters = Arc::new(Counters::default());
+    let file = settings.get(PROGRESS_VARIABLE).map(PathBuf::from);
+    let all = async {
+        for [source, destination] in pairs {
+            bring(source, destination, settings, &counters).await?;
+        }
+        Ok(())
+    };
+    let result = tokio::select! {
+        result = all => result,
+        () = counters.tell(watcher.as_ref(), file.as_deref()) => Ok(()),
+    };
+    counters.end(watcher.as_ref(), file.as_deref());
+    result
+}
+
+async fn bring(
+    source: &str,
+    destination: &str,
+    settings: &Settings,
+    counters: &Arc<Counters>,
+) -> Result<(), FetchError> {
+    let shown = redacted(source);
+    if destination.is_empty() {
+        return Err(FetchError::Address { uri: shown.into_owned(), why: "its destination is empty".into() });
+    }
+    let start = Instant::now();
+    tracing::info!("Copying contents of {shown} to local");
+    let filter = settings.filter();
+    for (what, patterns) in ["Allow", "Ignore"].into_iter().zip(filter.shown()) {
+        if let Some(patterns) = patterns {
+            tracing::info!("{what} patterns: {patterns}");
         }
     }
+    if let Some(path) = local::path_of(source)? {
+        let destination = PathBuf::from(destination);
+        blocking(move || local::link(&path, &destination, &filter)).await?;
+    } else if source.starts_with("/mnt/models") {
+        tracing::info!("{source} is where models are mounted: nothing is to be done.");
+    } else if let Some(root) = settings.get(CACHE_VARIABLE) {
+        let folder = Cache::at(root).folder(source, &filter.key())?;
+        remote(source, &folder, settings, counters).await?;
+        let destination = PathBuf::from(destination);
+        blocking(move || cache::share(&folder, &destination)).await?;
+    } else {
+        remote(source, Path::new(destination), settings, counters).await?;
+    }
+    tracing::info!("Successfully copied {shown} to {destination}");
+    tracing::info!("Model downloaded in {} seconds.", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-async fn bring(source: &str, destination: PathBuf) -> Result<(), FetchError> {
-    let (scheme, path) =
-        source.split_once("://").map_or((None, source), |(scheme, path)| (Some(scheme), path));
-    match scheme {
-        None | Some("file" | "pvc") => local::copy(PathBuf::from(path), destination).await,
-        Some(scheme) => Err(FetchError::Unsupported { scheme: scheme.to_owned(), uri: source.to_owned() }),
-    }
+async fn remote(
+    uri: &str,
+    folder: &Path,
+    settings: &Settings,
+    counters: &Arc<Counters>,
+) -> Result<(), FetchError> {
+    let source = source::start(uri, settings)?;
+    let (path, shown) = (folder.to_owned(), redacted(uri).into_owned());
+    let name = shown.clone();
+    let (target, ledger) = blocking(move || {
+        let target = Target::open(&path)?;
+        let ledger = Ledger::open(&target, &name)?;
+        Ok((target, ledger))
+    })
+    .await?;
+    let transfer = Transfer {
+        source,
+        target: Arc::new(target),
+        ledger: Arc::new(ledger),
+        counters: counters.clone(),
+        filter: settings.filter(),
+        patience: settings.patience()?,
+        uri: shown,
+    };
+    transfer.run().await
 }

@@ -1,102 +1,128 @@
-//! Models that are on this machine already (contract 07 §9).
+//! Models that are on this machine already: they are linked, not copied, since weights are large and nothing here changes them.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
-use crate::FetchError;
+use crate::{
+    FetchError,
+    archive::Stage,
+    filter::Filter,
+    names::{OWN_FOLDER, is_archive},
+    source::Members,
+    target::Target,
+};
 
-/// Links each file of `source` (or `source` itself, if it is a file) into `destination`: weights are large, and nothing
-/// here changes them.
-pub(crate) async fn copy(source: PathBuf, destination: PathBuf) -> Result<(), FetchError> {
-    let linked = tokio::task::spawn_blocking(move || {
-        link(&source, &destination).map_err(|error| FetchError::Copy { path: source, source: error })
-    });
-    linked.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-}
-
-fn link(source: &Path, destination: &Path) -> io::Result<()> {
-    fs::create_dir_all(destination)?;
-    let source = source.canonicalize()?;
-    if source.is_dir() {
-        for entry in fs::read_dir(&source)? {
-            let entry = entry?;
-            if entry.path().is_dir() {
-                link(&entry.path(), &destination.join(entry.file_name()))?;
-            } else {
-                link_file(&entry.path(), &destination.join(entry.file_name()))?;
-            }
-        }
-        return Ok(());
+/// The path that a source names, if it is a local one.
+pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
+    if source.starts_with("/mnt/pvc") && !Path::new(source).exists() {
+        return Err(FetchError::NoClaimPath { uri: source.to_owned() });
     }
-    link_file(&source, &destination.join(source.file_name().unwrap_or_default()))
+    if let Some(path) = source.strip_prefix("file://") {
+        let path = PathBuf::from(path);
+        return if path.exists() { Ok(Some(path)) } else { Err(FetchError::NoLocalPath { path }) };
+    }
+    if !source.contains("://") {
+        let path = PathBuf::from(source);
+        if path.exists() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
-fn link_file(source: &Path, link: &Path) -> io::Result<()> {
-    match symlink(source, link) {
-        // A second run of the same pod finds what the first one made.
-        Err(error)
-            if error.kind() == io::ErrorKind::AlreadyExists
-                && fs::read_link(link).is_ok_and(|to| to == source) =>
-        {
+/// Links the visible entries of a folder, or a file, into a folder. An archive that is alone is unpacked.
+pub(crate) fn link(source: &Path, destination: &Path, filter: &Filter) -> Result<(), FetchError> {
+    let source = std::path::absolute(source).map_err(FetchError::file("find", source))?;
+    let entries = if source.is_dir() {
+        let names = || -> io::Result<Vec<PathBuf>> {
+            fs::read_dir(&source)?.map(|entry| Ok(entry?.path())).collect()
+        };
+        let mut entries = names().map_err(FetchError::file("read", &source))?;
+        entries.sort();
+        entries
+    } else {
+        vec![source.clone()]
+    };
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_wanted = |path: &PathBuf| {
+        let name = name(path);
+        (!name.starts_with('.') || *path == source) && filter.wants(&name)
+    };
+    let entries: Vec<PathBuf> = entries.into_iter().filter(is_wanted).collect();
+    match entries.as_slice() {
+        [] => Err(FetchError::Empty { source_uri: source.display().to_string() }),
+        [archive] if archive.is_file() && is_archive(&name(archive)) => unpack(archive, destination),
+        entries => entries.iter().try_for_each(|entry| {
+            let link = destination.join(name(entry));
+            link_one(entry, &link)
+        }),
+    }
+}
+
+fn link_one(entry: &Path, link: &Path) -> Result<(), FetchError> {
+    match symlink(entry, link) {
+        Ok(()) => {
+            tracing::info!("Linking: {} to {}", entry.display(), link.display());
             Ok(())
         }
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            tracing::info!("{} is there already and stays.", link.display());
+            Ok(())
+        }
+        Err(error) => Err(FetchError::file("link", link)(error)),
     }
+}
+
+fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
+    tracing::info!("Unpacking: {}", archive.display());
+    let target = Target::open(destination)?;
+    let at = target.private_path("local-unpacked");
+    let opened = || -> io::Result<(File, Stage)> {
+        target.remove_private("local-unpacked")?;
+        fs::create_dir(&at)?;
+        Ok((File::open(archive)?, Stage::open(&at, target.free())?))
+    };
+    let (file, mut stage) = opened().map_err(FetchError::file("unpack", archive))?;
+    let name = archive.display().to_string();
+    stage.unpack(file, &name, &name, &Members::default())?;
+    let place = || -> io::Result<()> {
+        for member in stage.finish() {
+            if member.is_folder {
+                target.make_folder(&member.path)?;
+            } else {
+                target.take(&at.join(&member.path), &member.path)?;
+            }
+        }
+        // Nothing is remembered of a local source.
+        fs::remove_dir_all(destination.join(OWN_FOLDER))
+    };
+    place().map_err(FetchError::file("write to", destination))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Args, FetchError, run};
+    use super::*;
 
-    #[tokio::test]
-    async fn a_folder_is_linked_file_by_file_and_again() {
+    #[test]
+    fn a_folder_is_linked_by_its_visible_entries_and_again() {
         let dir = tempfile::tempdir().unwrap();
         let (source, destination) = (dir.path().join("model"), dir.path().join("mnt"));
-        std::fs::create_dir_all(source.join("deep")).unwrap();
-        std::fs::write(source.join("config.json"), "{}").unwrap();
-        std::fs::write(source.join("deep/weights"), "w").unwrap();
+        fs::create_dir_all(source.join("deep")).unwrap();
+        fs::create_dir_all(&destination).unwrap();
+        for file in ["config.json", ".hidden", "deep/weights", "odd[1]*"] {
+            fs::write(source.join(file), file).unwrap();
+        }
         for _ in 0..2 {
-            let args = Args {
-                pairs: vec![format!("file://{}", source.display()), destination.display().to_string()],
-                mode: None,
-            };
-            run(args).await.unwrap();
+            link(&source, &destination, &Filter::default()).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(destination.join("deep/weights")).unwrap(), "w");
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_fetched_is_refused_by_name_and_skipping_is_not_fetching() {
-        let dir = tempfile::tempdir().unwrap();
-        let args = |source: &str, mode: Option<&str>| Args {
-            pairs: vec![source.into(), dir.path().join("mnt").display().to_string()],
-            mode: mode.map(Into::into),
-        };
-        let error = run(args("hf://a/b", None)).await.unwrap_err();
-        assert!(matches!(&error, FetchError::Unsupported { scheme, .. } if scheme == "hf"), "{error}");
-        assert!(matches!(run(args("/no/such/folder", None)).await, Err(FetchError::Copy { .. })));
-        run(args("hf://a/b", Some("skip"))).await.unwrap();
-        let mut odd = args("/a", None);
-        odd.pairs.truncate(1);
-        assert!(matches!(run(odd).await, Err(FetchError::NoDestination { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_model_and_its_adapters_come_in_one_run() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut pairs = Vec::new();
-        for name in ["model", "adapter"] {
-            let source = dir.path().join(name);
-            std::fs::create_dir_all(&source).unwrap();
-            std::fs::write(source.join("config.json"), name).unwrap();
-            pairs.extend(
-                [source, dir.path().join(format!("mnt-{name}"))].map(|path| path.display().to_string()),
-            );
-        }
-        run(Args { pairs, mode: None }).await.unwrap();
-        assert_eq!(std::fs::read_to_string(dir.path().join("mnt-adapter/config.json")).unwrap(), "adapter");
+        assert_eq!(fs::read_link(destination.join("deep")).unwrap(), source.join("deep"));
+        assert_eq!(fs::read_to_string(destination.join("odd[1]*")).unwrap(), "odd[1]*");
+        assert!(!destination.join(".hidden").exists());
+        let none = Filter::new(Some("*.bin"), None);
+        assert!(matches!(link(&source, &destination, &none), Err(FetchError::Empty { .. })));
     }
 }

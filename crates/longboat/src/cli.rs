@@ -42,6 +42,9 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
+    /// Show or remove models that are kept on this machine
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Install the controller, its definitions, rights, webhooks and presets on a cluster, or upgrade them
     Install(Box<InstallArgs>),
     /// Remove from a cluster what `install` wrote
@@ -354,6 +357,34 @@ pub(crate) enum Shown {
     Json,
     /// One YAML document.
     Yaml,
+}
+
+/// What to do with the models that are kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// Show the models, and where they are: in `LONGBOAT_CACHE`, or below the XDG cache folder
+    Ls(ModelsListArgs),
+    /// Remove models
+    Rm(ModelsRemoveArgs),
+}
+
+/// Arguments of `models ls`.
+#[derive(Debug, Args)]
+pub(crate) struct ModelsListArgs {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `models rm`.
+#[derive(Debug, Args)]
+pub(crate) struct ModelsRemoveArgs {
+    /// Addresses of models, or names of their folders
+    #[arg(value_name = "MODEL", required_unless_present = "all")]
+    pub(crate) models: Vec<String>,
+    /// Remove all of them
+    #[arg(long, conflicts_with = "models")]
+    pub(crate) all: bool,
 }
 
 /// Arguments of `crds`.

@@ -16,7 +16,7 @@ pub use inspect::{Inspected, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
 pub use options::{MinVersion, ServerOptions, Suite, UnknownName};
 pub use reload::{Reloading, Replaceable};
-pub use roots::environment_client_config;
+pub use roots::{environment_client_config, extended_client_config};
 
 /// Makes ring the process-wide rustls provider. Later calls change nothing.
 pub fn install_default_provider() {

@@ -7,6 +7,8 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
+use crate::TlsError;
+
 /// Where the trusted certificates of most distributions are.
 const SYSTEM: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -18,6 +20,29 @@ const SYSTEM: [&str; 3] = [
 /// system trusts. As in Go, every file of a folder is read, whatever its name; one that holds no certificate is passed
 /// over. Without any certificate every server is refused.
 pub fn environment_client_config() -> Arc<ClientConfig> {
+    Arc::new(trusting(environment_roots()))
+}
+
+/// A client that trusts what [`environment_client_config`] does, and the certificates of further PEM texts, each of which must
+/// hold at least one.
+pub fn extended_client_config(pems: &[String]) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut roots = environment_roots();
+    for pem in pems {
+        let (added, _) = roots.add_parsable_certificates(
+            CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok),
+        );
+        if added == 0 {
+            return Err(TlsError::Pem { what: "certificate" });
+        }
+    }
+    Ok(Arc::new(trusting(roots)))
+}
+
+fn trusting(roots: RootCertStore) -> ClientConfig {
+    ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
+}
+
+fn environment_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     for file in files(std::env::var("SSL_CERT_FILE").ok(), std::env::var("SSL_CERT_DIR").ok()) {
         let Ok(pem) = std::fs::read(&file) else { continue };
@@ -26,7 +51,7 @@ pub fn environment_client_config() -> Arc<ClientConfig> {
     if roots.is_empty() {
         tracing::warn!("No trusted certificate was found: set SSL_CERT_FILE or SSL_CERT_DIR.");
     }
-    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    roots
 }
 
 fn files(file: Option<String>, folders: Option<String>) -> Vec<PathBuf> {

@@ -6,7 +6,9 @@ mod crds;
 mod diff;
 mod doctor;
 mod explain;
+mod fetch;
 mod install;
+mod models;
 mod reference;
 mod render;
 mod status;
@@ -38,6 +40,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Status(_)
             | Command::Doctor(_)
             | Command::Crds(_)
+            | Command::Models(_)
             | Command::Install(_)
             | Command::Uninstall(_)
             | Command::Completion(_)
@@ -65,6 +68,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crds(args) => report(crds::run(&args)),
+        Command::Models(command) => report(models::run(&command)),
         Command::Install(args) => report(install::run(&args)),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
@@ -77,7 +81,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
         Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
-        Command::Fetch(args) => serve(|_| async { Ok(longboat_fetch::run(args).await?) }),
+        Command::Fetch(args) => fetch::run(args),
         Command::Apiserver(args) => {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })
         }

@@ -1,0 +1,477 @@
+//! Where archives are unpacked to: a fresh folder beside the target's files, which is moved into place when all is well.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, Permissions},
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::DeflateDecoder;
+
+use super::{
+    FREE_GROWTH, MOST_GROWTH, MOST_MEMBERS, Problem, decompressed, is_zip,
+    tar::{Kind, Reader},
+    zip::{self, Method},
+};
+use crate::{FetchError, names, source::Members};
+
+/// Longest target of a link, in bytes.
+const LONGEST_LINK: u64 = 4096;
+
+/// A folder that archives are unpacked to.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    root: PathBuf,
+    free: Option<u64>,
+    /// By path.
+    members: BTreeMap<String, Found>,
+}
+
+#[derive(Debug, Clone)]
+struct Found {
+    kind: Is,
+    archive: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Is {
+    File,
+    Folder,
+    Link,
+}
+
+/// A member that was unpacked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Where it is below the stage, and will be below the target.
+    pub(crate) path: String,
+    pub(crate) is_folder: bool,
+    pub(crate) is_link: bool,
+    /// The archive that it is from.
+    pub(crate) archive: String,
+}
+
+/// How much an archive may still hold.
+struct Budget {
+    members: usize,
+    bytes: u64,
+    why: &'static str,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Starts in an empty folder of our own.
+    pub(crate) fn open(root: &Path, free: Option<u64>) -> io::Result<Self> {
+        Ok(Self { root: root.to_owned(), free, members: BTreeMap::new() })
+    }
+
+    /// Unpacks an archive on top of those before.
+    pub(crate) fn unpack(
+        &mut self,
+        mut file: File,
+        name: &str,
+        archive: &str,
+        members: &Members,
+    ) -> Result<(), FetchError> {
+        let result = self.budget(&file).map_err(Problem::from).and_then(|budget| {
+            if is_zip(&mut file)? {
+                self.zip(file, archive, members, budget)
+            } else {
+                self.tar(file, archive, members, budget)
+            }
+        });
+        result.map_err(|problem| match problem {
+            Problem::Archive(why) => FetchError::Archive { archive: names::shown(name), why },
+            Problem::Io(source) if source.raw_os_error().is_some() => {
+                FetchError::File { action: "unpack in", path: self.root.clone(), source }
+            }
+            // What a decoder says of broken data.
+            Problem::Io(_) => FetchError::Archive {
+                archive: names::shown(name),
+                why: "The file format is not valid.".into(),
+            },
+        })
+    }
+
+    /// Everything that was unpacked and is still there, sorted by path.
+    pub(crate) fn finish(self) -> Vec<Member> {
+        let member = |(path, found): (String, Found)| Member {
+            path,
+            is_folder: found.kind == Is::Folder,
+            is_link: found.kind == Is::Link,
+            archive: found.archive,
+        };
+        self.members.into_iter().map(member).collect()
+    }
+
+    fn budget(&self, file: &File) -> io::Result<Budget> {
+        let grown = FREE_GROWTH.max(file.metadata()?.len().saturating_mul(MOST_GROWTH));
+        let budget = |bytes, why| Budget { members: MOST_MEMBERS, bytes, why };
+        Ok(match self.free {
+            Some(free) if free < grown => budget(free, "its content does not fit into the free space"),
+            _ => budget(grown, "its content is more than 200 times its size"),
+        })
+    }
+
+    fn tar(
+        &mut self,
+        file: File,
+        archive: &str,
+        members: &Members,
+        mut budget: Budget,
+    ) -> Result<(), Problem> {
+        let mut reader = Reader::new(decompressed(file)?);
+        while let Some(entry) = reader.entry()? {
+            budget.member()?;
+            let Some(path) = wanted(&entry.path, members)? else { continue };
+            if members.whiteouts && self.white_out(&path)? {
+                continue;
+            }
+            match entry.kind {
+                Kind::Folder => self.folder(&path, archive)?,
+                Kind::File => {
+                    if members.filter.wants(&path) {
+                        let mut file = self.create(&path, archive, entry.mode)?;
+                        budget.copy(&mut reader, &mut file)?;
+                        file.set_permissions(Permissions::from_mode(masked(entry.mode)))?;
+                    }
+                }
+                Kind::Symlink(to) => self.link(&path, &to, archive)?,
+                Kind::Hardlink(to) => {
+                    let Some(to) = wanted(&to, members)? else {
+                        return Err(format!("`{}` is a link to a file outside", names::shown(&path)).into());
+                    };
+                    self.same(&path, &to, archive)?;
+                }
+                Kind::Special => {
+                    return Err(format!("`{}` is a device or a pipe", names::shown(&path)).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn zip(
+        &mut self,
+        mut file: File,
+        archive: &str,
+        members: &Members,
+        mut budget: Budget,
+    ) -> Result<(), Problem> {
+        for entry in zip::directory(&mut file)? {
+            budget.member()?;
+            let Some(path) = wanted(&entry.path, members)? else { continue };
+            if entry.path.ends_with('/') {
+                self.folder(&path, archive)?;
+                continue;
+            }
+            entry.seek(&mut file)?;
+            let packed = (&mut file).take(entry.packed);
+            let mut content: Box<dyn Read> = match entry.method {
+                Method::Stored => Box::new(packed),
+                Method::Deflated => Box::new(DeflateDecoder::new(packed)),
+            };
+            if entry.is_symlink() {
+                let mut to = String::new();
+                content.take(LONGEST_LINK).read_to_string(&mut to)?;
+                self.link(&path, &to, archive)?;
+                continue;
+            }
+            if !members.filter.wants(&path) {
+                continue;
+            }
+            let mode = if entry.mode == 0 { 0o644 } else { entry.mode };
+            let mut out = Summed { file: self.create(&path, archive, mode)?, sum: crc32fast::Hasher::new() };
+            let size = budget.copy(&mut content, &mut out)?;
+            if size != entry.size || out.sum.finalize() != entry.sum {
+                return Err(format!("the content of `{}` is damaged", names::shown(&path)).into());
+            }
+            out.file.set_permissions(Permissions::from_mode(masked(mode)))?;
+        }
+        Ok(())
+    }
+
+    /// In images, a name that begins with `.wh.` removes what is under the rest of the name; returns whether this is one.
+    fn white_out(&mut self, path: &str) -> Result<bool, Problem> {
+        let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+        let Some(hidden) = name.strip_prefix(".wh.") else { return Ok(false) };
+        let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        if hidden == ".wh..opq" {
+            let inside: Vec<String> =
+                self.members.keys().filter(|path| path.starts_with(&below(""))).cloned().collect();
+            inside.iter().rev().try_for_each(|path| self.remove(path))?;
+        } else if !hidden.is_empty() {
+            self.remove(&below(hidden))?;
+        }
+        Ok(true)
+    }
+
+    /// Removes a member, and what is in it.
+    fn remove(&mut self, path: &str) -> Result<(), Problem> {
+        let Some(found) = self.members.remove(path) else { return Ok(()) };
+        let at = self.root.join(path);
+        if found.kind == Is::Folder {
+            fs::remove_dir_all(&at)?;
+            let start = format!("{path}/");
+            self.members.retain(|path, _| !path.starts_with(&start));
+        } else {
+            fs::remove_file(&at)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a folder, and those above it. All of them are ours, so none is a link.
+    fn folder(&mut self, path: &str, archive: &str) -> Result<(), Problem> {
+        if path.is_empty() {
+            return Ok(());
+        }
+        for (at, _) in path.match_indices('/').chain([(path.len(), "")]) {
+            let folder = &path[..at];
+            match self.members.get(folder).map(|found| found.kind) {
+                Some(Is::Folder) => {}
+                None => {
+                    fs::create_dir(self.root.join(folder))?;
+                    self.members
+                        .insert(folder.to_owned(), Found { kind: Is::Folder, archive: archive.to_owned() });
+                }
+                Some(_) => {
+                    let (path, folder) = (names::shown(path), names::shown(folder));
+                    return Err(format!("`{path}` is below `{folder}`, which is no folder").into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for a member that is no folder; later ones replace earlier ones.
+    fn room(&mut self, path: &str, kind: Is, archive: &str) -> Result<PathBuf, Problem> {
+        if let Some((above, _)) = path.rsplit_once('/') {
+            self.folder(above, archive)?;
+        }
+        if self.members.get(path).is_some_and(|found| found.kind == Is::Folder) {
+            return Err(format!("`{}` is a folder and something else", names::shown(path)).into());
+        }
+        self.remove(path)?;
+        self.members.insert(path.to_owned(), Found { kind, archive: archive.to_owned() });
+        Ok(self.root.join(path))
+    }
+
+    fn create(&mut self, path: &str, archive: &str, mode: u32) -> Result<File, Problem> {
+        let at = self.room(path, Is::File, archive)?;
+        Ok(File::options().write(true).create_new(true).mode(masked(mode)).open(at)?)
+    }
+
+    fn link(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
+        if !stays_inside(path, to) {
+            return Err(format!("`{}` is a link that leads out of the folder", names::shown(path)).into());
+        }
+        let at = self.room(path, Is::Link, archive)?;
+        Ok(symlink(to, at)?)
+    }
+
+    fn same(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
+        if self.members.get(to).is_none_or(|found| found.kind != Is::File) {
+            let (path, to) = (names::shown(path), names::shown(to));
+            return Err(format!("`{path}` is a link to `{to}`, which is no file before it").into());
+        }
+        if path == to {
+            return Ok(());
+        }
+        let at = self.room(path, Is::File, archive)?;
+        Ok(fs::hard_link(self.root.join(to), at)?)
+    }
+}
+
+/// Writes, and sums up.
+struct Summed {
+    file: File,
+    sum: crc32fast::Hasher,
+}
+
+impl Write for Summed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.sum.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+// === impl Budget ===
+
+impl Budget {
+    fn member(&mut self) -> Result<(), Problem> {
+        self.members =
+            self.members.checked_sub(1).ok_or_else(|| format!("it has more than {MOST_MEMBERS} members"))?;
+        Ok(())
+    }
+
+    fn copy(&mut self, from: &mut impl Read, to: &mut impl Write) -> Result<u64, Problem> {
+        let size = io::copy(&mut from.take(self.bytes.saturating_add(1)), to)?;
+        self.bytes = self.bytes.checked_sub(size).ok_or(self.why)?;
+        Ok(size)
+    }
+}
+
+/// Where a member belongs; none if it is not below the folder that is wanted.
+fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
+    let plain: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if plain.contains(&"..") {
+        return Err(format!("`{}` leaves the folder", names::shown(path)).into());
+    }
+    let plain = match (&members.below, plain.split_first()) {
+        (None, _) => &plain[..],
+        (Some(below), Some((first, rest))) if first == below => rest,
+        (Some(_), _) => return Ok(None),
+    };
+    let path = plain.join("/");
+    if path.is_empty() {
+        return Ok(None);
+    }
+    match names::check(&path) {
+        Ok(()) => Ok(Some(path)),
+        Err(error) => Err(error.to_string().into()),
+    }
+}
+
+/// Whether a relative link leads to somewhere in the folder, going by its text; absolute ones do not.
+fn stays_inside(path: &str, to: &str) -> bool {
+    let mut depth = path.matches('/').count();
+    if to.is_empty() || to.starts_with('/') || to.contains('\0') {
+        return false;
+    }
+    for part in to.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => match depth.checked_sub(1) {
+                Some(less) => depth = less,
+                None => return false,
+            },
+            _ => depth += 1,
+        }
+    }
+    true
+}
+
+/// Rights that others may give: no set-id bits, nobody else writes, the owner always may read and write.
+fn masked(mode: u32) -> u32 {
+    let mode = (mode & 0o755) | 0o600;
+    if mode & 0o100 == 0 { mode & !0o011 } else { mode }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::{super::tar::tests::member, *};
+
+    fn unpack(archives: &[Vec<u8>], members: &Members) -> Result<(tempfile::TempDir, Vec<Member>), FetchError> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut stage = Stage::open(dir.path(), None).unwrap();
+        for (number, archive) in archives.iter().enumerate() {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(archive).unwrap();
+            stage.unpack(file, "m.tar", &number.to_string(), members)?;
+        }
+        Ok((dir, stage.finish()))
+    }
+
+    fn tar(members: &[Vec<u8>]) -> Vec<u8> {
+        [members.concat(), vec![0; 1024]].concat()
+    }
+
+    #[test]
+    fn what_an_archive_must_not_do_is_refused() {
+        let file = |path: &str| member(path, b'0', 0o644, "", b"x");
+        for (hostile, members) in [
+            ("leaves", vec![file("../x")]),
+            ("leaves in the middle", vec![file("a/../../x")]),
+            ("link out", vec![member("l", b'2', 0, "../x", b"")]),
+            ("link out deeper", vec![member("a/l", b'2', 0, "../../x", b"")]),
+            ("absolute link", vec![member("l", b'2', 0, "/etc", b"")]),
+            ("through a link", vec![file("d/x"), member("l", b'2', 0, "d", b""), file("l/y")]),
+            ("hard link out", vec![member("h", b'1', 0, "../x", b"")]),
+            ("hard link to nothing", vec![member("h", b'1', 0, "x", b"")]),
+            ("device", vec![member("n", b'3', 0, "", b"")]),
+            ("pipe", vec![member("n", b'6', 0, "", b"")]),
+            ("our state", vec![file(".longboat/x")]),
+            ("file and folder", vec![file("a"), file("a/b")]),
+            ("folder and file", vec![file("a/b"), file("a")]),
+            ("sparse", vec![member("s", b'S', 0, "", b"")]),
+        ] {
+            let result = unpack(&[tar(&members)], &Members::default());
+            assert!(matches!(result, Err(FetchError::Archive { .. })), "{hostile}");
+        }
+    }
+
+    #[test]
+    fn rights_are_masked_and_links_inside_stay() {
+        let archive = tar(&[
+            member("/abs", b'0', 0o644, "", b"x"),
+            member("./d/run", b'0', 0o4777, "", b"x"),
+            member("ro", b'0', 0o400, "", b"x"),
+            member("d/l", b'2', 0, "../ro", b""),
+            member("h", b'1', 0, "ro", b""),
+        ]);
+        let (dir, members) = unpack(&[archive], &Members::default()).unwrap();
+        let mode = |path: &str| fs::symlink_metadata(dir.path().join(path)).unwrap().mode() & 0o7777;
+        assert_eq!([mode("abs"), mode("d/run"), mode("ro")], [0o644, 0o755, 0o600]);
+        assert_eq!(fs::read_to_string(dir.path().join("d/l")).unwrap(), "x");
+        let paths: Vec<_> = members.iter().map(|member| member.path.as_str()).collect();
+        assert_eq!(paths, ["abs", "d", "d/l", "d/run", "h", "ro"]);
+    }
+
+    #[test]
+    fn layers_of_an_image_replace_and_remove() {
+        let file = |path: &str, content: &str| member(path, b'0', 0o644, "", content.as_bytes());
+        let image = Members { below: Some("models".into()), whiteouts: true, ..Members::default() };
+        let first = tar(&[
+            file("etc/passwd", "no"),
+            file("models/a", "1"),
+            file("./models/b", "1"),
+            file("/models/d/x", "1"),
+            file("models/e/x", "1"),
+        ]);
+        let second = tar(&[
+            file("models/a", "2"),
+            file("models/.wh.b", ""),
+            file("models/d/.wh..wh..opq", ""),
+            file("models/d/y", "2"),
+            file("models/.wh.e", ""),
+        ]);
+        let (dir, members) = unpack(&[first, second], &image).unwrap();
+        let paths: Vec<_> = members.iter().filter(|member| !member.is_folder).map(|member| &member.path).collect();
+        assert_eq!(paths, ["a", "d/y"]);
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2");
+    }
+
+    #[test]
+    fn bombs_are_refused() {
+        // Two MiB of zeros in a few kB.
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&tar(&[member("bomb", b'0', 0o644, "", &vec![0; 2 << 20])])).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&packed.finish().unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut stage = Stage::open(dir.path(), Some(1 << 20)).unwrap();
+        let result = stage.unpack(file.try_clone().unwrap(), "m.tar", "m", &Members::default());
+        assert!(
+            matches!(&result, Err(FetchError::Archive { why, .. }) if why.contains("free space")),
+            "{result:?}"
+        );
+        let grown = |free| Stage::open(dir.path(), free).unwrap().budget(&file).unwrap();
+        assert_eq!(grown(None).bytes, FREE_GROWTH);
+        file.set_len(FREE_GROWTH).unwrap();
+        assert_eq!(grown(None).bytes, FREE_GROWTH * MOST_GROWTH);
+        let mut left = Budget { members: 1, bytes: 3, why: "w" };
+        assert!(left.copy(&mut &b"abc"[..], &mut io::sink()).is_ok());
+        assert!(left.copy(&mut &b"d"[..], &mut io::sink()).is_err());
+        assert!(left.member().is_ok() && left.member().is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! Reading zip archives by their directory, with the extensions for large files.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use super::{MOST_MEMBERS, Problem};
+
+/// How a member is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Not at all.
+    Stored,
+    /// Deflate.
+    Deflated,
+}
+
+/// A member of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path, as it is written.
+    pub path: String,
+    /// How it is compressed.
+    pub method: Method,
+    /// CRC-32 of its content.
+    pub sum: u32,
+    /// Bytes in the archive.
+    pub packed: u64,
+    /// Bytes of its content.
+    pub size: u64,
+    /// Type and rights as Unix has them; 0 if it was made elsewhere.
+    pub mode: u32,
+    /// Where its header is.
+    offset: u64,
+}
+
+const END: usize = 22;
+const LONGEST_COMMENT: u64 = 65_535;
+const LARGE_32: u64 = 0xFFFF_FFFF;
+/// Longest directory that is read, in bytes.
+const LONGEST_DIRECTORY: u64 = 64 << 20;
+
+/// The members that an archive lists.
+pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
+    let invalid = || Problem::from("The file format is not valid.");
+    let length = file.seek(SeekFrom::End(0))?;
+    let tail_start = length.saturating_sub(END as u64 + LONGEST_COMMENT);
+    let tail = read(file, tail_start, length - tail_start)?;
+    let at = (0..tail.len().saturating_sub(END - 1))
+        .rev()
+        .find(|at| tail[*at..].starts_with(b"PK\x05\x06"))
+        .ok_or_else(invalid)?;
+    let end = &tail[at..];
+    let (mut count, mut size, mut offset) =
+        (u64::from(u16_at(end, 10)?), u64::from(u32_at(end, 12)?), u64::from(u32_at(end, 16)?));
+    // The larger form is announced in the 20 bytes before the end.
+    if let Some(locator) = at.checked_sub(20).map(|from| &tail[from..at]).filter(|l| l.starts_with(b"PK\x06\x07")) {
+        let large = read(file, u64_at(locator, 8)?, 56)?;
+        if !large.starts_with(b"PK\x06\x06") {
+            return Err(invalid());
+        }
+        (count, size, offset) = (u64_at(&large, 32)?, u64_at(&large, 40)?, u64_at(&large, 48)?);
+    }
+    if count > MOST_MEMBERS as u64 || size > LONGEST_DIRECTORY {
+        return Err(format!("it has more than {MOST_MEMBERS} members").into());
+    }
+    let all = read(file, offset, size)?;
+    let mut left = &all[..];
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let (entry, length) = entry(left)?;
+        entries.push(entry);
+        left = &left[length..];
+    }
+    Ok(entries)
+}
+
+/// One member of the directory, and the length of its record.
+fn entry(bytes: &[u8]) -> Result<(Entry, usize), Problem> {
+    if !bytes.starts_with(b"PK\x01\x02") {
+        return Err("The file format is not valid.".into());
+    }
+    let lengths = [28, 30, 32].map(|at| u16_at(bytes, at).map(usize::from));
+    let [name, extra, comment] = lengths;
+    let (name, extra, comment) = (name?, extra?, comment?);
+    let short = || Problem::from("The file format is not valid.");
+    let path = String::from_utf8_lossy(bytes.get(46..46 + name).ok_or_else(short)?).into_owned();
+    let fields = bytes.get(46 + name..46 + name + extra).ok_or_else(short)?;
+    let length = 46 + name + extra + comment;
+    bytes.get(..length).ok_or_else(short)?;
+    let (mut packed, mut size, mut offset) =
+        (u64::from(u32_at(bytes, 20)?), u64::from(u32_at(bytes, 24)?), u64::from(u32_at(bytes, 42)?));
+    if let Some(mut large) = field(fields, 1) {
+        for value in [&mut size, &mut packed, &mut offset] {
+            if *value == LARGE_32 {
+                *value = u64_at(large, 0)?;
+                large = &large[8..];
+            }
+        }
+    }
+    if u16_at(bytes, 8)? & 1 != 0 {
+        return Err(format!("`{}` is encrypted", crate::names::shown(&path)).into());
+    }
+    let method = match u16_at(bytes, 10)? {
+        0 => Method::Stored,
+        8 => Method::Deflated,
+        other => {
+            let path = crate::names::shown(&path);
+            return Err(format!("`{path}` is compressed with method {other}, which is not supported").into());
+        }
+    };
+    let from_unix = bytes[5] == 3;
+    let mode = if from_unix { u32_at(bytes, 38)? >> 16 } else { 0 };
+    Ok((Entry { path, method, sum: u32_at(bytes, 16)?, packed, size, mode, offset }, length))
+}
+
+/// The extra field of this kind.
+fn field(mut fields: &[u8], wanted: u16) -> Option<&[u8]> {
+    while fields.len() >= 4 {
+        let (kind, length) = (u16_at(fields, 0).ok()?, usize::from(u16_at(fields, 2).ok()?));
+        let content = fields.get(4..4 + length)?;
+        if kind == wanted {
+            return Some(content);
+        }
+        fields = &fields[4 + length..];
+    }
+    None
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Moves to where the packed content begins.
+    pub(super) fn seek(&self, file: &mut (impl Read + Seek)) -> Result<(), Problem> {
+        let header = read(file, self.offset, 30)?;
+        if !header.starts_with(b"PK\x03\x04") {
+            return Err("The file format is not valid.".into());
+        }
+        let (name, extra) = (u64::from(u16_at(&header, 26)?), u64::from(u16_at(&header, 28)?));
+        file.seek(SeekFrom::Start(self.offset + 30 + name + extra))?;
+        Ok(())
+    }
+
+    /// Whether it is a symbolic link.
+    pub(super) fn is_symlink(&self) -> bool {
+        self.mode & 0o170_000 == 0o120_000
+    }
+}
+
+fn read(file: &mut (impl Read + Seek), at: u64, length: u64) -> Result<Vec<u8>, Problem> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < length {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends early").into());
+    }
+    Ok(bytes)
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Problem> {
+    let found = bytes.get(at..at + N).and_then(|bytes| bytes.try_into().ok());
+    found.ok_or_else(|| "The file format is not valid.".into())
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Problem> {
+    array(bytes, at).map(u16::from_le_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Problem> {
+    array(bytes, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Result<u64, Problem> {
+    array(bytes, at).map(u64::from_le_bytes)
+}

@@ -1,0 +1,167 @@
+//! A folder in which remote models are kept between runs and shared by services: local mode's cache.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    journal::Journal,
+    names::OWN_FOLDER,
+    redact::redacted,
+    settings::{CACHE_VARIABLE, Settings},
+    target::Target,
+};
+
+/// Longest readable part of a folder's name, in bytes.
+const LONGEST_NAME: usize = 150;
+
+/// A cache of models.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// A model in the cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedModel {
+    /// The address that it was brought from, without secrets.
+    pub source: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Bytes on the disk, unfinished files among them.
+    pub bytes: u64,
+    /// Files that are complete.
+    pub files: usize,
+    /// Whether everything was brought.
+    pub complete: bool,
+}
+
+// === impl Cache ===
+
+impl Cache {
+    /// The cache that the environment names: `LONGBOAT_CACHE`, or `longboat/models` in the XDG cache folder.
+    pub fn from_environment() -> Result<Option<Self>, FetchError> {
+        let settings = Settings::from_environment()?;
+        let set = settings.get(CACHE_VARIABLE).map(PathBuf::from);
+        let home = || settings.home().map(|home| home.join(".cache"));
+        let usual = || {
+            let cache = settings.get("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
+            Some(cache.join("longboat/models"))
+        };
+        Ok(set.or_else(usual).map(|root| Self { root }))
+    }
+
+    /// The cache in a folder, which need not exist yet.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of a source with these patterns; it is made if it is missing.
+    pub(crate) fn folder(&self, source: &str, filter: &str) -> Result<PathBuf, FetchError> {
+        let shown = redacted(source);
+        let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let mut name: String = shown.replace("://", "--").replace('/', "--");
+        name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(LONGEST_NAME).collect();
+        // Sources that differ in what is not readable have different folders.
+        let sum = Digest::of(Algorithm::Sha256, format!("{source}\n{filter}").as_bytes()).hex();
+        let folder = self.root.join(format!("{name}--{}", &sum[..8]));
+        fs::create_dir_all(&folder).map_err(FetchError::file("create", &folder))?;
+        Ok(folder)
+    }
+
+    /// Everything that is kept, by address.
+    pub fn list(&self) -> Result<Vec<CachedModel>, FetchError> {
+        let entries = match fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(error) => return Err(FetchError::file("read", &self.root)(error)),
+        };
+        let mut models: Vec<_> =
+            entries.filter_map(|entry| read(&entry.ok()?.path()).transpose()).collect::<Result<_, _>>().map_err(FetchError::file("read", &self.root))?;
+        models.sort_by(|a: &CachedModel, b| (&a.source, &a.folder).cmp(&(&b.source, &b.folder)));
+        Ok(models)
+    }
+
+    /// Removes every model that this address or folder name means, and returns them. One that is being downloaded is waited
+    /// for.
+    pub fn remove(&self, name: &str) -> Result<Vec<CachedModel>, FetchError> {
+        let is_meant = |model: &CachedModel| {
+            model.source == redacted(name) || model.folder.file_name().is_some_and(|folder| folder == name)
+        };
+        let models: Vec<_> = self.list()?.into_iter().filter(is_meant).collect();
+        for model in &models {
+            let _lock = Target::open(&model.folder)?;
+            fs::remove_dir_all(&model.folder).map_err(FetchError::file("remove", &model.folder))?;
+        }
+        Ok(models)
+    }
+}
+
+fn read(folder: &Path) -> io::Result<Option<CachedModel>> {
+    let own = folder.join(OWN_FOLDER);
+    let Ok(entries) = fs::read_dir(&own) else { return Ok(None) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "journal") {
+            continue;
+        }
+        let Some(journal) = Journal::parse(&fs::read(&path)?) else { continue };
+        return Ok(Some(CachedModel {
+            source: journal.source,
+            folder: folder.to_owned(),
+            bytes: size(folder)?,
+            files: journal.done.len(),
+            complete: journal.complete.is_some(),
+        }));
+    }
+    Ok(None)
+}
+
+fn size(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { size(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}
+
+/// Gives the files of a folder of the cache a second name below another folder, on another volume a link.
+pub(crate) fn share(from: &Path, to: &Path) -> Result<(), FetchError> {
+    let entries = fs::read_dir(from).map_err(FetchError::file("read", from))?;
+    for entry in entries {
+        let entry = entry.map_err(FetchError::file("read", from))?;
+        if entry.file_name() == OWN_FOLDER {
+            continue;
+        }
+        let (source, link) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(FetchError::file("read", &source))?;
+        if kind.is_dir() {
+            fs::create_dir_all(&link).map_err(FetchError::file("create", &link))?;
+            share(&source, &link)?;
+            continue;
+        }
+        let place = || -> io::Result<()> {
+            match fs::remove_file(&link) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            if kind.is_symlink() {
+                return symlink(fs::read_link(&source)?, &link);
+            }
+            fs::hard_link(&source, &link).or_else(|_| symlink(&source, &link))
+        };
+        place().map_err(FetchError::file("link", &link))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Digests that sources announce, and computing them.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use md5::{Digest as _, Md5};
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+
+use crate::crc::Crc;
+
+/// A way to compute a digest, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Algorithm {
+    /// SHA-256.
+    Sha256,
+    /// Git's name for a file: SHA-1 over a header with the size, and the content.
+    GitBlob,
+    /// SHA-1.
+    Sha1,
+    /// MD5.
+    Md5,
+    /// CRC-64/NVME, which S3 computes by default.
+    Crc64Nvme,
+    /// CRC-32C.
+    Crc32c,
+    /// CRC-32.
+    Crc32,
+}
+
+/// A digest.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Digest {
+    /// How it is computed.
+    pub(crate) algorithm: Algorithm,
+    /// Its bytes.
+    pub(crate) value: Vec<u8>,
+}
+
+/// A digest in the making.
+pub(crate) struct Hasher {
+    algorithm: Algorithm,
+    state: State,
+}
+
+enum State {
+    Ring(Context),
+    Md5(Md5),
+    Crc(Crc),
+    Crc32(crc32fast::Hasher),
+}
+
+// === impl Algorithm ===
+
+impl Algorithm {
+    const ALL: [Self; 7] =
+        [Self::Sha256, Self::GitBlob, Self::Sha1, Self::Md5, Self::Crc64Nvme, Self::Crc32c, Self::Crc32];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::GitBlob => "git-blob-sha1",
+            Self::Sha1 => "sha1",
+            Self::Md5 => "md5",
+            Self::Crc64Nvme => "crc64nvme",
+            Self::Crc32c => "crc32c",
+            Self::Crc32 => "crc32",
+        }
+    }
+
+    /// Length of the digest in bytes.
+    fn length(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::GitBlob | Self::Sha1 => 20,
+            Self::Md5 => 16,
+            Self::Crc64Nvme => 8,
+            Self::Crc32c | Self::Crc32 => 4,
+        }
+    }
+}
+
+// === impl Digest ===
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.algorithm.name())?;
+        self.value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Digest {
+    /// A digest in hexadecimal; none if it is not one.
+    pub(crate) fn from_hex(algorithm: Algorithm, text: &str) -> Option<Self> {
+        let text = text.as_bytes();
+        if text.len() != 2 * algorithm.length() {
+            return None;
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let value: Option<Vec<u8>> =
+            text.as_chunks::<2>().0.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+        Some(Self { algorithm, value: value? })
+    }
+
+    /// A digest in base64; none if it is not one.
+    pub(crate) fn from_base64(algorithm: Algorithm, text: &str) -> Option<Self> {
+        let value = STANDARD.decode(text).ok().filter(|value| value.len() == algorithm.length())?;
+        Some(Self { algorithm, value })
+    }
+
+    /// `sha256:…` as registries write it, or any other algorithm by our name for it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (name, hex) = text.split_once(':')?;
+        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)?;
+        Self::from_hex(algorithm, hex)
+    }
+
+    /// The value in hexadecimal.
+    pub(crate) fn hex(&self) -> String {
+        self.value.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The digest of something in memory.
+    pub(crate) fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::new(algorithm, bytes.len() as u64);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+}
+
+// === impl Hasher ===
+
+impl Hasher {
+    /// Starts a digest of a content of `size` bytes.
+    pub(crate) fn new(algorithm: Algorithm, size: u64) -> Self {
+        let state = match algorithm {
+            Algorithm::Sha256 => State::Ring(Context::new(&SHA256)),
+            Algorithm::Sha1 => State::Ring(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
+            Algorithm::GitBlob => {
+                let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+                context.update(format!("blob {size}\0").as_bytes());
+                State::Ring(context)
+            }
+            Algorithm::Md5 => State::Md5(Md5::new()),
+            Algorithm::Crc64Nvme => State::Crc(Crc::crc64_nvme()),
+            Algorithm::Crc32c => State::Crc(Crc::crc32c()),
+            Algorithm::Crc32 => State::Crc32(crc32fast::Hasher::new()),
+        };
+        Self { algorithm, state }
+    }
+
+    /// Adds the next bytes.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match &mut self.state {
+            State::Ring(context) => context.update(bytes),
+            State::Md5(md5) => md5.update(bytes),
+            State::Crc(crc) => crc.update(bytes),
+            State::Crc32(crc) => crc.update(bytes),
+        }
+    }
+
+    /// The digest.
+    pub(crate) fn finish(self) -> Digest {
+        let value = match self.state {
+            State::Ring(context) => context.finish().as_ref().to_vec(),
+            State::Md5(md5) => md5.finalize().to_vec(),
+            State::Crc32(crc) => crc.finalize().to_be_bytes().to_vec(),
+            State::Crc(crc) => crc.value().to_be_bytes()[8 - self.algorithm.length()..].to_vec(),
+        };
+        Digest { algorithm: self.algorithm, value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_read_as_they_are_written() {
+        for algorithm in Algorithm::ALL {
+            let digest = Digest::of(algorithm, b"hello\n");
+            assert_eq!(Digest::parse(&digest.to_string()), Some(digest.clone()));
+            assert_eq!(Digest::from_base64(algorithm, &STANDARD.encode(&digest.value)), Some(digest));
+        }
+        assert_eq!(Digest::parse("sha256:00"), None);
+        assert_eq!(Digest::parse("sha257:00"), None);
+        assert_eq!(Digest::from_hex(Algorithm::Crc32, "0000000g"), None);
+    }
+
+    #[test]
+    fn a_git_blob_has_the_name_that_git_gives_it() {
+        // `printf 'hello\n' | git hash-object --stdin`
+        assert_eq!(
+            Digest::of(Algorithm::GitBlob, b"hello\n").hex(),
+            "ce013625030ba8dba906f756967f9e9ca394464a"
+        );
+    }
+}

@@ -1,0 +1,542 @@
+//! Fetching one file: in parts, into a private file, with a journal of what was written, and with its digest checked.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::{Condvar, Mutex};
+use tokio::{
+    sync::Semaphore,
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, sleep},
+};
+
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest, Hasher},
+    http::Failure,
+    journal::{Done, Record},
+    ledger::{Ledger, verified},
+    progress::Counters,
+    ranges::Ranges,
+    retry::{Patience, pause},
+    source::{Placement, Remote, Source, Want},
+    target::Target,
+    transfer::{Transfer, blocking},
+};
+
+/// Files above this are fetched in parts of this size, in bytes.
+const PART: u64 = 32 << 20;
+/// Bytes are gathered to blocks of about this size, which are written and recorded as one.
+const BLOCK: usize = 1 << 20;
+/// A file up to this size is not worth a journal: it is fetched again as a whole.
+const SMALL: u64 = 1 << 20;
+
+/// One file on its way.
+pub(crate) struct Fetching {
+    source: Arc<dyn Source>,
+    target: Arc<Target>,
+    ledger: Arc<Ledger>,
+    counters: Arc<Counters>,
+    connections: Arc<Semaphore>,
+    patience: Patience,
+    revision: Option<String>,
+    file: Remote,
+}
+
+/// Why an attempt at a file ended.
+enum Ended {
+    /// For good.
+    Failed(FetchError),
+    /// What is there is of no use: everything once more, and parts only if the server knows them.
+    Over { why: String, ranged: bool },
+}
+
+/// What is known while a file comes.
+struct Arriving {
+    file: File,
+    ledger: Arc<Ledger>,
+    counters: Arc<Counters>,
+    path: String,
+    number: u64,
+    /// Size in bytes, once it is known.
+    size: OnceLock<u64>,
+    identity: OnceLock<Option<String>>,
+    digest: OnceLock<Option<Digest>>,
+    /// Whether blocks are recorded.
+    is_recorded: OnceLock<bool>,
+    written: Mutex<Written>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Written {
+    ranges: Ranges,
+    /// Whether nothing more will come.
+    ended: bool,
+}
+
+// === impl Fetching ===
+
+impl Fetching {
+    pub(crate) fn new(
+        transfer: &Transfer,
+        file: Remote,
+        revision: Option<&str>,
+        patience: Patience,
+        connections: Arc<Semaphore>,
+    ) -> Self {
+        Self {
+            source: transfer.source.clone(),
+            target: transfer.target.clone(),
+            ledger: transfer.ledger.clone(),
+            counters: transfer.counters.clone(),
+            connections,
+            patience,
+            revision: revision.map(str::to_owned),
+            file,
+        }
+    }
+
+    /// Brings the file to its place. An archive stays a private file, whose name is returned.
+    pub(crate) async fn run(mut self) -> Result<Option<(Remote, String)>, FetchError> {
+        let mut attempts = 0;
+        let mut start_over = false;
+        loop {
+            attempts += 1;
+            match self.attempt(start_over).await {
+                Ok(private) => return Ok(private.map(|private| (self.file, private))),
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Over { why, ranged }) if attempts < 3 => {
+                    tracing::warn!(file = self.file.path, "Starting over: {why}.");
+                    self.file.ranged &= ranged;
+                    start_over = true;
+                }
+                Err(Ended::Over { why, .. }) => {
+                    return Err(FetchError::Content { file: self.file.path, why });
+                }
+            }
+        }
+    }
+
+    async fn attempt(&self, start_over: bool) -> Result<Option<String>, Ended> {
+        let arriving = Arc::new(self.begin(start_over).await.map_err(Ended::Failed)?);
+        let mut follower = Follower::start(arriving.clone());
+        if arriving.written.lock().ranges.total() == 0
+            && let Some(path) = self.source.on_this_machine(&self.file)
+        {
+            let arriving = arriving.clone();
+            // Where that fails, the network is still there.
+            let copied = blocking(move || {
+                Ok(arriving.copy(&path).inspect_err(|error| {
+                    tracing::debug!(path = %path.display(), %error, "A local copy could not be used.");
+                }))
+            });
+            let _ = copied.await.map_err(Ended::Failed)?;
+        }
+        let result = self.bring(&arriving).await;
+        arriving.end();
+        let digest = follower.finish().await;
+        if let Err(ended) = result {
+            if matches!(ended, Ended::Over { .. }) {
+                self.counters.lost(arriving.written.lock().ranges.total());
+            }
+            return Err(ended);
+        }
+        let digest = digest.map_err(|error| self.failed("read", error))?;
+        let expected = arriving.digest.get().cloned().flatten().or_else(|| self.file.digest.clone());
+        if let (Some(expected), Some(found)) = (&expected, &digest)
+            && expected != found
+            && !arriving.is_sha1(expected).map_err(|error| self.failed("read", error))?
+        {
+            self.counters.lost(arriving.written.lock().ranges.total());
+            return Err(Ended::Over { why: format!("its digest is {found}, not {expected}"), ranged: true });
+        }
+        self.complete(arriving, digest).await.map_err(Ended::Failed)
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> Ended {
+        Ended::Failed(FetchError::file(action, self.target.path().join(&self.file.path))(error))
+    }
+
+    /// Opens the private file, and finds out what of it is there.
+    async fn begin(&self, start_over: bool) -> Result<Arriving, FetchError> {
+        let (target, ledger, file) = (self.target.clone(), self.ledger.clone(), self.file.clone());
+        let counters = self.counters.clone();
+        blocking(move || {
+            let former = ledger.partial(&file.path).filter(|former| {
+                !start_over
+                    && file.identity.as_ref().is_none_or(|identity| *identity == former.identity)
+                    && (file.size.is_none() || file.size == former.size)
+            });
+            let open = || -> io::Result<(File, u64, Ranges)> {
+                let number = former.as_ref().map_or_else(|| ledger.number(), |former| former.number);
+                let opened = target.private(&ledger.partial_name(number))?;
+                let ranges = former.as_ref().map_or_else(|| Ok(Ranges::default()), |former| verified(&opened, former))?;
+                Ok((opened, number, ranges))
+            };
+            let path = target.path().join(&file.path);
+            let (opened, number, ranges) = open().map_err(FetchError::file("write", path))?;
+            counters.bytes_done.fetch_add(ranges.total(), Relaxed);
+            let known = |value: Option<u64>| value.map_or_else(OnceLock::new, OnceLock::from);
+            let arriving = Arriving {
+                file: opened,
+                ledger,
+                counters,
+                path: file.path.clone(),
+                number,
+                size: known(file.size.or(former.as_ref().and_then(|former| former.size))),
+                identity: OnceLock::new(),
+                digest: OnceLock::new(),
+                is_recorded: OnceLock::new(),
+                written: Mutex::new(Written { ranges, ended: false }),
+                changed: Condvar::new(),
+            };
+            if let Some(former) = former {
+                let _ = arriving.identity.set(Some(former.identity));
+                let _ = arriving.is_recorded.set(true);
+            }
+            if file.digest.is_some() {
+                let _ = arriving.digest.set(file.digest);
+            }
+            Ok(arriving)
+        })
+        .await
+    }
+
+    async fn bring(&self, arriving: &Arc<Arriving>) -> Result<(), Ended> {
+        let parts = {
+            let written = arriving.written.lock();
+            match arriving.size.get() {
+                Some(size) if self.file.ranged => written.ranges.missing(*size, PART),
+                Some(size) => written.ranges.missing(*size, u64::MAX),
+                None => vec![(written.ranges.prefix(), u64::MAX)],
+            }
+        };
+        // Parts behind a hole in the middle: without ranges only the whole can be had.
+        if !self.file.ranged && (parts.len() > 1 || parts.first().is_some_and(|part| Some(&part.1) != arriving.size.get() && part.1 != u64::MAX)) {
+            return Err(Ended::Over { why: "the server sends no parts of files".into(), ranged: false });
+        }
+        let at_once = self.source.parallel().connections;
+        stream::iter(parts)
+            .map(|(start, end)| self.part(arriving, start, (end != u64::MAX).then_some(end)))
+            .buffer_unordered(at_once)
+            .try_collect::<()>()
+            .await
+    }
+
+    /// Brings one part, however often its connection breaks.
+    async fn part(&self, arriving: &Arc<Arriving>, start: u64, end: Option<u64>) -> Result<(), Ended> {
+        let mut at = start;
+        let (mut failures, mut last, mut since) = (0, start, Instant::now());
+        loop {
+            let permit = self.connections.acquire().await;
+            let result = self.stream(arriving, &mut at, end).await;
+            drop(permit);
+            let failure = match result {
+                Ok(()) => return Ok(()),
+                Err(Stopped::Ended(ended)) => return Err(ended),
+                Err(Stopped::Failure(failure)) => failure,
+            };
+            if matches!(failure.status, Some(412 | 416)) {
+                let why = "it changed at the source".to_owned();
+                return Err(Ended::Over { why, ranged: true });
+            }
+            if at > last {
+                (failures, last, since) = (0, at, Instant::now());
+            }
+            failures += 1;
+            let wait = pause(failure.cause, failures, since.elapsed(), self.patience, rand::random());
+            let Some(wait) = wait else { return Err(Ended::Failed(self.source.error(failure))) };
+            tracing::warn!(
+                file = self.file.path,
+                host = failure.host,
+                at,
+                wait = ?wait,
+                "Reading broke off and goes on: {}.",
+                failure.why
+            );
+            sleep(wait).await;
+        }
+    }
+
+    async fn stream(
+        &self,
+        arriving: &Arc<Arriving>,
+        at: &mut u64,
+        end: Option<u64>,
+    ) -> Result<(), Stopped> {
+        // To the end of the file and from its start is all of it, for which no range is needed.
+        let end_wanted = end.filter(|end| Some(end) != arriving.size.get());
+        let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity.clone());
+        let want = Want { start: *at, end: end_wanted, identity };
+        let opened = self.source.open(&self.file, &want).await.map_err(Stopped::Failure)?;
+        let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
+        if opened.start != *at {
+            return over("the server ignored that a part was asked for", false);
+        }
+        if let Some(size) = opened.size
+            && *arriving.size.get_or_init(|| size) != size
+        {
+            return over("its size is not the one that was announced", true);
+        }
+        if let Some(former) = arriving.identity.get_or_init(|| opened.identity.clone())
+            && opened.identity.as_ref().is_some_and(|identity| identity != former)
+        {
+            return over("it changed at the source", true);
+        }
+        arriving.digest.get_or_init(|| opened.digest.clone());
+        arriving.record(&self.file).map_err(|error| Stopped::Ended(self.failed("write", error)))?;
+        arriving.changed.notify_all();
+
+        let mut answer = opened.answer;
+        let end = end.or(arriving.size.get().copied());
+        let (mut chunks, mut gathered) = (Vec::new(), 0);
+        let stopped = loop {
+            match answer.chunk().await {
+                Ok(None) => break None,
+                Err(failure) => break Some(failure),
+                Ok(Some(mut chunk)) => {
+                    let room = end.map_or(u64::MAX, |end| end - *at - gathered as u64);
+                    if chunk.len() as u64 > room {
+                        if want.end.is_none() {
+                            return over("more bytes came than were announced", true);
+                        }
+                        chunk.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+                    }
+                    gathered += chunk.len();
+                    chunks.push(chunk);
+                    if gathered >= BLOCK {
+                        self.write(arriving, at, std::mem::take(&mut chunks)).await?;
+                        gathered = 0;
+                    }
+                }
+            }
+        };
+        if gathered > 0 {
+            self.write(arriving, at, chunks).await?;
+        }
+        match (stopped, end) {
+            (Some(_), Some(end)) if *at == end => Ok(()),
+            (Some(failure), _) => Err(Stopped::Failure(failure)),
+            (None, Some(end)) if *at < end => {
+                let why = format!("the body ended after {at} of {end} bytes");
+                Err(Stopped::Failure(Failure::broken(why)))
+            }
+            (None, Some(_)) => Ok(()),
+            (None, None) => {
+                tracing::info!(
+                    file = self.file.path,
+                    bytes = *at,
+                    "The server did not announce a size: whether the file is whole cannot be told."
+                );
+                let _ = arriving.size.set(*at);
+                Ok(())
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        arriving: &Arc<Arriving>,
+        at: &mut u64,
+        chunks: Vec<Bytes>,
+    ) -> Result<(), Stopped> {
+        let (arriving, start) = (arriving.clone(), *at);
+        let written = spawn_blocking(move || arriving.write(start, &chunks)).await;
+        let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        *at += written.map_err(|error| Stopped::Ended(self.failed("write", error)))?;
+        Ok(())
+    }
+
+    /// Gives the file its name, and records that it is complete.
+    async fn complete(
+        &self,
+        arriving: Arc<Arriving>,
+        digest: Option<Digest>,
+    ) -> Result<Option<String>, FetchError> {
+        let (target, file, revision) = (self.target.clone(), self.file.clone(), self.revision.clone());
+        let counters = self.counters.clone();
+        blocking(move || {
+            let private = arriving.ledger.partial_name(arriving.number);
+            let finish = || -> io::Result<Option<String>> {
+                let size = arriving.written.lock().ranges.total();
+                arriving.file.set_len(size)?;
+                arriving.file.sync_data()?;
+                if file.placement != Placement::File {
+                    return Ok(Some(private.clone()));
+                }
+                let stat = target.publish(&private, &file.path)?;
+                let identity = file.identity.clone().or_else(|| arriving.identity.get().cloned().flatten());
+                let done = Done {
+                    path: file.path.clone(),
+                    size: stat.size,
+                    modified: stat.modified,
+                    identity: identity.filter(|identity| !identity.is_empty()),
+                    digest: digest.map(|digest| digest.to_string()),
+                    revision,
+                    archive: None,
+                };
+                arriving.ledger.append(&Record::Done(&done))?;
+                Ok(None)
+            };
+            let finished = finish().map_err(FetchError::file("write", target.path().join(&file.path)))?;
+            counters.files_done.fetch_add(1, Relaxed);
+            tracing::debug!(file = file.path, "This file is complete.");
+            Ok(finished)
+        })
+        .await
+    }
+}
+
+/// Why a stream stopped.
+enum Stopped {
+    /// It may go on.
+    Failure(Failure),
+    /// It must not.
+    Ended(Ended),
+}
+
+// === impl Arriving ===
+
+impl Arriving {
+    /// Records the start of the file, once its content has a name.
+    fn record(&self, file: &Remote) -> io::Result<()> {
+        let size = self.size.get().copied();
+        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity.clone());
+        let mut result = Ok(());
+        self.is_recorded.get_or_init(|| {
+            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else { return false };
+            let record =
+                Record::Partial { number: self.number, size, identity: &identity, path: &self.path };
+            result = self.ledger.append(&record);
+            result.is_ok()
+        });
+        result
+    }
+
+    /// Writes the next bytes, and only then records them.
+    fn write(&self, start: u64, chunks: &[Bytes]) -> io::Result<u64> {
+        let mut at = start;
+        let mut sum = crc32fast::Hasher::new();
+        let is_recorded = self.is_recorded.get() == Some(&true);
+        for chunk in chunks {
+            self.file.write_all_at(chunk, at)?;
+            if is_recorded {
+                sum.update(chunk);
+            }
+            at += chunk.len() as u64;
+        }
+        if is_recorded {
+            let sum = sum.finalize();
+            self.ledger.append(&Record::Block { number: self.number, start, end: at, sum })?;
+        }
+        self.written.lock().ranges.insert(start, at);
+        self.changed.notify_all();
+        self.counters.arrived(at - start);
+        Ok(at - start)
+    }
+
+    /// Takes the whole content from a file of this machine.
+    fn copy(&self, from: &std::path::Path) -> io::Result<()> {
+        let mut from = File::open(from)?;
+        let size = from.metadata()?.len();
+        if self.size.get().is_some_and(|expected| *expected != size) {
+            return Err(io::Error::other("its size is another one"));
+        }
+        io::copy(&mut from, &mut &self.file)?;
+        self.written.lock().ranges.insert(0, size);
+        self.changed.notify_all();
+        self.counters.arrived(size);
+        Ok(())
+    }
+
+    /// Some mirrors of the hub put the SHA-1 of the content where the hub itself has git's name for it.
+    fn is_sha1(&self, expected: &Digest) -> io::Result<bool> {
+        if expected.algorithm != Algorithm::GitBlob {
+            return Ok(false);
+        }
+        let size = self.written.lock().ranges.total();
+        let mut hasher = Hasher::new(Algorithm::Sha1, size);
+        let mut buffer = vec![0; 256 << 10];
+        let mut at = 0;
+        while at < size {
+            let count = self.file.read_at(&mut buffer, at)?;
+            if count == 0 {
+                return Ok(false);
+            }
+            hasher.update(&buffer[..count]);
+            at += count as u64;
+        }
+        Ok(hasher.finish().value == expected.value)
+    }
+
+    fn end(&self) {
+        self.written.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Computes the digest of what is written, from the beginning, while the rest still comes. Reading it back costs little, as
+    /// it is still in memory, and what is checked is what is in the file.
+    fn follow(&self) -> io::Result<Option<Digest>> {
+        let mut hasher: Option<Hasher> = None;
+        let mut buffer = vec![0; 256 << 10];
+        let mut at = 0;
+        loop {
+            let (prefix, ended) = {
+                let mut written = self.written.lock();
+                while !written.ended && (written.ranges.prefix() <= at || self.digest.get().is_none()) {
+                    self.changed.wait(&mut written);
+                }
+                (written.ranges.prefix(), written.ended)
+            };
+            let Some(digest) = self.digest.get().cloned().flatten() else { return Ok(None) };
+            let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
+            let hasher = hasher.get_or_insert_with(|| Hasher::new(digest.algorithm, size));
+            while at < prefix {
+                let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());
+                let count = self.file.read_at(&mut buffer[..want], at)?;
+                if count == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                hasher.update(&buffer[..count]);
+                at += count as u64;
+            }
+            if ended {
+                break;
+            }
+        }
+        Ok(hasher.map(Hasher::finish))
+    }
+}
+
+/// The task that computes the digest of a file. It ends with the file, whatever becomes of that.
+struct Follower {
+    arriving: Arc<Arriving>,
+    task: Option<JoinHandle<io::Result<Option<Digest>>>>,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    fn start(arriving: Arc<Arriving>) -> Self {
+        let followed = arriving.clone();
+        Self { arriving, task: Some(spawn_blocking(move || followed.follow())) }
+    }
+
+    async fn finish(&mut self) -> io::Result<Option<Digest>> {
+        let Some(task) = self.task.take() else { return Ok(None) };
+        task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.arriving.end();
+    }
+}

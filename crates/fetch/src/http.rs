@@ -1,0 +1,470 @@
+//! The one HTTP client: time limits, redirects by hand, and failures by structure.
+
+use std::{error::Error as _, io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::{Response, Url};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    FetchError,
+    error::Protocol,
+    redact::redacted,
+    retry::{Cause, Patience, pause},
+};
+
+/// Redirects that are followed.
+const REDIRECTS: u32 = 30;
+/// What is kept of the body of an error, in bytes.
+const LONGEST_ERROR: usize = 16 << 10;
+
+/// Sends requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    inner: reqwest::Client,
+    /// Longest wait for an answer, and between two pieces of a body.
+    read: Duration,
+    patience: Patience,
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// For a connection.
+    pub(crate) connect: Duration,
+    /// For an answer, and between two pieces of a body.
+    pub(crate) read: Duration,
+    /// For progress.
+    pub(crate) patience: Patience,
+}
+
+/// Which redirects to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// All.
+    All,
+    /// Those that stay on the host.
+    SameHost,
+    /// None.
+    None,
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    /// Headers that only the host and port of the address get.
+    pub(crate) secrets: HeaderMap,
+    pub(crate) follow: Follow,
+    pub(crate) body: Option<Bytes>,
+}
+
+/// An answer whose body is still to be read.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    response: Response,
+    read: Duration,
+}
+
+/// A request that failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// Whether another attempt makes sense.
+    pub(crate) cause: Cause,
+    /// What happened, without secrets.
+    pub(crate) why: String,
+    /// The status, if there was an answer.
+    pub(crate) status: Option<u16>,
+    /// The headers of the answer.
+    pub(crate) headers: HeaderMap,
+    /// The host that answered or did not.
+    pub(crate) host: String,
+    /// The beginning of the body.
+    pub(crate) body: String,
+    /// An error of ours that ends everything.
+    pub(crate) error: Option<Arc<FetchError>>,
+}
+
+// === impl Request ===
+
+impl Request {
+    pub(crate) fn new(method: Method, url: Url) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        Self { method, url, headers, secrets: HeaderMap::new(), follow: Follow::All, body: None }
+    }
+
+    pub(crate) fn get(url: Url) -> Self {
+        Self::new(Method::GET, url)
+    }
+
+    /// Asks for bytes from `start` to before `end`, or to the end of the file.
+    pub(crate) fn range(&mut self, start: u64, end: Option<u64>) {
+        let text = match end {
+            Some(end) => format!("bytes={start}-{}", end - 1),
+            None => format!("bytes={start}-"),
+        };
+        self.headers.insert(header::RANGE, ascii(&text));
+    }
+
+    /// A secret header; a value that no header can have is refused without being shown.
+    pub(crate) fn secret(&mut self, name: header::HeaderName, value: &str) -> Result<(), Failure> {
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| Failure::last("a credential has characters that no header can have"))?;
+        value.set_sensitive(true);
+        self.secrets.insert(name, value);
+        Ok(())
+    }
+
+    pub(crate) fn bearer(&mut self, token: &str) -> Result<(), Failure> {
+        self.secret(header::AUTHORIZATION, &format!("Bearer {token}"))
+    }
+}
+
+/// A header of texts that we make ourselves.
+pub(crate) fn ascii(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+// === impl Failure ===
+
+impl Failure {
+    /// One that another attempt will not change.
+    pub(crate) fn last(why: impl Into<String>) -> Self {
+        Self::new(Cause::Final, why)
+    }
+
+    /// A broken connection, or a body that ended early.
+    pub(crate) fn broken(why: impl Into<String>) -> Self {
+        Self::new(Cause::Connection, why)
+    }
+
+    fn new(cause: Cause, why: impl Into<String>) -> Self {
+        Self {
+            cause,
+            why: why.into(),
+            status: None,
+            headers: HeaderMap::new(),
+            host: String::new(),
+            body: String::new(),
+            error: None,
+        }
+    }
+
+    fn of_transport(error: reqwest::Error, host: &str) -> Self {
+        let error = error.without_url();
+        let mut innermost = error.to_string();
+        let mut cause = Cause::Connection;
+        let mut source = error.source();
+        while let Some(inner) = source {
+            innermost = inner.to_string();
+            let tls = inner.downcast_ref::<io::Error>().and_then(io::Error::get_ref).map_or_else(
+                || inner.downcast_ref::<rustls::Error>(),
+                |inner| inner.downcast_ref::<rustls::Error>(),
+            );
+            if let Some(rustls::Error::InvalidCertificate(_)) = tls {
+                cause = Cause::Final;
+            }
+            source = inner.source();
+        }
+        if error.is_builder() {
+            cause = Cause::Final;
+        }
+        Self { host: host.to_owned(), ..Self::new(cause, innermost) }
+    }
+
+    /// A header of the answer that is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What to say in the end: by structure, in the short texts.
+    pub(crate) fn into_error(self, protocol: Protocol, resource: &str) -> FetchError {
+        if let Some(error) = self.error {
+            return Arc::try_unwrap(error).unwrap_or_else(|error| FetchError::Answer {
+                protocol,
+                resource: resource.to_owned(),
+                why: error.to_string(),
+            });
+        }
+        let resource = redacted(resource).into_owned();
+        match self.status {
+            Some(401) => FetchError::Authentication { protocol, resource },
+            Some(403) => FetchError::Denied { protocol, resource },
+            Some(404 | 410) => FetchError::NotFound { protocol, resource },
+            Some(status) => FetchError::Status { protocol, resource, status },
+            None if self.cause == Cause::Connection => {
+                FetchError::Unreachable { protocol, resource, why: self.why }
+            }
+            None => FetchError::Answer { protocol, resource, why: self.why },
+        }
+    }
+}
+
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        Self { why: error.to_string(), error: Some(Arc::new(error)), ..Self::last("") }
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    pub(crate) fn new(tls: Arc<rustls::ClientConfig>, limits: Limits) -> Result<Self, FetchError> {
+        let tls = Arc::unwrap_or_clone(tls);
+        let inner = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .http1_only()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(limits.connect)
+            .user_agent(concat!("longboat/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| FetchError::Setting {
+                name: "the HTTP client".into(),
+                why: error.without_url().to_string(),
+            })?;
+        Ok(Self { inner, read: limits.read, patience: limits.patience })
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    /// Sends a request once, following redirects. Anything but success, and a redirect that is not to be followed, is a failure
+    /// with the beginning of the body.
+    pub(crate) async fn send(&self, request: Request) -> Result<Answer, Failure> {
+        let answer = self.ask(request).await?;
+        if answer.status().is_success() || answer.status().is_redirection() {
+            return Ok(answer);
+        }
+        Err(answer.into_failure().await)
+    }
+
+    /// Sends a request until it is answered, or patience ends.
+    pub(crate) async fn send_patiently(&self, request: &Request) -> Result<Answer, Failure> {
+        patiently(self.patience, || self.send(request.clone())).await
+    }
+
+    /// Reads a small document.
+    pub(crate) async fn document(&self, request: &Request, longest: usize) -> Result<Document, Failure> {
+        patiently(self.patience, || async {
+            let answer = self.send(request.clone()).await?;
+            let (headers, url) = (answer.headers().clone(), answer.url().clone());
+            Ok(Document { headers, url, body: answer.body(longest).await? })
+        })
+        .await
+    }
+
+    async fn ask(&self, mut request: Request) -> Result<Answer, Failure> {
+        let first = request.url.clone();
+        let same_host = |url: &Url| origin(url) == origin(&first);
+        for _ in 0..=REDIRECTS {
+            let host = origin(&request.url);
+            let mut builder = self
+                .inner
+                .request(request.method.clone(), request.url.clone())
+                .headers(request.headers.clone());
+            if same_host(&request.url) {
+                builder = builder.headers(request.secrets.clone());
+            }
+            if let Some(body) = &request.body {
+                builder = builder.body(body.clone());
+            }
+            let response = timeout(self.read, builder.send())
+                .await
+                .map_err(|_| Failure { host: host.clone(), ..Failure::broken("no answer in time") })?
+                .map_err(|error| Failure::of_transport(error, &host))?;
+            let answer = Answer { response, read: self.read };
+            let Some(next) = answer.location()? else { return Ok(answer) };
+            let follow = match request.follow {
+                Follow::All => true,
+                Follow::SameHost => same_host(&next),
+                Follow::None => false,
+            };
+            if !follow {
+                return Ok(answer);
+            }
+            if request.url.scheme() == "https" && next.scheme() != "https" {
+                return Err(Failure::last("the server redirects from https to an address without encryption"));
+            }
+            if answer.status() == StatusCode::SEE_OTHER {
+                request.method = Method::GET;
+                request.body = None;
+            }
+            request.url = next;
+        }
+        Err(Failure::last(format!("more than {REDIRECTS} redirects")))
+    }
+}
+
+/// A body that was read whole.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) headers: HeaderMap,
+    pub(crate) url: Url,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Tries until it works, or patience ends.
+pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
+    patience: Patience,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Failure> {
+    let start = Instant::now();
+    let mut count = 0;
+    loop {
+        let failure = match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(failure) => failure,
+        };
+        count += 1;
+        let Some(wait) = pause(failure.cause, count, start.elapsed(), patience, rand::random()) else {
+            return Err(failure);
+        };
+        tracing::warn!(
+            host = failure.host,
+            wait = ?wait,
+            "A request failed and is tried again: {}.",
+            failure.why
+        );
+        sleep(wait).await;
+    }
+}
+
+/// Scheme, host and port.
+pub(crate) fn origin(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port_or_known_default().map_or_else(
+        || format!("{}://{host}", url.scheme()),
+        |port| format!("{}://{host}:{port}", url.scheme()),
+    )
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        self.response.url()
+    }
+
+    /// A header that is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers().get(name)?.to_str().ok()
+    }
+
+    /// The size that `Content-Length` announces; hyper's own count is 0 for answers to HEAD.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.header("content-length")?.trim().parse().ok()
+    }
+
+    /// Where a redirect leads.
+    pub(crate) fn location(&self) -> Result<Option<Url>, Failure> {
+        if !matches!(self.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(None);
+        }
+        let Some(location) = self.header("location") else { return Ok(None) };
+        let url = self.url().join(location).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        url.map(Some).ok_or_else(|| Failure::last("the server redirects to an address that cannot be read"))
+    }
+
+    /// The next piece of the body; none at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+        let host = origin(self.url());
+        match timeout(self.read, self.response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => {
+                let failure = Failure::of_transport(error, &host);
+                Err(Failure { cause: Cause::Connection, ..failure })
+            }
+            Err(_) => Err(Failure {
+                host,
+                ..Failure::broken(format!("the body stalled for {} s", self.read.as_secs_f64()))
+            }),
+        }
+    }
+
+    /// The whole body, if it is not longer than this.
+    pub(crate) async fn body(mut self, longest: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > longest {
+                return Err(Failure::last(format!("the answer is longer than {longest} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// The failure that this answer is.
+    pub(crate) async fn into_failure(mut self) -> Failure {
+        let status = self.status();
+        let after = self.header("retry-after").and_then(retry_after);
+        let headers = self.headers().clone();
+        let host = origin(self.url());
+        let mut body = Vec::new();
+        while body.len() < LONGEST_ERROR {
+            let Ok(Some(chunk)) = self.chunk().await else { break };
+            body.extend_from_slice(&chunk);
+        }
+        body.truncate(LONGEST_ERROR);
+        Failure {
+            status: Some(status.as_u16()),
+            headers,
+            host: host.clone(),
+            body: String::from_utf8_lossy(&body).into_owned(),
+            ..Failure::new(Cause::Status(status.as_u16(), after), format!("{host} answered {status}"))
+        }
+    }
+}
+
+/// The pause that a `Retry-After` header asks for: seconds, or a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp();
+    let wait = date.as_second() - jiff::Timestamp::now().as_second();
+    Some(Duration::from_secs(u64::try_from(wait).unwrap_or(0)))
+}
+
+/// The range that a `Content-Range` header gives: first byte, byte after the last, size of the whole if it is known.
+pub(crate) fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
+    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, end) = (first.parse().ok()?, last.parse::<u64>().ok()?.checked_add(1)?);
+    let total = if total == "*" { None } else { Some(total.parse().ok()?) };
+    (first < end && total.is_none_or(|total| end <= total)).then_some((first, end, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_ranges_are_read() {
+        assert_eq!(content_range("bytes 0-9/20"), Some((0, 10, Some(20))));
+        assert_eq!(content_range("bytes 5-9/*"), Some((5, 10, None)));
+        for wrong in ["", "bytes */20", "bytes 9-5/20", "bytes 0-20/20", "lines 0-1/2"] {
+            assert_eq!(content_range(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(retry_after("7"), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon"), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! The journal of a download on the disk.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
+    os::unix::fs::FileExt,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    journal::{Done, Journal, LONGEST_LINE, Partial, Record},
+    ranges::Ranges,
+    target::Target,
+};
+
+/// The journal of one source in one folder, and the file that it is in.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Begins the names of all private files of this source.
+    pub(crate) key: String,
+    journal: Mutex<Journal>,
+    file: Mutex<File>,
+    next: AtomicU64,
+}
+
+// === impl Ledger ===
+
+impl Ledger {
+    /// Reads what earlier downloads of the source left in the folder, and removes what nobody will go on with.
+    pub(crate) fn open(target: &Target, source: &str) -> Result<Self, FetchError> {
+        let key = Digest::of(Algorithm::Sha256, source.as_bytes()).hex()[..16].to_owned();
+        let name = format!("{key}.journal");
+        let open = || -> io::Result<(Journal, File)> {
+            let journal = read(BufReader::new(target.private(&name)?))?.filter(|found| found.source == source);
+            let journal = journal.unwrap_or_else(|| Journal { source: source.into(), ..Journal::default() });
+            target.replace_private(&name, &text(&journal))?;
+            remove_orphans(target, &key, &journal)?;
+            let mut file = target.private(&name)?;
+            file.seek(SeekFrom::End(0))?;
+            Ok((journal, file))
+        };
+        let (journal, file) =
+            open().map_err(FetchError::file("keep a journal in", target.private_path(&name)))?;
+        let next = journal.partial.values().map(|partial| partial.number + 1).max().unwrap_or(1);
+        Ok(Self { key, journal: Mutex::new(journal), file: Mutex::new(file), next: AtomicU64::new(next) })
+    }
+
+    /// Writes a record. It is in the hands of the system when this returns, so killing this process does not lose it.
+    pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
+        let line = record.line();
+        if !matches!(record, Record::Block { .. }) {
+            self.journal.lock().read(line.as_bytes());
+        }
+        self.file.lock().write_all(line.as_bytes())
+    }
+
+    pub(crate) fn done(&self, path: &str) -> Option<Done> {
+        self.journal.lock().done.get(path).cloned()
+    }
+
+    pub(crate) fn all_done(&self) -> Vec<Done> {
+        self.journal.lock().done.values().cloned().collect()
+    }
+
+    /// Revision and patterns of the source, if everything was brought.
+    pub(crate) fn complete(&self) -> Option<(Option<String>, String)> {
+        self.journal.lock().complete.clone()
+    }
+
+    pub(crate) fn partial(&self, path: &str) -> Option<Partial> {
+        self.journal.lock().partial.get(path).cloned()
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    /// Name of the private file that holds an unfinished file.
+    pub(crate) fn partial_name(&self, number: u64) -> String {
+        format!("{}-{number}.part", self.key)
+    }
+
+    /// Writes the end of a source: only what is complete is worth remembering.
+    pub(crate) fn finish(
+        &self,
+        target: &Target,
+        revision: Option<&str>,
+        filter: &str,
+    ) -> Result<(), FetchError> {
+        let mut journal = self.journal.lock();
+        journal.complete = Some((revision.map(str::to_owned), filter.to_owned()));
+        journal.partial.clear();
+        let name = format!("{}.journal", self.key);
+        target
+            .replace_private(&name, &text(&journal))
+            .and_then(|()| remove_orphans(target, &self.key, &journal))
+            .map_err(FetchError::file("keep a journal in", target.private_path(&name)))
+    }
+}
+
+/// Reads a journal line by line; none where there is no journal that we understand.
+fn read(mut file: BufReader<File>) -> io::Result<Option<Journal>> {
+    let mut journal: Option<Journal> = None;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        io::Read::take(&mut file, LONGEST_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(journal);
+        }
+        let understood = match &mut journal {
+            None => {
+                journal = Journal::begin(&line);
+                journal.is_some()
+            }
+            Some(journal) => journal.read(&line).is_some(),
+        };
+        if !understood {
+            return Ok(journal);
+        }
+    }
+}
+
+fn text(journal: &Journal) -> Vec<u8> {
+    let mut text = Record::Header(&journal.source).line();
+    for done in journal.done.values() {
+        text.push_str(&Record::Done(done).line());
+    }
+    for partial in journal.partial.values() {
+        let Partial { number, path, size, identity, blocks } = partial;
+        text.push_str(&Record::Partial { number: *number, size: *size, identity, path }.line());
+        for (start, end, sum) in blocks {
+            text.push_str(&Record::Block { number: *number, start: *start, end: *end, sum: *sum }.line());
+        }
+    }
+    if let Some((revision, filter)) = &journal.complete {
+        text.push_str(&Record::Complete { revision: revision.as_deref(), filter }.line());
+    }
+    text.into_bytes()
+}
+
+fn remove_orphans(target: &Target, key: &str, journal: &Journal) -> io::Result<()> {
+    let known: BTreeSet<String> =
+        journal.partial.values().map(|partial| format!("{key}-{}.part", partial.number)).collect();
+    for name in target.private_names()? {
+        if name.starts_with(&format!("{key}-")) && !known.contains(&name) {
+            target.remove_private(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of an unfinished file that are as they were written.
+pub(crate) fn verified(file: &File, partial: &Partial) -> io::Result<Ranges> {
+    let mut ranges = Ranges::default();
+    let mut buffer = vec![0; 256 << 10];
+    for (start, end, sum) in &partial.blocks {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut at = *start;
+        while at < *end {
+            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
+            let count = file.read_at(&mut buffer[..want], at)?;
+            if count == 0 {
+                break;
+            }
+            hasher.update(&buffer[..count]);
+            at += count as u64;
+        }
+        if at == *end && hasher.finalize() == *sum {
+            ranges.insert(*start, *end);
+        }
+    }
+    Ok(ranges)
+}

@@ -1,0 +1,107 @@
+//! Which names a source may give its files.
+
+use std::collections::BTreeSet;
+
+use crate::FetchError;
+
+/// Our own folder in a target: journals and partial files.
+pub(crate) const OWN_FOLDER: &str = ".longboat";
+
+/// Longest path that is taken, in bytes.
+const LONGEST: usize = 4096;
+/// Longest part of a path that file systems take, in bytes.
+const LONGEST_PART: usize = 255;
+
+/// Refuses a path that is absolute, leaves the folder, or that no file system has.
+pub fn check(path: &str) -> Result<(), FetchError> {
+    let refuse = |why: &str| Err(FetchError::Name { name: shown(path), why: why.to_owned() });
+    if path.is_empty() {
+        return refuse("it is empty");
+    }
+    if path.starts_with('/') {
+        return refuse("it is absolute");
+    }
+    if path.len() > LONGEST {
+        return refuse("it is longer than 4096 bytes");
+    }
+    if path.chars().any(char::is_control) {
+        return refuse("it has control characters");
+    }
+    for part in path.split('/') {
+        match part {
+            ".." => return refuse("it leaves the target folder"),
+            "" => return refuse("it has an empty part"),
+            "." => return refuse("it has a part `.`"),
+            _ if part.len() > LONGEST_PART => return refuse("a part is longer than 255 bytes"),
+            _ => {}
+        }
+    }
+    if path.split('/').next() == Some(OWN_FOLDER) {
+        return refuse("the folder `.longboat` holds the state of the download");
+    }
+    Ok(())
+}
+
+/// Refuses files of one source that cannot be beside each other: two of one name, or one where another needs a folder.
+pub(crate) fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<(), FetchError> {
+    let mut seen = BTreeSet::new();
+    for path in paths {
+        check(path)?;
+        if !seen.insert(path) {
+            return Err(FetchError::Name { name: shown(path), why: "two files of the source have it".into() });
+        }
+    }
+    for path in &seen {
+        for (at, _) in path.match_indices('/') {
+            if seen.contains(&path[..at]) {
+                return Err(FetchError::Name {
+                    name: shown(path),
+                    why: format!("`{}` is a file of the source as well", shown(&path[..at])),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A name as it can be printed: short, and without control characters.
+pub(crate) fn shown(name: &str) -> String {
+    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut text: String = name.chars().take(200).map(clean).collect();
+    if name.chars().nth(200).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+/// Whether a file's name is that of an archive that is unpacked when it comes alone.
+pub(crate) fn is_archive(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    [".tar", ".tgz", ".tar.gz", ".tar.zst", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_inside() {
+        for name in ["a", "a/b.c", ".hidden", "a..b", "...", "ü/ø", "a b+c%20"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        let long = "x".repeat(256);
+        for name in ["", "/a", "..", "a/../b", "a//b", "a/", "./a", "a\0b", "a\nb", ".longboat/x", &long] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn collisions_are_found() {
+        assert!(check_all(["a/b", "a/c", "ab"]).is_ok());
+        assert!(check_all(["a", "a"]).is_err());
+        assert!(check_all(["a/b", "a"]).is_err());
+        assert!(check_all(["a/b/c", "a"]).is_err());
+    }
+}

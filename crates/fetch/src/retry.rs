@@ -1,0 +1,86 @@
+//! Whether to try again, and when: a pure function of what happened so far.
+
+use std::time::Duration;
+
+/// How much patience there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// Attempts without any byte of progress.
+    pub(crate) attempts: u32,
+    /// Time without any byte of progress.
+    pub(crate) time: Duration,
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A status, and how long the server asks to wait.
+    Status(u16, Option<Duration>),
+    /// No connection, or one that broke, stalled or ended early.
+    Connection,
+    /// Nothing that another attempt would change.
+    Final,
+}
+
+/// The longest pause that we choose ourselves.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The first pause.
+const FIRST: Duration = Duration::from_millis(500);
+
+/// The pause before the next attempt; none to give up. `attempt` counts failures since the last progress from 1,
+/// `waited` is the time since then, `random` is between 0 and 1: replicas that failed together do not come back together.
+pub(crate) fn pause(
+    cause: Cause,
+    attempt: u32,
+    waited: Duration,
+    patience: Patience,
+    random: f64,
+) -> Option<Duration> {
+    let asked = match cause {
+        Cause::Final => return None,
+        Cause::Connection => None,
+        Cause::Status(408 | 425 | 429 | 500..=599, asked) => asked,
+        Cause::Status(..) => return None,
+    };
+    if attempt >= patience.attempts {
+        return None;
+    }
+    let longest = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LONGEST);
+    let own = longest.mul_f64(0.5 + 0.5 * random.clamp(0.0, 1.0));
+    let pause = asked.map_or(own, |asked| asked.max(own.mul_f64(0.1)));
+    (waited.saturating_add(pause) <= patience.time).then_some(pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience { attempts: 6, time: Duration::from_secs(100) };
+
+    fn ask(cause: Cause, attempt: u32, waited: u64) -> Option<Duration> {
+        pause(cause, attempt, Duration::from_secs(waited), PATIENCE, 1.0)
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_with_growing_pauses() {
+        let pauses: Vec<_> = (1..7).map(|attempt| ask(Cause::Connection, attempt, 0)).collect();
+        let millis = |n| Some(Duration::from_millis(n));
+        assert_eq!(pauses, [millis(500), millis(1000), millis(2000), millis(4000), millis(8000), None]);
+        for status in [408, 425, 429, 500, 503, 599] {
+            assert!(ask(Cause::Status(status, None), 1, 0).is_some(), "{status}");
+        }
+        for status in [400, 401, 403, 404, 410, 416] {
+            assert_eq!(ask(Cause::Status(status, None), 1, 0), None, "{status}");
+        }
+        assert_eq!(ask(Cause::Final, 1, 0), None);
+    }
+
+    #[test]
+    fn a_server_says_how_long_but_not_longer_than_the_patience() {
+        let busy = |seconds| Cause::Status(429, Some(Duration::from_secs(seconds)));
+        assert_eq!(ask(busy(7), 1, 0), Some(Duration::from_secs(7)));
+        assert_eq!(ask(busy(101), 1, 0), None);
+        assert_eq!(ask(busy(7), 1, 95), None);
+        assert_eq!(ask(busy(0), 1, 0), Some(Duration::from_millis(50)));
+    }
+}

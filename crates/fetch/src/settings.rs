@@ -1,0 +1,185 @@
+//! The environment, read once: every name that the storage initializer knows.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde_json::Value;
+
+use crate::{FetchError, filter::Filter, retry::Patience};
+
+/// Seconds without a byte of progress after which a download fails.
+pub const PATIENCE_VARIABLE: &str = "LONGBOAT_FETCH_PATIENCE";
+/// A file that always holds the latest progress, as JSON.
+pub const PROGRESS_VARIABLE: &str = "LONGBOAT_FETCH_PROGRESS";
+/// A folder in which remote models are kept between runs.
+pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
+
+const PATIENCE: u64 = 300;
+const ATTEMPTS: u32 = 12;
+
+/// Variables of the environment, after the storage spec was applied.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    variables: BTreeMap<String, String>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The settings of this process.
+    pub fn from_environment() -> Result<Self, FetchError> {
+        Self::new(std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        }))
+    }
+
+    /// The settings that these variables make. `STORAGE_CONFIG` overrides what is set.
+    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, FetchError> {
+        let mut settings = Self { variables: variables.into_iter().collect() };
+        settings.apply_storage_spec()?;
+        Ok(settings)
+    }
+
+    /// A variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a switch is on: `1`, `on`, `yes` or `true` in any case.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| {
+            ["1", "on", "yes", "true"].iter().any(|on| value.trim().eq_ignore_ascii_case(on))
+        })
+    }
+
+    /// Whether a switch that is on by default is off: `0` or `false` in any case.
+    pub(crate) fn is_off(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| {
+            ["0", "off", "no", "false"].iter().any(|off| value.trim().eq_ignore_ascii_case(off))
+        })
+    }
+
+    /// A number of seconds, which may have a fraction.
+    pub(crate) fn seconds(&self, name: &str, default: u64) -> Result<Duration, FetchError> {
+        let Some(text) = self.get(name) else { return Ok(Duration::from_secs(default)) };
+        let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
+        seconds.map(Duration::from_secs_f64).ok_or_else(|| FetchError::Setting {
+            name: name.into(),
+            why: format!("`{text}` is no number of seconds above 0"),
+        })
+    }
+
+    /// A count of at least 1.
+    pub(crate) fn count(&self, name: &str, default: u32) -> Result<u32, FetchError> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        text.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| FetchError::Setting {
+            name: name.into(),
+            why: format!("`{text}` is no number above 0"),
+        })
+    }
+
+    /// How long to go on without progress.
+    pub(crate) fn patience(&self) -> Result<Patience, FetchError> {
+        Ok(Patience { attempts: ATTEMPTS, time: self.seconds(PATIENCE_VARIABLE, PATIENCE)? })
+    }
+
+    /// Which files are wanted.
+    pub fn filter(&self) -> Filter {
+        Filter::new(self.get("STORAGE_ALLOW_PATTERNS"), self.get("STORAGE_IGNORE_PATTERNS"))
+    }
+
+    /// The certificates that are mounted for all sources.
+    pub(crate) fn ca_bundle(&self) -> Option<PathBuf> {
+        self.get("CA_BUNDLE_CONFIGMAP_NAME")?;
+        let folder = self.get("CA_BUNDLE_VOLUME_MOUNT_POINT").unwrap_or("/etc/ssl/custom-certs");
+        Some(PathBuf::from(folder).join("cabundle.crt"))
+    }
+
+    /// The folder of a person's files.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.get("HOME").map(PathBuf::from)
+    }
+
+    fn apply_storage_spec(&mut self) -> Result<(), FetchError> {
+        let mut spec = self.json_object("STORAGE_CONFIG")?;
+        spec.extend(self.json_object("STORAGE_OVERRIDE_CONFIG")?);
+        if spec.is_empty() {
+            return Ok(());
+        }
+        let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default();
+        if kind != "s3" {
+            return Err(FetchError::Setting {
+                name: "STORAGE_CONFIG".into(),
+                why: format!("`type` is `{kind}`; only `s3` is supported"),
+            });
+        }
+        for (key, variable) in [
+            ("endpoint_url", "AWS_ENDPOINT_URL"),
+            ("access_key_id", "AWS_ACCESS_KEY_ID"),
+            ("secret_access_key", "AWS_SECRET_ACCESS_KEY"),
+            ("region", "AWS_DEFAULT_REGION"),
+            ("ca_bundle", "AWS_CA_BUNDLE"),
+            ("verify_ssl", "S3_VERIFY_SSL"),
+            ("anonymous", "awsAnonymousCredential"),
+        ] {
+            let value = match spec.get(key) {
+                None | Some(Value::Null) => continue,
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Bool(on)) => on.to_string(),
+                Some(Value::Number(number)) => number.to_string(),
+                Some(_) => {
+                    return Err(FetchError::Setting {
+                        name: "STORAGE_CONFIG".into(),
+                        why: format!("`{key}` is neither a text nor true or false"),
+                    });
+                }
+            };
+            self.variables.insert(variable.into(), value);
+        }
+        Ok(())
+    }
+
+    /// The content is not shown: it holds keys.
+    fn json_object(&self, name: &str) -> Result<serde_json::Map<String, Value>, FetchError> {
+        let Some(text) = self.get(name) else { return Ok(serde_json::Map::new()) };
+        match serde_json::from_str(text) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(_) => Err(FetchError::Setting { name: name.into(), why: "it is no JSON object".into() }),
+            Err(error) => Err(FetchError::Setting {
+                name: name.into(),
+                why: format!("it is no JSON: line {}, column {}", error.line(), error.column()),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(variables: &[(&str, &str)]) -> Result<Settings, FetchError> {
+        Settings::new(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+    }
+
+    #[test]
+    fn the_storage_spec_overrides_the_environment_and_takes_booleans() {
+        let made = settings(&[
+            ("AWS_ENDPOINT_URL", "http://old"),
+            ("STORAGE_CONFIG", r#"{"type":"s3","endpoint_url":"http://new","anonymous":true,"region":"a"}"#),
+            ("STORAGE_OVERRIDE_CONFIG", r#"{"region":"b"}"#),
+        ])
+        .unwrap();
+        assert_eq!(made.get("AWS_ENDPOINT_URL"), Some("http://new"));
+        assert_eq!(made.get("AWS_DEFAULT_REGION"), Some("b"));
+        assert!(made.is_on("awsAnonymousCredential"));
+    }
+
+    #[test]
+    fn broken_settings_are_named_and_not_shown() {
+        let error = settings(&[("STORAGE_CONFIG", "s3cr3t")]).unwrap_err().to_string();
+        assert!(error.contains("STORAGE_CONFIG") && !error.contains("s3cr3t"), "{error}");
+        assert!(settings(&[("STORAGE_CONFIG", r#"{"type":"hdfs"}"#)]).is_err());
+        let made = settings(&[("S3_MAX_ATTEMPTS", "x"), ("S3_READ_TIMEOUT", "-1")]).unwrap();
+        assert!(made.count("S3_MAX_ATTEMPTS", 3).is_err());
+        assert!(made.seconds("S3_READ_TIMEOUT", 3).is_err());
+    }
+}

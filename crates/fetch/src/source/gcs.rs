@@ -1,0 +1,211 @@
+//! Google Cloud Storage, by its JSON interface.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::{Listing, Opened, Remote, Source, Want, gcs_credentials::Credentials};
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    encode,
+    error::Protocol,
+    filter::Filter,
+    http::{Client, Document, Failure, Limits, Request},
+    settings::Settings,
+    trust,
+};
+
+/// Longest page of a listing, in bytes.
+const LONGEST_PAGE: usize = 16 << 20;
+/// Most objects of a model.
+const MOST_OBJECTS: usize = 1_000_000;
+
+struct Gcs {
+    client: Client,
+    credentials: Credentials,
+    endpoint: String,
+    bucket: String,
+    path: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    #[serde(default)]
+    items: Vec<Object>,
+    next_page_token: Option<String>,
+}
+
+/// An object in a bucket.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Object {
+    name: String,
+    size: Option<String>,
+    generation: Option<String>,
+    md5_hash: Option<String>,
+    crc32c: Option<String>,
+    content_encoding: Option<String>,
+}
+
+/// Starts a download from a bucket.
+pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let rest = uri.strip_prefix("gs://").unwrap_or(uri);
+    let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if bucket.is_empty() || !bucket.chars().all(taken) {
+        let why = "expected gs://BUCKET/PATH; names of buckets have letters, digits, `-`, `.` and `_`";
+        return Err(FetchError::Address { uri: uri.to_owned(), why: why.into() });
+    }
+    let emulator = settings.get("STORAGE_EMULATOR_HOST").or_else(|| settings.get("API_ENDPOINT_OVERRIDE"));
+    let emulator = emulator.map(|host| {
+        let host = host.trim_end_matches('/');
+        if host.contains("://") { host.to_owned() } else { format!("http://{host}") }
+    });
+    let limits = Limits {
+        connect: Duration::from_secs(30),
+        read: Duration::from_secs(60),
+        patience: settings.patience()?,
+    };
+    let tls = trust::usual(settings)?;
+    Ok(Arc::new(Gcs {
+        client: Client::new(tls, limits)?,
+        credentials: Credentials::new(settings)?,
+        endpoint: emulator.unwrap_or_else(|| "https://storage.googleapis.com".into()),
+        bucket: bucket.to_owned(),
+        path: path.trim_matches('/').to_owned(),
+    }))
+}
+
+/// The objects that a page of a listing names, with their sizes, and the token of the next page.
+pub fn objects(text: &[u8]) -> Option<(Vec<(String, u64)>, Option<String>)> {
+    let page: Page = serde_json::from_slice(text).ok()?;
+    let size = |object: &Object| object.size.as_deref().and_then(|size| size.parse().ok()).unwrap_or(0);
+    Some((page.items.iter().map(|object| (object.name.clone(), size(object))).collect(), page.next_page_token))
+}
+
+// === impl Gcs ===
+
+impl Gcs {
+    fn url(&self, path: &str) -> Result<Url, Failure> {
+        Url::parse(&format!("{}/{path}", self.endpoint)).map_err(|_| Failure::last("STORAGE_EMULATOR_HOST is no address"))
+    }
+
+    async fn request(&self, path: &str) -> Result<Request, Failure> {
+        let mut request = Request::get(self.url(path)?);
+        if let Some(token) = self.credentials.token().await? {
+            request.bearer(&token)?;
+        }
+        Ok(request)
+    }
+
+    async fn ask(&self, path: &str) -> Result<Document, Failure> {
+        self.client.document(&self.request(path).await?, LONGEST_PAGE).await
+    }
+
+    /// The objects below the path; the object of that name where there are none.
+    async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
+        let prefix = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
+        let mut files = Vec::new();
+        let mut is_folder = false;
+        let mut token: Option<String> = None;
+        loop {
+            let mut path = format!("storage/v1/b/{}/o?projection=noAcl", self.bucket);
+            if !prefix.is_empty() {
+                path.push_str(&format!("&prefix={}", encode::part(&prefix)));
+            }
+            if let Some(token) = &token {
+                path.push_str(&format!("&pageToken={}", encode::part(token)));
+            }
+            path.push_str("&prettyPrint=false");
+            let document = self.ask(&path).await?;
+            let page: Page = serde_json::from_slice(&document.body)
+                .map_err(|error| Failure::last(format!("the list of objects cannot be read: {error}")))?;
+            is_folder |= !page.items.is_empty();
+            for object in page.items {
+                let Some(path) = object.name.strip_prefix(&prefix).map(str::to_owned) else { continue };
+                if !path.is_empty() && !path.ends_with('/') && filter.wants(&path) {
+                    files.push(object.into_file(path)?);
+                }
+            }
+            if files.len() > MOST_OBJECTS {
+                return Err(Failure::last(format!("it has more than {MOST_OBJECTS} objects")));
+            }
+            token = page.next_page_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                break;
+            }
+        }
+        if is_folder || self.path.is_empty() {
+            return Ok(files);
+        }
+        let path = format!("storage/v1/b/{}/o/{}?projection=noAcl&prettyPrint=false", self.bucket, encode::part(&self.path));
+        let document = self.ask(&path).await?;
+        let object: Object = serde_json::from_slice(&document.body)
+            .map_err(|error| Failure::last(format!("the object cannot be read: {error}")))?;
+        let name = self.path.rsplit('/').next().unwrap_or_default().to_owned();
+        Ok(vec![object.into_file(name)?])
+    }
+}
+
+// === impl Object ===
+
+impl Object {
+    fn into_file(self, path: String) -> Result<Remote, Failure> {
+        if self.content_encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip")) {
+            let name = crate::names::shown(&self.name);
+            return Err(Failure::last(format!("`{name}` is stored with Content-Encoding gzip, which is not supported")));
+        }
+        let mut file = Remote::new(path, self.name);
+        let size = self.size.as_deref().and_then(|size| size.parse().ok());
+        file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
+        file.identity = self.generation;
+        let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
+        file.digest =
+            self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
+        // Objects that were put together of others have no MD5.
+        file.digest = md5().or(file.digest);
+        Ok(file)
+    }
+}
+
+impl Source for Gcs {
+    fn protocol(&self) -> Protocol {
+        Protocol::Gcs
+    }
+
+    fn resource(&self) -> &str {
+        &self.bucket
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
+        async move {
+            let objects = self.objects(filter).await;
+            let files = objects.map_err(|failure| failure.into_error(Protocol::Gcs, &self.bucket))?;
+            Ok(Listing { revision: None, files }.unpacking_a_single_archive())
+        }
+        .boxed()
+    }
+
+    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+        async move {
+            let generation =
+                file.identity.as_ref().map(|generation| format!("generation={}&", encode::part(generation)));
+            let path = format!(
+                "download/storage/v1/b/{}/o/{}?{}alt=media",
+                self.bucket,
+                encode::part(&file.locator),
+                generation.unwrap_or_default()
+            );
+            let mut request = self.request(&path).await?;
+            if !want.is_all() {
+                request.range(want.start, want.end);
+            }
+            Opened::of(self.client.send(request).await?, want)
+        }
+        .boxed()
+    }
+}

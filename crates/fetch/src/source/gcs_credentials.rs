@@ -1,0 +1,258 @@
+//! Tokens for Google Cloud Storage: a credential file, or the metadata server of the machine, or none.
+
+use std::{path::PathBuf, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use reqwest::Url;
+use ring::{rand::SystemRandom, signature};
+use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    FetchError, encode,
+    http::{Client, Failure, Limits, Request},
+    retry::Patience,
+    settings::Settings,
+    trust,
+};
+
+const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
+/// Tokens are replaced so long before their end, in seconds.
+const EARLY: i64 = 300;
+/// Longest answer with a token, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Gets tokens, and new ones before they expire.
+pub(super) struct Credentials {
+    from: From,
+    near: Client,
+    far: Client,
+    current: tokio::sync::Mutex<()>,
+    token: Mutex<Option<(Option<String>, i64)>>,
+}
+
+/// Where tokens come from.
+enum From {
+    /// The key of a service account.
+    Account(Account),
+    /// The token of a person.
+    Person(Person),
+    /// The machine, at this address, if it is one of Google's.
+    Machine(String),
+    /// Nowhere.
+    Nobody,
+}
+
+#[derive(Deserialize)]
+struct Account {
+    client_email: String,
+    private_key: String,
+    private_key_id: Option<String>,
+    #[serde(default = "token_uri")]
+    token_uri: String,
+}
+
+#[derive(Deserialize)]
+struct Person {
+    client_id: String,
+    client_secret: String,
+    refresh_token: String,
+    #[serde(default = "token_uri")]
+    token_uri: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: String,
+    expires_in: Option<i64>,
+}
+
+fn token_uri() -> String {
+    "https://oauth2.googleapis.com/token".into()
+}
+
+// === impl Credentials ===
+
+impl Credentials {
+    pub(super) fn new(settings: &Settings) -> Result<Self, FetchError> {
+        let tls = trust::usual(settings)?;
+        let limits = |seconds, attempts| Limits {
+            connect: Duration::from_secs(seconds),
+            read: Duration::from_secs(10),
+            patience: Patience { attempts, time: Duration::from_secs(30) },
+        };
+        Ok(Self {
+            from: From::find(settings)?,
+            near: Client::new(tls.clone(), limits(1, 1))?,
+            far: Client::new(tls, limits(10, 5))?,
+            current: tokio::sync::Mutex::new(()),
+            token: Mutex::new(None),
+        })
+    }
+
+    /// A token that is still good; none where requests are anonymous.
+    pub(super) async fn token(&self) -> Result<Option<String>, Failure> {
+        // One asks, and the others wait for what it gets.
+        let _asking = self.current.lock().await;
+        let now = Timestamp::now().as_second();
+        if let Some((token, end)) = &*self.token.lock()
+            && *end > now + EARLY
+        {
+            return Ok(token.clone());
+        }
+        let (token, lasts) = match &self.from {
+            From::Nobody => (None, None),
+            From::Account(account) => self.ask(&account.token_uri, account.grant(now)?).await?,
+            From::Person(person) => self.ask(&person.token_uri, person.grant()).await?,
+            From::Machine(host) => {
+                let path = "computeMetadata/v1/instance/service-accounts/default/token";
+                let mut request = Request::get(url(&format!("http://{host}/{path}"))?);
+                request.headers.insert("metadata-flavor", http::HeaderValue::from_static("Google"));
+                match self.near.document(&request, LONGEST).await {
+                    Ok(document) => read(&document.body)?,
+                    Err(failure) => {
+                        tracing::debug!("No metadata server answers, so requests are anonymous: {}.", failure.why);
+                        (None, None)
+                    }
+                }
+            }
+        };
+        let end = lasts.map_or(i64::MAX, |lasts| now.saturating_add(lasts));
+        *self.token.lock() = Some((token.clone(), end));
+        Ok(token)
+    }
+
+    async fn ask(&self, address: &str, body: String) -> Result<(Option<String>, Option<i64>), Failure> {
+        let mut request = Request::new(http::Method::POST, url(address)?);
+        request.headers.insert(
+            http::header::CONTENT_TYPE,
+            http::HeaderValue::from_static("application/x-www-form-urlencoded"),
+        );
+        request.body = Some(body.into());
+        let document = self.far.document(&request, LONGEST).await.map_err(|failure| Failure {
+            // A grant that is refused is a matter of credentials, whatever the status.
+            status: failure.status.map(|status| if status < 500 { 401 } else { status }),
+            ..failure
+        })?;
+        read(&document.body)
+    }
+}
+
+fn read(body: &[u8]) -> Result<(Option<String>, Option<i64>), Failure> {
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|_| Failure::last("the answer with the token cannot be read"))?;
+    Ok((Some(answer.access_token), answer.expires_in))
+}
+
+fn url(text: &str) -> Result<Url, Failure> {
+    Url::parse(text).map_err(|_| Failure::last("an address of the credentials cannot be read"))
+}
+
+// === impl From ===
+
+impl From {
+    fn find(settings: &Settings) -> Result<Self, FetchError> {
+        if let Some(file) = settings.get(VARIABLE) {
+            return Self::read(&PathBuf::from(file));
+        }
+        let known = settings.home().map(|home| home.join(".config/gcloud/application_default_credentials.json"));
+        if let Some(file) = known.filter(|file| file.is_file()) {
+            return Self::read(&file);
+        }
+        if settings.is_on("NO_GCE_CHECK") || settings.get("STORAGE_EMULATOR_HOST").is_some() {
+            return Ok(Self::Nobody);
+        }
+        Ok(Self::Machine(settings.get("GCE_METADATA_HOST").unwrap_or("metadata.google.internal").to_owned()))
+    }
+
+    fn read(file: &PathBuf) -> Result<Self, FetchError> {
+        let refuse = |why: String| FetchError::Setting { name: VARIABLE.into(), why };
+        let shown = file.display();
+        let text =
+            std::fs::read(file).map_err(|error| refuse(format!("cannot read `{shown}`: {error}")))?;
+        let value: serde_json::Value =
+            serde_json::from_slice(&text).map_err(|_| refuse(format!("`{shown}` is no JSON")))?;
+        let kind = value["type"].as_str().unwrap_or_default().to_owned();
+        let broken = |_| refuse(format!("`{shown}` lacks a field of `{kind}`"));
+        match kind.as_str() {
+            "service_account" => Ok(Self::Account(serde_json::from_value(value).map_err(broken)?)),
+            "authorized_user" => Ok(Self::Person(serde_json::from_value(value).map_err(broken)?)),
+            other => Err(refuse(format!(
+                "`{shown}` is of type `{}`; expected service_account or authorized_user",
+                crate::names::shown(other)
+            ))),
+        }
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    /// The body that asks for a token: a statement about us, signed with the account's key.
+    fn grant(&self, now: i64) -> Result<String, Failure> {
+        let encode_json = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let mut header = json!({"alg": "RS256", "typ": "JWT"});
+        if let Some(id) = &self.private_key_id {
+            header["kid"] = id.as_str().into();
+        }
+        let claims = json!({
+            "iss": self.client_email, "scope": SCOPE, "aud": self.token_uri, "iat": now, "exp": now + 3600,
+        });
+        let text = format!("{}.{}", encode_json(header), encode_json(claims));
+        let refuse = || Failure::last("the private key of the service account cannot be used");
+        let key = PrivateKeyDer::from_pem_slice(self.private_key.as_bytes()).map_err(|_| refuse())?;
+        let pair = match &key {
+            PrivateKeyDer::Pkcs8(key) => signature::RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
+            PrivateKeyDer::Pkcs1(key) => signature::RsaKeyPair::from_der(key.secret_pkcs1_der()),
+            _ => return Err(refuse()),
+        };
+        let pair = pair.map_err(|_| refuse())?;
+        let mut signed = vec![0; pair.public().modulus_len()];
+        let random = SystemRandom::new();
+        pair.sign(&signature::RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signed).map_err(|_| refuse())?;
+        let grant = encode::part("urn:ietf:params:oauth:grant-type:jwt-bearer");
+        Ok(format!("grant_type={grant}&assertion={text}.{}", URL_SAFE_NO_PAD.encode(signed)))
+    }
+}
+
+// === impl Person ===
+
+impl Person {
+    fn grant(&self) -> String {
+        format!(
+            "grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
+            encode::part(&self.client_id),
+            encode::part(&self.client_secret),
+            encode::part(&self.refresh_token)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_named_must_be_there_and_of_a_known_type() {
+        let dir = tempfile::tempdir().unwrap();
+        let find = |content: Option<&str>| {
+            let file = dir.path().join("key.json");
+            let _ = std::fs::remove_file(&file);
+            if let Some(content) = content {
+                std::fs::write(&file, content).unwrap();
+            }
+            let settings = Settings::new([(VARIABLE.to_owned(), file.display().to_string())]).unwrap();
+            From::find(&settings).err().map(|error| error.to_string())
+        };
+        for content in [None, Some("s3cr3t"), Some(r#"{"type":"external_account"}"#), Some(r#"{"type":"service_account"}"#)] {
+            let error = find(content).unwrap();
+            assert!(error.contains(VARIABLE) && !error.contains("s3cr3t"), "{error}");
+        }
+        let person = r#"{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}"#;
+        assert_eq!(find(Some(person)), None);
+    }
+}

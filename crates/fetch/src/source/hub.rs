@@ -1,0 +1,260 @@
+//! The Hugging Face hub, by its HTTP protocol. Files in Xet storage come the plain way: the hub serves every one of them so.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use http::Method;
+use parking_lot::Mutex;
+use reqwest::Url;
+
+use super::{
+    Listing, Opened, Remote, Source, Want,
+    hub_cache::HubCache,
+    hub_wire::{Address, Headers, Model, Tree, digest, next_page},
+};
+use crate::{
+    FetchError, encode,
+    error::Protocol,
+    filter::Filter,
+    http::{Client, Failure, Follow, Limits, Request, origin},
+    settings::Settings,
+    trust,
+};
+
+/// Longest list of files that is read at once, in bytes.
+const LONGEST_LIST: usize = 24 << 20;
+/// Most files of a model.
+const MOST_FILES: usize = 1_000_000;
+
+struct Hub {
+    client: Client,
+    endpoint: Url,
+    address: Address,
+    token: Option<String>,
+    offline: bool,
+    cache: Option<HubCache>,
+    /// The commit that the revision was when it was asked for.
+    commit: Mutex<Option<String>>,
+    /// Where the hub sends those who want a file, by path.
+    locations: Mutex<BTreeMap<String, Url>>,
+}
+
+/// Starts a download from the hub.
+pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let address = Address::parse(uri)?;
+    let endpoint = settings.get("HF_ENDPOINT").unwrap_or("https://huggingface.co");
+    let endpoint = Url::parse(endpoint)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some())
+        .ok_or_else(|| FetchError::Setting {
+            name: "HF_ENDPOINT".into(),
+            why: "expected an http or https address".into(),
+        })?;
+    let limits = Limits {
+        connect: settings.seconds("HF_HUB_ETAG_TIMEOUT", 10)?,
+        read: settings.seconds("HF_HUB_DOWNLOAD_TIMEOUT", 10)?.max(Duration::from_millis(100)),
+        patience: settings.patience()?,
+    };
+    let cache = HubCache::new(settings, &address.repository);
+    Ok(Arc::new(Hub {
+        client: Client::new(trust::usual(settings)?, limits)?,
+        endpoint,
+        address,
+        token: token(settings),
+        offline: settings.is_on("HF_HUB_OFFLINE") || settings.is_on("TRANSFORMERS_OFFLINE"),
+        cache,
+        commit: Mutex::new(None),
+        locations: Mutex::new(BTreeMap::new()),
+    }))
+}
+
+/// The token of the environment, or else of the file that `hf auth login` writes.
+fn token(settings: &Settings) -> Option<String> {
+    let clean = |token: &str| Some(token.trim().to_owned()).filter(|token| !token.is_empty());
+    if settings.is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+        return None;
+    }
+    let set = settings.get("HF_TOKEN").or_else(|| settings.get("HUGGING_FACE_HUB_TOKEN")).and_then(clean);
+    set.or_else(|| {
+        let file = settings.get("HF_TOKEN_PATH").map(PathBuf::from);
+        let file = file.or_else(|| Some(super::hub_cache::home(settings)?.join("token")))?;
+        clean(&std::fs::read_to_string(file).ok()?)
+    })
+}
+
+// === impl Hub ===
+
+impl Hub {
+    fn url(&self, path: &str) -> Result<Url, Failure> {
+        let endpoint = self.endpoint.as_str().trim_end_matches('/');
+        Url::parse(&format!("{endpoint}/{path}")).map_err(|_| Failure::last("an address cannot be made"))
+    }
+
+    fn request(&self, method: Method, url: Url) -> Result<Request, Failure> {
+        let mut request = Request::new(method, url);
+        if let Some(token) = self.token.as_ref().filter(|_| origin(&request.url) == origin(&self.endpoint)) {
+            request.bearer(token)?;
+        }
+        Ok(request)
+    }
+
+    fn resolve(&self, file: &Remote) -> Result<Url, Failure> {
+        let commit = self.commit.lock().clone();
+        let revision = commit.as_ref().unwrap_or(&self.address.revision);
+        self.url(&format!(
+            "{}/resolve/{}/{}",
+            self.address.repository,
+            encode::part(revision),
+            encode::path(&file.locator)
+        ))
+    }
+
+    async fn model(&self) -> Result<(String, Vec<Remote>), Failure> {
+        let Address { repository, revision } = &self.address;
+        // A hub that does not know `blobs` lists names only, and each file is then asked for.
+        let path = format!("api/models/{repository}/revision/{}?blobs=true", encode::part(revision));
+        let request = self.request(Method::GET, self.url(&path)?)?;
+        let (commit, files) = match self.client.document(&request, LONGEST_LIST).await {
+            Ok(document) => {
+                let model: Model = serde_json::from_slice(&document.body)
+                    .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
+                let commit = model.commit().map(str::to_owned);
+                let commit = commit.ok_or_else(|| Failure::last("the hub does not say which commit this is"))?;
+                (commit, model.into_files())
+            }
+            Err(failure) => return Err(failure),
+        };
+        let files = match files {
+            Some(files) => files,
+            None => self.tree(&commit).await?,
+        };
+        Ok((commit, files))
+    }
+
+    async fn tree(&self, commit: &str) -> Result<Vec<Remote>, Failure> {
+        let first = format!("api/models/{}/tree/{commit}?recursive=true", self.address.repository);
+        let mut url = self.url(&first)?;
+        let mut files = Vec::new();
+        loop {
+            let request = self.request(Method::GET, url)?;
+            let page = self.client.document(&request, LONGEST_LIST).await?;
+            let tree: Tree = serde_json::from_slice(&page.body)
+                .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
+            files.extend(tree.into_files());
+            if files.len() > MOST_FILES {
+                return Err(Failure::last(format!("it has more than {MOST_FILES} files")));
+            }
+            let Some(next) = next_page(&page.headers) else { return Ok(files) };
+            url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
+        }
+    }
+
+    fn error_of(&self, failure: Failure) -> FetchError {
+        let resource = self.address.repository.clone();
+        let is_hub = failure.host == origin(&self.endpoint);
+        let code = failure.header("x-error-code").unwrap_or_default();
+        let protocol = Protocol::HuggingFace;
+        match failure.status {
+            Some(401 | 403) if is_hub && code == "GatedRepo" => FetchError::Authentication { protocol, resource },
+            Some(status @ (408 | 425 | 429 | 500..)) => FetchError::Unreachable {
+                protocol,
+                resource,
+                why: format!("{} answered {status}", failure.host),
+            },
+            _ => failure.into_error(protocol, &resource),
+        }
+    }
+
+    async fn ask(&self, url: Url, want: &Want) -> Result<Opened, Failure> {
+        let mut request = self.request(Method::GET, url)?;
+        if !want.is_all() {
+            request.range(want.start, want.end);
+        }
+        Opened::of(self.client.send(request).await?, want)
+    }
+}
+
+impl Source for Hub {
+    fn protocol(&self) -> Protocol {
+        Protocol::HuggingFace
+    }
+
+    fn resource(&self) -> &str {
+        &self.address.repository
+    }
+
+    fn is_offline(&self) -> bool {
+        self.offline
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
+        async move {
+            let (commit, mut files) = if self.offline {
+                let found = self.cache.as_ref().and_then(|cache| cache.list(&self.address.revision));
+                found.ok_or_else(|| FetchError::Offline { resource: self.address.repository.clone() })?
+            } else {
+                self.model().await.map_err(|failure| self.error_of(failure))?
+            };
+            let filter = filter.clone().with_folders();
+            files.retain(|file| filter.wants(&file.path));
+            *self.commit.lock() = Some(commit.clone());
+            Ok(Listing { revision: Some(commit), files })
+        }
+        .boxed()
+    }
+
+    fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
+        async move {
+            let described = async {
+                let mut request = self.request(Method::HEAD, self.resolve(file)?)?;
+                request.follow = Follow::SameHost;
+                let answer = self.client.send_patiently(&request).await?;
+                let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
+                if let Some(location) = answer.location()? {
+                    self.locations.lock().insert(file.path.clone(), location);
+                }
+                Ok(Remote {
+                    size: Some(headers.size),
+                    digest: digest(&headers.identity),
+                    identity: Some(headers.identity),
+                    described: true,
+                    ..file.clone()
+                })
+            };
+            described.await.map_err(|failure: Failure| self.error_of(failure))
+        }
+        .boxed()
+    }
+
+    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+        async move {
+            if self.offline {
+                return Err(FetchError::Offline { resource: self.address.repository.clone() }.into());
+            }
+            let known = self.locations.lock().get(&file.path).cloned();
+            if let Some(location) = known {
+                match self.ask(location, want).await {
+                    // The signature of the address has expired: the hub makes a new one.
+                    Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
+                        self.locations.lock().remove(&file.path);
+                    }
+                    result => return result,
+                }
+            }
+            let opened = self.ask(self.resolve(file)?, want).await?;
+            if origin(opened.answer.url()) != origin(&self.endpoint) {
+                self.locations.lock().insert(file.path.clone(), opened.answer.url().clone());
+            }
+            Ok(opened)
+        }
+        .boxed()
+    }
+
+    fn on_this_machine(&self, file: &Remote) -> Option<PathBuf> {
+        self.cache.as_ref()?.find(file)
+    }
+
+    fn error(&self, failure: Failure) -> FetchError {
+        self.error_of(failure)
+    }
+}

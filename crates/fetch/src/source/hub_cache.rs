@@ -1,0 +1,120 @@
+//! The cache that the hub's own client keeps on this machine: `models--OWNER--NAME/{refs,snapshots,blobs}`. It is only read.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Remote,
+    hub_wire::{digest, is_commit},
+};
+use crate::settings::Settings;
+
+/// How deep folders of a model are looked into.
+const DEEPEST: usize = 32;
+
+/// The part of the cache that is about one model.
+#[derive(Debug)]
+pub(super) struct HubCache {
+    folder: PathBuf,
+}
+
+/// The folder of the hub's client: `HF_HOME`, or its default.
+pub(super) fn home(settings: &Settings) -> Option<PathBuf> {
+    let cache = settings.get("XDG_CACHE_HOME").map(PathBuf::from);
+    settings
+        .get("HF_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(cache.or_else(|| Some(settings.home()?.join(".cache")))?.join("huggingface")))
+}
+
+// === impl HubCache ===
+
+impl HubCache {
+    /// The cache of a model, if there is one.
+    pub(super) fn new(settings: &Settings, repository: &str) -> Option<Self> {
+        let set = settings.get("HF_HUB_CACHE").or_else(|| settings.get("HUGGINGFACE_HUB_CACHE"));
+        let hub = set.map(PathBuf::from).or_else(|| Some(home(settings)?.join("hub")))?;
+        let folder = hub.join(format!("models--{}", repository.replace('/', "--")));
+        folder.join("blobs").is_dir().then_some(Self { folder })
+    }
+
+    /// The content of a file, if it is there as a whole. Its digest is still to be checked.
+    pub(super) fn find(&self, file: &Remote) -> Option<PathBuf> {
+        let digest = file.digest.as_ref()?;
+        let blob = self.folder.join("blobs").join(digest.hex());
+        let size = blob.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        (Some(size) == file.size).then_some(blob)
+    }
+
+    /// Commit and files of a revision. The cache does not say whether they are all, but while one of them is being downloaded
+    /// they are not.
+    pub(super) fn list(&self, revision: &str) -> Option<(String, Vec<Remote>)> {
+        let is_unfinished = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".incomplete");
+        if fs::read_dir(self.folder.join("blobs")).ok()?.filter_map(Result::ok).any(is_unfinished) {
+            return None;
+        }
+        let commit = if is_commit(revision) {
+            revision.to_owned()
+        } else {
+            let named = fs::read_to_string(self.folder.join("refs").join(revision)).ok()?;
+            Some(named.trim().to_owned()).filter(|commit| is_commit(commit))?
+        };
+        let mut files = Vec::new();
+        walk(&self.folder.join("snapshots").join(&commit), "", DEEPEST, &mut files)?;
+        Some((commit, files))
+    }
+}
+
+fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Option<()> {
+    for entry in fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+        let kind = entry.file_type().ok()?;
+        if kind.is_dir() {
+            walk(&entry.path(), &path, depth.checked_sub(1)?, files)?;
+            continue;
+        }
+        let target = fs::canonicalize(entry.path()).ok()?;
+        let mut file = Remote::new(&path, &path);
+        file.size = Some(target.metadata().ok()?.len());
+        file.identity = target.file_name().map(|name| name.to_string_lossy().into_owned());
+        file.digest = Some(digest(file.identity.as_deref()?)?);
+        files.push(file);
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::digest::{Algorithm, Digest};
+
+    #[test]
+    fn a_snapshot_is_listed_with_its_digests_unless_something_is_unfinished() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = dir.path().join("models--o--m");
+        let commit = "c".repeat(40);
+        let snapshot = model.join("snapshots").join(&commit);
+        fs::create_dir_all(snapshot.join("d")).unwrap();
+        fs::create_dir_all(model.join("blobs")).unwrap();
+        fs::create_dir_all(model.join("refs")).unwrap();
+        fs::write(model.join("refs/main"), &commit).unwrap();
+        let blob = Digest::of(Algorithm::Sha256, b"w").hex();
+        fs::write(model.join("blobs").join(&blob), "w").unwrap();
+        symlink(format!("../../../blobs/{blob}"), snapshot.join("d/w")).unwrap();
+        let home = dir.path().display().to_string();
+        let settings = Settings::new([("HF_HUB_CACHE".to_owned(), home)]).unwrap();
+        assert!(HubCache::new(&settings, "o/other").is_none());
+        let cache = HubCache::new(&settings, "o/m").unwrap();
+        let (found, files) = cache.list("main").unwrap();
+        assert_eq!((found, files.len()), (commit, 1));
+        assert_eq!(cache.find(&files[0]), Some(model.join("blobs").join(&blob)));
+        fs::write(model.join("blobs/x.incomplete"), "").unwrap();
+        assert!(cache.list("main").is_none());
+    }
+}

@@ -1,0 +1,236 @@
+//! What the Hugging Face hub says: addresses, models, trees, and the headers of files.
+
+use http::HeaderMap;
+use serde::Deserialize;
+
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    source::Remote,
+};
+
+/// Longest name of an owner or a model.
+const LONGEST_NAME: usize = 96;
+
+/// A model and one of its states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// `owner/name`.
+    pub repository: String,
+    /// A branch, a tag, a commit, or another reference such as `refs/pr/1`.
+    pub revision: String,
+}
+
+/// A model at a revision.
+#[derive(Debug, Deserialize)]
+pub struct Model {
+    sha: Option<String>,
+    #[serde(default)]
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sibling {
+    rfilename: String,
+    size: Option<u64>,
+    #[serde(rename = "blobId")]
+    blob: Option<String>,
+    lfs: Option<Lfs>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Lfs {
+    #[serde(alias = "oid")]
+    sha256: Option<String>,
+    size: Option<u64>,
+}
+
+/// One page of a model's tree.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Tree(Vec<Node>);
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    #[serde(rename = "type")]
+    kind: String,
+    path: String,
+    size: Option<u64>,
+    oid: Option<String>,
+    lfs: Option<Lfs>,
+}
+
+/// What the headers of a file say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Headers {
+    pub(super) identity: String,
+    pub(super) size: u64,
+}
+
+// === impl Address ===
+
+impl Address {
+    /// Reads `hf://OWNER/MODEL[:REVISION]`.
+    pub fn parse(uri: &str) -> Result<Self, FetchError> {
+        let refuse = |why: &str| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() };
+        let rest = uri.strip_prefix("hf://").ok_or_else(|| refuse("expected hf://OWNER/MODEL[:REVISION]"))?;
+        let (repository, revision) = rest.split_once(':').unwrap_or((rest, ""));
+        let Some((owner, name)) = repository.split_once('/') else {
+            return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: the owner or the model is missing"));
+        };
+        for part in [owner, name] {
+            if part.is_empty() {
+                return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: the owner or the model is empty"));
+            }
+            if part.contains('/') {
+                return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: folders of a model cannot be named"));
+            }
+            let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let ends = |c: char| matches!(c, '-' | '.');
+            if !part.chars().all(taken)
+                || part.contains("--")
+                || part.contains("..")
+                || part.starts_with(ends)
+                || part.ends_with(ends)
+                || part.len() > LONGEST_NAME
+            {
+                return Err(refuse(
+                    "names of owners and models have letters, digits, `-`, `_` and `.`, neither `--` nor `..`, no `-` or `.` \
+                     at either end, and at most 96 characters; a revision comes after a colon",
+                ));
+            }
+        }
+        if revision.chars().any(|c| c.is_control() || c == ' ') || revision.split('/').any(|part| part == "..") {
+            return Err(refuse("this cannot be a revision"));
+        }
+        let revision = if revision.is_empty() { "main" } else { revision };
+        Ok(Self { repository: repository.to_owned(), revision: revision.to_owned() })
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// The most files that one answer lists as they are.
+    const MOST: usize = 50_000;
+
+    /// The commit.
+    pub fn commit(&self) -> Option<&str> {
+        self.sha.as_deref().filter(|sha| is_commit(sha))
+    }
+
+    /// The files; none where there may be more than the answer holds.
+    pub(crate) fn into_files(self) -> Option<Vec<Remote>> {
+        if self.siblings.len() > Self::MOST {
+            return None;
+        }
+        Some(self.siblings.into_iter().map(|file| remote(&file.rfilename, file.size, file.blob, file.lfs)).collect())
+    }
+}
+
+// === impl Tree ===
+
+impl Tree {
+    /// The files of this page.
+    pub(crate) fn into_files(self) -> Vec<Remote> {
+        let files = self.0.into_iter().filter(|node| node.kind == "file");
+        files.map(|file| remote(&file.path, file.size, file.oid, file.lfs)).collect()
+    }
+}
+
+fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>) -> Remote {
+    let mut file = Remote::new(path, path);
+    match lfs {
+        Some(lfs) => {
+            file.size = lfs.size.or(size);
+            file.identity = lfs.sha256;
+        }
+        None => {
+            file.size = size;
+            file.identity = blob;
+        }
+    }
+    file.digest = file.identity.as_deref().and_then(digest);
+    file.described = file.size.is_some() && file.digest.is_some();
+    file
+}
+
+/// What an ETag promises: the SHA-256 of large files, git's name of others.
+pub(super) fn digest(etag: &str) -> Option<Digest> {
+    Digest::from_hex(Algorithm::Sha256, etag).or_else(|| Digest::from_hex(Algorithm::GitBlob, etag))
+}
+
+pub(super) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+// === impl Headers ===
+
+impl Headers {
+    /// Reads the headers of a file; the error says what is missing.
+    pub(super) fn read(headers: &HeaderMap) -> Result<Self, &'static str> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        if text("x-repo-commit").is_none() {
+            return Err("the server does not say which commit a file is of (X-Repo-Commit)");
+        }
+        let etag = text("x-linked-etag").or_else(|| text("etag"));
+        let etag = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
+        let identity = etag.filter(|etag| !etag.is_empty()).ok_or("the server gives a file no ETag")?;
+        let size = text("x-linked-size").or_else(|| text("content-length"));
+        let size = size.and_then(|size| size.trim().parse().ok()).ok_or("the server gives a file no size")?;
+        Ok(Self { identity: identity.to_owned(), size })
+    }
+}
+
+/// The next page that a `Link` header names.
+pub(super) fn next_page(headers: &HeaderMap) -> Option<String> {
+    let links = headers.get("link")?.to_str().ok()?;
+    let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+    Some(next.trim().strip_prefix('<')?.split_once('>')?.0.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_models() {
+        for (uri, repository, revision) in [
+            ("hf://a/b", "a/b", "main"),
+            ("hf://a/b:", "a/b", "main"),
+            ("hf://a/b.c_d-e:v1", "a/b.c_d-e", "v1"),
+            ("hf://a/b:refs/pr/1", "a/b", "refs/pr/1"),
+            ("hf://a/b:x:y", "a/b", "x:y"),
+        ] {
+            let address = Address::parse(uri).unwrap();
+            assert_eq!((address.repository.as_str(), address.revision.as_str()), (repository, revision));
+        }
+        let long = format!("hf://a/{}", "b".repeat(97));
+        for uri in [
+            "hf://a", "hf:///b", "hf://a/", "hf://a/:r", "hf://a/b/c", "hf://a/b@r", "hf://a/b--c", "hf://-a/b",
+            "hf://a/b.", "hf://a/..", "hf://a/b:../x", "hf://ä/b", &long, "s3://a/b",
+        ] {
+            assert!(Address::parse(uri).is_err(), "{uri}");
+        }
+    }
+
+    #[test]
+    fn files_have_digests_where_the_hub_gives_them() {
+        let sha256 = "a".repeat(64);
+        let text = format!(
+            r#"{{"sha":"{}","siblings":[{{"rfilename":"a","size":3,"blobId":"{}"}},
+            {{"rfilename":"w","size":9,"lfs":{{"sha256":"{sha256}","size":9}}}},{{"rfilename":"x"}}]}}"#,
+            "c".repeat(40),
+            "b".repeat(40),
+        );
+        let model: Model = serde_json::from_str(&text).unwrap();
+        assert_eq!(model.commit(), Some("c".repeat(40).as_str()));
+        let files = model.into_files().unwrap();
+        let algorithms: Vec<_> =
+            files.iter().map(|file| file.digest.as_ref().map(|digest| digest.algorithm)).collect();
+        assert_eq!(algorithms, [Some(Algorithm::GitBlob), Some(Algorithm::Sha256), None]);
+        assert_eq!(files.iter().map(|file| file.described).collect::<Vec<_>>(), [true, true, false]);
+        let tree = r#"[{"type":"directory","path":"d"},{"type":"file","path":"d/x","size":2,"oid":"0"}]"#;
+        assert_eq!(serde_json::from_str::<Tree>(tree).unwrap().into_files().len(), 1);
+    }
+}

@@ -1,0 +1,312 @@
+//! A registry of images and artifacts, by the OCI distribution protocol.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use http::header::AUTHORIZATION;
+use parking_lot::Mutex;
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::{
+    Listing, Opened, Placement, Remote, Source, Want,
+    oci_auth::{Challenge, Login, login},
+    oci_manifest::Manifest,
+};
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    encode,
+    error::Protocol,
+    filter::Filter,
+    http::{Answer, Client, Failure, Limits, Request, ascii, patiently},
+    settings::Settings,
+    trust,
+};
+
+/// Longest manifest, in bytes.
+const LONGEST_MANIFEST: usize = 4 << 20;
+/// Longest answer with a token, in bytes.
+const LONGEST_TOKEN: usize = 256 << 10;
+
+const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
+                         application/vnd.docker.distribution.manifest.v2+json, \
+                         application/vnd.docker.distribution.manifest.list.v2+json";
+
+struct Oci {
+    client: Client,
+    /// Where the registry is; the second is asked where the first does not answer.
+    bases: Vec<String>,
+    repository: String,
+    reference: String,
+    login: Option<Login>,
+    /// The base that answers, and the header that the registry accepts.
+    session: Mutex<Session>,
+    shown: String,
+}
+
+#[derive(Clone, Default)]
+struct Session {
+    base: Option<String>,
+    authorization: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+/// Starts a download from a registry.
+pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let (host, repository, reference) = address(uri)?;
+    let insecure = settings.is_on("KSERVE_OCI_INSECURE_REGISTRY");
+    let limits = Limits {
+        connect: Duration::from_secs(10),
+        read: Duration::from_secs(30),
+        patience: settings.patience()?,
+    };
+    let tls = if insecure {
+        tracing::warn!(registry = host, "KSERVE_OCI_INSECURE_REGISTRY is on: nobody checks who the registry is.");
+        longboat_tls::insecure_client_config(&[])
+    } else {
+        trust::usual(settings)?
+    };
+    let server = if host == "docker.io" { "registry-1.docker.io" } else { &host };
+    let bases = if insecure {
+        vec![format!("http://{server}"), format!("https://{server}")]
+    } else {
+        vec![format!("https://{server}")]
+    };
+    Ok(Arc::new(Oci {
+        client: Client::new(tls, limits)?,
+        bases,
+        login: login(settings, &host, &repository)?,
+        repository,
+        reference,
+        session: Mutex::new(Session::default()),
+        shown: uri.to_owned(),
+    }))
+}
+
+/// Registry, repository and tag or digest of `oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]`.
+fn address(uri: &str) -> Result<(String, String, String), FetchError> {
+    let refuse = |why: &str| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() };
+    let rest = uri.strip_prefix("oci://").unwrap_or(uri);
+    let (first, path) = rest.split_once('/').unwrap_or(("", rest));
+    let is_host = first.contains(['.', ':']) || first == "localhost";
+    let (host, path) = if is_host { (first, path) } else { ("docker.io", rest) };
+    let (repository, reference) = match path.split_once('@') {
+        Some((repository, digest)) => {
+            if Digest::parse(digest).is_none_or(|digest| digest.algorithm != Algorithm::Sha256) {
+                return Err(refuse("expected a digest sha256:… after `@`"));
+            }
+            // A tag beside a digest says nothing more.
+            (repository.rsplit_once(':').map_or(repository, |(repository, _)| repository), digest)
+        }
+        None => path.rsplit_once(':').unwrap_or((path, "latest")),
+    };
+    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/');
+    let in_tag = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+    if repository.is_empty()
+        || repository.split('/').any(|part| matches!(part, "" | "." | ".."))
+        || !repository.chars().all(taken)
+        || reference.is_empty()
+        || !reference.chars().all(in_tag)
+        || host.contains('@')
+    {
+        return Err(refuse("expected oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]"));
+    }
+    let repository =
+        if host == "docker.io" && !repository.contains('/') { format!("library/{repository}") } else { repository.to_owned() };
+    Ok((host.to_owned(), repository, reference.to_owned()))
+}
+
+/// Our architecture, as images name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+// === impl Oci ===
+
+impl Oci {
+    /// Asks the registry, which may first want to know who asks.
+    async fn ask(&self, path: &str, prepare: &(dyn Fn(&mut Request) + Sync)) -> Result<Answer, Failure> {
+        let mut last = None;
+        let known = self.session.lock().base.clone();
+        for base in known.as_ref().map_or(self.bases.as_slice(), std::slice::from_ref) {
+            let url = Url::parse(&format!("{base}/v2/{}/{path}", self.repository));
+            let url = url.map_err(|_| Failure::last("the registry has no address that can be read"))?;
+            let once = |authorization: Option<String>| async {
+                let mut request = Request::get(url.clone());
+                prepare(&mut request);
+                if let Some(value) = authorization {
+                    request.secret(AUTHORIZATION, &value)?;
+                }
+                self.client.send(request).await
+            };
+            let authorization = self.session.lock().authorization.clone();
+            let result = match once(authorization.clone()).await {
+                Err(failure) if failure.status == Some(401) => {
+                    let authorization = self.authorize(&failure).await?;
+                    let result = once(Some(authorization.clone())).await;
+                    if result.is_ok() {
+                        self.session.lock().authorization = Some(authorization);
+                    }
+                    result
+                }
+                result => result,
+            };
+            match result {
+                // Somebody there speaks another protocol.
+                Err(failure) if matches!(failure.status, None | Some(400)) && known.is_none() && self.bases.len() > 1 => {
+                    last = Some(last.unwrap_or(failure));
+                }
+                result => {
+                    self.session.lock().base = Some(base.clone());
+                    return result;
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::last("the registry has no address")))
+    }
+
+    /// The header that answers a challenge.
+    async fn authorize(&self, refused: &Failure) -> Result<String, Failure> {
+        let challenges = refused.headers.get_all("www-authenticate").iter();
+        let mut challenges = challenges.filter_map(|value| Challenge::parse(value.to_str().ok()?));
+        match challenges.next() {
+            None => Err(refused.clone()),
+            Some(Challenge::Basic) => {
+                self.login.as_ref().and_then(Login::basic).ok_or_else(|| refused.clone())
+            }
+            Some(Challenge::Bearer { realm, service, scope }) => {
+                let mut url = Url::parse(&realm).map_err(|_| Failure::last("the registry names no token server"))?;
+                if url.scheme() != "https" && self.bases.len() == 1 {
+                    return Err(Failure::last("the registry names a token server without encryption"));
+                }
+                let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.repository));
+                let mut request = if let Some(Login::Identity(token)) = &self.login {
+                    let mut request = Request::new(http::Method::POST, url);
+                    request.headers.insert(
+                        http::header::CONTENT_TYPE,
+                        http::HeaderValue::from_static("application/x-www-form-urlencoded"),
+                    );
+                    let body = format!(
+                        "grant_type=refresh_token&client_id=longboat&service={}&scope={}&refresh_token={}",
+                        encode::part(service.as_deref().unwrap_or_default()),
+                        encode::part(&scope),
+                        encode::part(token)
+                    );
+                    request.body = Some(body.into());
+                    request
+                } else {
+                    if let Some(service) = &service {
+                        url.query_pairs_mut().append_pair("service", service);
+                    }
+                    url.query_pairs_mut().append_pair("scope", &scope);
+                    Request::get(url)
+                };
+                if let Some(basic) = self.login.as_ref().and_then(Login::basic) {
+                    request.secret(AUTHORIZATION, &basic)?;
+                }
+                let body = self.client.document(&request, LONGEST_TOKEN).await?.body;
+                let token: Token = serde_json::from_slice(&body)
+                    .map_err(|_| Failure::last("the answer of the token server cannot be read"))?;
+                let token = token.token.or(token.access_token).filter(|token| !token.is_empty());
+                let token = token.ok_or_else(|| Failure::last("the token server gives no token"))?;
+                Ok(format!("Bearer {token}"))
+            }
+        }
+    }
+
+    /// A manifest, whose digest is checked where one was asked for.
+    async fn manifest(&self, reference: &str) -> Result<(Manifest, String), Failure> {
+        let body = patiently(self.client.patience(), || async {
+            let prepare = |request: &mut Request| {
+                request.headers.insert(http::header::ACCEPT, ascii(MANIFESTS));
+            };
+            let answer = self.ask(&format!("manifests/{reference}"), &prepare).await?;
+            answer.body(LONGEST_MANIFEST).await
+        })
+        .await?;
+        let found = Digest::of(Algorithm::Sha256, &body).to_string();
+        if reference.starts_with("sha256:") && found != reference {
+            return Err(FetchError::Content {
+                file: format!("the manifest {reference}"),
+                why: format!("its digest is {found}"),
+            }
+            .into());
+        }
+        Ok((Manifest::parse(&body).map_err(Failure::last)?, found))
+    }
+
+    async fn layers(&self, filter: &Filter) -> Result<Listing, Failure> {
+        let (mut manifest, mut digest) = self.manifest(&self.reference).await?;
+        if let Some(platform) = manifest.of_platform(architecture()).map_err(Failure::last)? {
+            (manifest, digest) = self.manifest(&platform).await?;
+        }
+        let layers = manifest.layers(filter).map_err(Failure::last)?;
+        Ok(Listing { revision: Some(digest), files: layers.0 })
+    }
+}
+
+impl Source for Oci {
+    fn protocol(&self) -> Protocol {
+        Protocol::Oci
+    }
+
+    fn resource(&self) -> &str {
+        &self.shown
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
+        async move {
+            let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
+            let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();
+            tracing::debug!(layers = listing.files.len(), archives, "The manifest was read.");
+            Ok(listing)
+        }
+        .boxed()
+    }
+
+    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+        async move {
+            let prepare = |request: &mut Request| {
+                if !want.is_all() {
+                    request.range(want.start, want.end);
+                }
+            };
+            let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
+            Opened::of(answer, want)
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_images() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        for (uri, host, repository, reference) in [
+            ("oci://r.io/o/m:1", "r.io", "o/m", "1"),
+            ("oci://r:5000/m", "r:5000", "m", "latest"),
+            ("oci://m", "docker.io", "library/m", "latest"),
+            ("oci://o/m:v1", "docker.io", "o/m", "v1"),
+            (&format!("oci://r.io/m:1@{digest}"), "r.io", "m", digest.as_str()),
+        ] {
+            let found = address(uri).unwrap();
+            assert_eq!((found.0.as_str(), found.1.as_str(), found.2.as_str()), (host, repository, reference), "{uri}");
+        }
+        for uri in ["oci://", "oci://r.io/", "oci://r.io/m@sha256:1", "oci://r.io/../m", "oci://r.io/m:a/b", "oci://r.io/m?x"] {
+            assert!(address(uri).is_err(), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What an OCI registry says about a model: indexes, manifests, and the layouts that models have in them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    digest::{Algorithm, Digest},
+    filter::Filter,
+    source::{Members, Placement, Remote},
+};
+
+/// Most layers of a model.
+const MOST_LAYERS: usize = 10_000;
+
+/// A manifest, or an index of manifests.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Manifest {
+    artifact_type: Option<String>,
+    config: Option<Descriptor>,
+    layers: Vec<Descriptor>,
+    manifests: Vec<Descriptor>,
+}
+
+/// A blob or a manifest.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Descriptor {
+    media_type: String,
+    digest: String,
+    size: u64,
+    annotations: BTreeMap<String, String>,
+    platform: Option<Platform>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Platform {
+    os: String,
+    architecture: String,
+}
+
+/// The layouts of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// An image with the model below `/models`.
+    Image,
+    /// Files and archives, each with its type: ModelPack, KitOps, Docker's models.
+    Artifact,
+    /// Files with their names in annotations, as ORAS writes them.
+    Files,
+}
+
+/// The layers of a model that are to be fetched.
+#[derive(Debug)]
+pub struct Layers(pub(crate) Vec<Remote>);
+
+// === impl Manifest ===
+
+impl Manifest {
+    /// Reads a manifest or an index.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let manifest: Self = serde_json::from_slice(text).map_err(|error| format!("the manifest cannot be read: {error}"))?;
+        if manifest.layers.len().max(manifest.manifests.len()) > MOST_LAYERS {
+            return Err(format!("it has more than {MOST_LAYERS} layers"));
+        }
+        Ok(manifest)
+    }
+
+    /// The digest of the manifest for this architecture, if this is an index.
+    pub fn of_platform(&self, architecture: &str) -> Result<Option<String>, String> {
+        if self.manifests.is_empty() {
+            return Ok(None);
+        }
+        let fits = |platform: &Platform| platform.os == "linux" && platform.architecture == architecture;
+        // Artifacts are for every platform, and name none.
+        let found = self
+            .manifests
+            .iter()
+            .find(|manifest| manifest.platform.as_ref().is_some_and(fits))
+            .or_else(|| self.manifests.iter().find(|manifest| manifest.platform.is_none()));
+        let found = found.ok_or_else(|| format!("the index has no manifest for linux/{architecture}"))?;
+        Ok(Some(found.digest.clone()))
+    }
+
+    fn layout(&self) -> Layout {
+        let config = self.config.as_ref().map_or("", |config| config.media_type.as_str());
+        let artifact = self.artifact_type.as_deref().unwrap_or_default();
+        let has = |text: &str| [config, artifact].iter().any(|kind| kind.starts_with(text));
+        if has("application/vnd.cncf.model.")
+            || has("application/vnd.cnai.model.")
+            || has("application/vnd.kitops.")
+            || has("application/vnd.jozu.")
+            || has("application/vnd.docker.ai.")
+        {
+            return Layout::Artifact;
+        }
+        let is_image = matches!(
+            config,
+            "application/vnd.oci.image.config.v1+json" | "application/vnd.docker.container.image.v1+json"
+        );
+        let are_layers = self.layers.iter().all(|layer| is_layer(&layer.media_type));
+        if is_image && are_layers && artifact.is_empty() { Layout::Image } else { Layout::Files }
+    }
+
+    /// The layers to fetch, and where each belongs.
+    pub fn layers(&self, filter: &Filter) -> Result<Layers, String> {
+        let layout = self.layout();
+        let mut files = Vec::new();
+        for layer in &self.layers {
+            let Some((path, placement)) = place(layer, layout, filter)? else { continue };
+            if placement == Placement::File && !filter.wants(&path) {
+                continue;
+            }
+            let digest = Digest::parse(&layer.digest).filter(|digest| digest.algorithm == Algorithm::Sha256);
+            let shown = crate::names::shown(&layer.digest);
+            let digest = digest.ok_or_else(|| format!("a layer has the digest `{shown}`; expected sha256"))?;
+            let mut file = Remote::new(path, &layer.digest);
+            // The same blob under two names is two files.
+            let place = &placement;
+            if files.iter().any(|other: &Remote| other.locator == file.locator && other.placement == *place && other.path == file.path) {
+                continue;
+            }
+            file.size = Some(layer.size);
+            file.identity = Some(layer.digest.clone());
+            file.digest = Some(digest);
+            file.placement = placement;
+            files.push(file);
+        }
+        if files.is_empty() && !self.layers.is_empty() && *filter == Filter::default() {
+            let mut kinds: Vec<String> =
+                self.layers.iter().map(|layer| crate::names::shown(&layer.media_type)).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            kinds.truncate(8);
+            return Err(format!("none of its layers is part of a model; their types are {}", kinds.join(", ")));
+        }
+        Ok(Layers(files))
+    }
+}
+
+/// Whether a layer is one of an image.
+fn is_layer(media_type: &str) -> bool {
+    media_type.starts_with("application/vnd.oci.image.layer.v1.tar")
+        || media_type.starts_with("application/vnd.oci.image.layer.nondistributable.v1.tar")
+        || media_type.starts_with("application/vnd.docker.image.rootfs.")
+}
+
+/// Where a layer belongs; none if it is not part of the model.
+fn place(
+    layer: &Descriptor,
+    layout: Layout,
+    filter: &Filter,
+) -> Result<Option<(String, Placement)>, String> {
+    let annotation = |names: &[&str]| {
+        names.iter().find_map(|name| layer.annotations.get(*name)).map(|path| {
+            path.trim_start_matches("./").to_owned()
+        })
+    };
+    let all = Members { filter: filter.clone(), ..Members::default() };
+    // The name of what is unpacked is not one of the model's files.
+    let private = || layer.digest.replace(':', "-");
+    match layout {
+        Layout::Image => {
+            let members = Members { below: Some("models".into()), whiteouts: true, filter: filter.clone() };
+            Ok(Some((private(), Placement::Archive(members))))
+        }
+        Layout::Artifact => {
+            let kind = layer.media_type.as_str();
+            let name = annotation(&[
+                "org.cncf.model.filepath",
+                "org.cnai.model.filepath",
+                "org.opencontainers.image.title",
+            ]);
+            let is_tar = kind.ends_with(".tar") || kind.contains(".tar+") || kind.ends_with(".dir.tar");
+            if is_tar {
+                return Ok(Some((private(), Placement::Archive(all))));
+            }
+            if let Some(name) = name {
+                return Ok(Some((name, Placement::File)));
+            }
+            // The first version of Docker's models names no files.
+            let name = match kind {
+                "application/vnd.docker.ai.gguf.v3" => "model.gguf",
+                "application/vnd.docker.ai.license" => "LICENSE",
+                kind if kind.starts_with("application/vnd.docker.ai.mmproj") => "mmproj.gguf",
+                kind if kind.starts_with("application/vnd.docker.ai.chat.template") => "chat_template.jinja",
+                kind if kind.starts_with("application/vnd.docker.ai.safetensors") => "model.safetensors",
+                kind => {
+                    let kind = crate::names::shown(kind);
+                    return Err(format!("a layer of type `{kind}` has no name of a file"));
+                }
+            };
+            Ok(Some((name.into(), Placement::File)))
+        }
+        Layout::Files => {
+            let Some(name) = annotation(&["org.opencontainers.image.title"]) else { return Ok(None) };
+            let unpack = layer.annotations.get("io.deis.oras.content.unpack").is_some_and(|value| value == "true");
+            Ok(Some(if unpack { (private(), Placement::Archive(all)) } else { (name, Placement::File) }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layers(text: &str) -> Result<Vec<(String, bool)>, String> {
+        let text = text.replace("DIGEST", &format!("sha256:{}", "a".repeat(64)));
+        let layers = Manifest::parse(text.as_bytes())?.layers(&Filter::default())?;
+        Ok(layers.0.into_iter().map(|file| (file.path, file.placement != Placement::File)).collect())
+    }
+
+    #[test]
+    fn every_layout_is_recognised() {
+        let private = format!("sha256-{}", "a".repeat(64));
+        for (text, expected) in [
+            (
+                r#"{"config":{"mediaType":"application/vnd.oci.image.config.v1+json"},
+                "layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+zstd","digest":"DIGEST"}]}"#,
+                (private.as_str(), true),
+            ),
+            (
+                r#"{"config":{"mediaType":"application/vnd.docker.container.image.v1+json"},
+                "layers":[{"mediaType":"application/vnd.docker.image.rootfs.diff.tar","digest":"DIGEST"}]}"#,
+                (&private, true),
+            ),
+            (
+                r#"{"artifactType":"application/vnd.cncf.model.manifest.v1+json","config":{},
+                "layers":[{"mediaType":"application/vnd.cncf.model.weight.v1.raw","digest":"DIGEST",
+                "annotations":{"org.cncf.model.filepath":"d/w"}}]}"#,
+                ("d/w", false),
+            ),
+            (
+                r#"{"config":{"mediaType":"application/vnd.kitops.modelkit.config.v1+json"},
+                "layers":[{"mediaType":"application/vnd.kitops.modelkit.model.v1.tar+gzip","digest":"DIGEST"}]}"#,
+                (&private, true),
+            ),
+            (
+                r#"{"config":{"mediaType":"application/vnd.docker.ai.model.config.v0.1+json"},
+                "layers":[{"mediaType":"application/vnd.docker.ai.gguf.v3","digest":"DIGEST"}]}"#,
+                ("model.gguf", false),
+            ),
+            (
+                r#"{"config":{"mediaType":"application/vnd.oci.empty.v1+json"},
+                "layers":[{"mediaType":"text/plain","digest":"DIGEST",
+                "annotations":{"org.opencontainers.image.title":"a.txt"}}]}"#,
+                ("a.txt", false),
+            ),
+        ] {
+            assert_eq!(layers(text).unwrap(), [(expected.0.to_owned(), expected.1)]);
+        }
+        let ollama = r#"{"config":{},"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"DIGEST"}]}"#;
+        assert!(layers(ollama).unwrap_err().contains("application/vnd.ollama.image.model"));
+    }
+
+    #[test]
+    fn an_index_gives_the_manifest_of_the_platform() {
+        let text = r#"{"manifests":[{"digest":"x","platform":{"os":"linux","architecture":"s390x"}},
+            {"digest":"y","platform":{"os":"linux","architecture":"amd64"}}]}"#;
+        let index = Manifest::parse(text.as_bytes()).unwrap();
+        assert_eq!(index.of_platform("amd64"), Ok(Some("y".into())));
+        assert!(index.of_platform("arm64").unwrap_err().contains("linux/arm64"));
+    }
+}

@@ -1,0 +1,447 @@
+//! S3, and what speaks its protocol.
+//!
+//! The protocol is our own, over the client that all sources share: libraries for object stores show neither the
+//! checksums of objects nor the encryption that decides what an ETag means, and bring a second client with its own
+//! retries, time limits and redirects.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use http::{HeaderMap, Method};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use reqwest::Url;
+
+use super::{
+    Listing, Opened, Parallel, Remote, Source, Want,
+    s3_credentials::Credentials,
+    s3_list::{Object, Page, error_code},
+    s3_sign::sign,
+};
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    encode,
+    error::Protocol,
+    filter::Filter,
+    http::{Answer, Client, Failure, Follow, Limits, Request, ascii, patiently},
+    settings::Settings,
+    trust,
+};
+
+/// Objects above this come in parts, and are asked for their checksum first, in bytes.
+const LARGE: u64 = 32 << 20;
+/// Longest page of a listing, in bytes.
+const LONGEST_PAGE: usize = 8 << 20;
+/// Most objects of a model.
+const MOST_OBJECTS: usize = 1_000_000;
+
+struct S3 {
+    client: Client,
+    credentials: Credentials,
+    style: Style,
+    bucket: String,
+    /// The key or prefix, without slashes before it.
+    key: String,
+    region: Mutex<String>,
+    files: usize,
+    attempts: u32,
+}
+
+/// How the bucket is named in addresses.
+enum Style {
+    /// In the path of this endpoint.
+    Path(Url),
+    /// In the host name of this endpoint.
+    Host(Url),
+    /// In the host name of AWS's own endpoint for the region.
+    Aws,
+}
+
+/// Starts a download from a bucket.
+pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let (bucket, key) = address(uri)?;
+    let region = settings.get("AWS_DEFAULT_REGION").or_else(|| settings.get("AWS_REGION"));
+    let region = region.unwrap_or("us-east-1").to_owned();
+    let limits = Limits {
+        connect: settings.seconds("S3_CONNECT_TIMEOUT", 15)?,
+        read: settings.seconds("S3_READ_TIMEOUT", 30)?,
+        patience: settings.patience()?,
+    };
+    let files = settings.count("S3_MAX_FILE_CONCURRENCY", 4)?;
+    Ok(Arc::new(S3 {
+        client: Client::new(trust::s3(settings)?, limits)?,
+        credentials: Credentials::new(settings, &region),
+        style: style(&bucket, &region, settings)?,
+        bucket,
+        key,
+        region: Mutex::new(region),
+        files: usize::try_from(files).unwrap_or(4).min(64),
+        attempts: settings.count("S3_MAX_ATTEMPTS", 3)?,
+    }))
+}
+
+/// Bucket and key of an address. Nothing in a key has a meaning but its slashes.
+fn address(uri: &str) -> Result<(String, String), FetchError> {
+    let rest = uri.strip_prefix("s3://").unwrap_or(uri);
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if bucket.is_empty() || !bucket.chars().all(taken) {
+        let why = "expected s3://BUCKET/KEY; names of buckets have letters, digits, `-`, `.` and `_`";
+        return Err(FetchError::Address { uri: uri.to_owned(), why: why.into() });
+    }
+    Ok((bucket.to_owned(), key.trim_start_matches('/').to_owned()))
+}
+
+fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, FetchError> {
+    let with_scheme = |host: &str| {
+        let scheme = if settings.is_off("S3_USE_HTTPS") { "http" } else { "https" };
+        if host.contains("://") { host.to_owned() } else { format!("{scheme}://{host}") }
+    };
+    let endpoint = settings
+        .get("AWS_ENDPOINT_URL_S3")
+        .or_else(|| settings.get("AWS_ENDPOINT_URL"))
+        .map(str::to_owned)
+        .or_else(|| settings.get("S3_ENDPOINT").map(with_scheme));
+    let parse = |text: &str| {
+        let url = Url::parse(text).ok().filter(|url| url.host_str().is_some());
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+        url.ok_or_else(|| FetchError::Setting {
+            name: "AWS_ENDPOINT_URL".into(),
+            why: format!("Invalid endpoint: `{}`", crate::redact::redacted(text)),
+        })
+    };
+    let by_host = settings.is_on("S3_USER_VIRTUAL_BUCKET");
+    if settings.is_on("S3_USE_ACCELERATE") {
+        return Ok(Style::Host(parse("https://s3-accelerate.amazonaws.com")?));
+    }
+    let Some(endpoint) = endpoint else {
+        return if bucket.contains('.') {
+            // No certificate is for a host name with further dots.
+            Ok(Style::Path(parse(&format!("https://s3.{region}.amazonaws.com"))?))
+        } else {
+            Ok(Style::Aws)
+        };
+    };
+    let url = parse(&endpoint)?;
+    if url.as_str() == "https://s3.amazonaws.com/" && region != "us-east-1" && !bucket.contains('.') {
+        return Ok(Style::Aws);
+    }
+    Ok(if by_host { Style::Host(url) } else { Style::Path(url) })
+}
+
+/// Where an object belongs below the target, going by the key that was asked for; none if it is not part of that. The key itself
+/// is a prefix of paths, not of texts.
+fn place(key: &str, asked: &str) -> Option<String> {
+    let rest = if asked.is_empty() {
+        key
+    } else if asked.ends_with('/') {
+        key.strip_prefix(asked)?
+    } else {
+        key.strip_prefix(asked)?.strip_prefix('/')?
+    };
+    // A key that ends in a slash marks a folder.
+    let path = rest.trim_start_matches('/');
+    (!path.is_empty() && !path.ends_with('/')).then(|| path.to_owned())
+}
+
+// === impl S3 ===
+
+impl S3 {
+    fn url(&self, key: Option<&str>, query: &str) -> Result<Url, Failure> {
+        let key = encode::path(key.unwrap_or_default());
+        let base = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
+        let address = match &self.style {
+            Style::Path(url) => {
+                let slash = if key.is_empty() { "" } else { "/" };
+                format!("{}/{}{slash}{key}", base(url), self.bucket)
+            }
+            Style::Host(url) => {
+                let host = format!("://{}.", self.bucket);
+                format!("{}/{key}", base(url).replacen("://", &host, 1))
+            }
+            Style::Aws => {
+                format!("https://{}.s3.{}.amazonaws.com/{key}", self.bucket, self.region.lock())
+            }
+        };
+        let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+        Url::parse(&format!("{address}{query}")).map_err(|_| Failure::last("an address cannot be made"))
+    }
+
+    /// Sends a signed request, once more if the bucket turns out to be in another region.
+    async fn send(
+        &self,
+        method: Method,
+        key: Option<&str>,
+        query: &str,
+        headers: HeaderMap,
+    ) -> Result<Answer, Failure> {
+        let once = || async {
+            let mut request = Request::new(method.clone(), self.url(key, query)?);
+            request.headers.extend(headers.clone());
+            request.follow = Follow::None;
+            if let Some(keys) = self.credentials.keys().await? {
+                let region = self.region.lock().clone();
+                let url = request.url.clone();
+                sign(method.as_str(), &url, &mut request.headers, &keys, &region, Timestamp::now())?;
+            }
+            let answer = self.client.send(request).await?;
+            if answer.status().is_redirection() { Err(answer.into_failure().await) } else { Ok(answer) }
+        };
+        let failure = match once().await {
+            Err(failure) if matches!(failure.status, Some(301 | 307 | 400)) => failure,
+            result => return result,
+        };
+        let region = failure.header("x-amz-bucket-region").map(str::to_owned);
+        match region.filter(|region| *region != *self.region.lock()) {
+            Some(region) if matches!(self.style, Style::Aws) => {
+                *self.region.lock() = region;
+                once().await
+            }
+            _ => Err(failure),
+        }
+    }
+
+    async fn page(&self, token: Option<&str>) -> Result<Page, Failure> {
+        // In order, as they are signed.
+        let mut query = String::new();
+        if let Some(token) = token {
+            query.push_str(&format!("continuation-token={}&", encode::part(token)));
+        }
+        query.push_str("encoding-type=url&list-type=2");
+        if !self.key.is_empty() {
+            query.push_str(&format!("&prefix={}", encode::part(&self.key)));
+        }
+        patiently(self.patience(), || async {
+            let answer = self.send(Method::GET, None, &query, HeaderMap::new()).await?;
+            let body = answer.body(LONGEST_PAGE).await?;
+            Page::parse(&body).map_err(|why| Failure::last(format!("the list of objects cannot be read: {why}")))
+        })
+        .await
+    }
+
+    fn patience(&self) -> crate::retry::Patience {
+        crate::retry::Patience { attempts: self.attempts, ..self.client.patience() }
+    }
+
+    async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
+        let mut files = Vec::new();
+        let mut token = None;
+        loop {
+            let page = self.page(token.as_deref()).await?;
+            for object in page.objects {
+                if object.key == self.key && !self.key.ends_with('/') {
+                    let name = self.key.rsplit('/').next().unwrap_or_default().to_owned();
+                    return Ok(vec![remote(name, object)]);
+                }
+                if let Some(path) = place(&object.key, &self.key).filter(|path| filter.wants(path)) {
+                    files.push(remote(path, object));
+                }
+            }
+            if files.len() > MOST_OBJECTS {
+                return Err(Failure::last(format!("it has more than {MOST_OBJECTS} objects")));
+            }
+            token = page.next;
+            if token.is_none() {
+                return Ok(files);
+            }
+        }
+    }
+
+    fn error_of(&self, failure: Failure) -> FetchError {
+        let protocol = Protocol::S3;
+        let code = error_code(&failure.body).unwrap_or_default();
+        let resource = self.bucket.clone();
+        match (failure.status, code.as_str()) {
+            (Some(403), "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken") => {
+                FetchError::Answer { protocol, resource, why: format!("the credentials are refused ({code})") }
+            }
+            (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
+                let code = crate::names::shown(code);
+                FetchError::Answer { protocol, resource, why: format!("the server answered {status} ({code})") }
+            }
+            _ => failure.into_error(protocol, &resource),
+        }
+    }
+}
+
+fn remote(path: String, object: Object) -> Remote {
+    let mut file = Remote::new(path, object.key);
+    file.size = Some(object.size);
+    file.identity = Some(object.etag).filter(|etag| !etag.is_empty());
+    file.described = object.size <= LARGE;
+    file
+}
+
+/// What the headers of a whole object promise about its content.
+fn promised(header: impl Fn(&str) -> Option<String>) -> Option<Digest> {
+    let is_whole = header("x-amz-checksum-type").is_none_or(|kind| kind.eq_ignore_ascii_case("FULL_OBJECT"));
+    let checksums = [
+        ("x-amz-checksum-sha256", Algorithm::Sha256),
+        ("x-amz-checksum-sha1", Algorithm::Sha1),
+        ("x-amz-checksum-crc64nvme", Algorithm::Crc64Nvme),
+        ("x-amz-checksum-crc32c", Algorithm::Crc32c),
+        ("x-amz-checksum-crc32", Algorithm::Crc32),
+    ];
+    // That of an object of several parts ends in their number, and is none of the content.
+    let checksum = checksums.into_iter().filter(|_| is_whole).find_map(|(name, algorithm)| {
+        Digest::from_base64(algorithm, &header(name)?)
+    });
+    // The ETag is an MD5 unless the object has several parts, or is encrypted with keys of the user's.
+    let is_plain = header("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
+        && header("x-amz-server-side-encryption-customer-algorithm").is_none();
+    checksum.or_else(|| {
+        let etag = header("etag").filter(|_| is_plain)?;
+        Digest::from_hex(Algorithm::Md5, etag.trim_matches('"'))
+    })
+}
+
+impl Source for S3 {
+    fn protocol(&self) -> Protocol {
+        Protocol::S3
+    }
+
+    fn resource(&self) -> &str {
+        &self.bucket
+    }
+
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
+        async move {
+            let files = self.objects(filter).await.map_err(|failure| self.error_of(failure))?;
+            if files.is_empty() {
+                let source_uri =
+                    if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
+                return Err(FetchError::Empty { source_uri });
+            }
+            for file in &files {
+                tracing::debug!("Found S3 object: {} ({} bytes)", file.locator, file.size.unwrap_or(0));
+            }
+            Ok(Listing { revision: None, files }.unpacking_a_single_archive())
+        }
+        .boxed()
+    }
+
+    fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
+        async move {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
+            let answer = patiently(self.patience(), || {
+                self.send(Method::HEAD, Some(&file.locator), "", headers.clone())
+            });
+            let answer = answer.await.map_err(|failure| self.error_of(failure))?;
+            let digest = promised(|name| answer.header(name).map(str::to_owned));
+            Ok(Remote { digest, described: true, ..file.clone() })
+        }
+        .boxed()
+    }
+
+    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+        async move {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
+            if !want.is_all() {
+                let end = want.end.map_or_else(String::new, |end| (end - 1).to_string());
+                headers.insert(http::header::RANGE, ascii(&format!("bytes={}-{end}", want.start)));
+                if let Some(etag) = &want.identity {
+                    headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
+                }
+            }
+            let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
+            let header = |name: &str| answer.header(name).map(str::to_owned);
+            let etag = header("etag").map(|etag| etag.trim_matches('"').to_owned());
+            // Checksums of parts are those of the part.
+            let digest = if answer.status() == 200 { promised(header) } else { None };
+            let mut opened = Opened::of(answer, want)?;
+            opened.identity = etag;
+            opened.digest = digest.or_else(|| file.digest.clone());
+            Ok(opened)
+        }
+        .boxed()
+    }
+
+    fn error(&self, failure: Failure) -> FetchError {
+        self.error_of(failure)
+    }
+
+    fn parallel(&self) -> Parallel {
+        Parallel { files: self.files, connections: 8, attempts: Some(self.attempts) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_prefix_of_paths() {
+        for (key, asked, path) in [
+            ("m/l/a", "m/l", Some("a")),
+            ("m/l/a", "m/l/", Some("a")),
+            ("m/l/s/a", "m/l", Some("s/a")),
+            ("m/l-2/a", "m/l", None),
+            ("m/l/", "m/l", None),
+            ("m/l//a", "m/l", Some("a")),
+            ("a/b", "", Some("a/b")),
+            ("m/la", "m/l", None),
+        ] {
+            assert_eq!(place(key, asked).as_deref(), path, "{key} {asked}");
+        }
+        assert_eq!(address("s3://b//k?x#y").unwrap(), ("b".into(), "k?x#y".into()));
+        assert!(address("s3://").is_err() && address("s3://a@b/k").is_err());
+    }
+
+    #[test]
+    fn an_etag_is_a_digest_only_where_it_is_one() {
+        let md5 = "d41d8cd98f00b204e9800998ecf8427e";
+        let ask = |headers: &[(&str, &str)]| {
+            promised(|name| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        };
+        let etag = format!("\"{md5}\"");
+        assert_eq!(ask(&[("etag", &etag)]).unwrap().hex(), md5);
+        assert_eq!(ask(&[("etag", &etag), ("x-amz-server-side-encryption", "aws:kms")]), None);
+        assert_eq!(ask(&[("etag", "\"0123-2\"")]), None);
+        let crc = ("x-amz-checksum-crc32", "AAAAAA==");
+        assert_eq!(ask(&[crc, ("etag", &etag)]).unwrap().algorithm, Algorithm::Crc32);
+        let composite = ("x-amz-checksum-type", "COMPOSITE");
+        assert_eq!(ask(&[crc, composite, ("etag", "\"0-2\"")]), None);
+    }
+
+    #[test]
+    fn endpoints_and_styles() {
+        let url = |variables: &[(&str, &str)]| {
+            let settings = Settings::new(variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))).unwrap();
+            let region = settings.get("AWS_DEFAULT_REGION").unwrap_or("us-east-1").to_owned();
+            let client = Client::new(
+                longboat_tls::insecure_client_config(&[]),
+                Limits { connect: std::time::Duration::MAX, read: std::time::Duration::MAX, patience: settings.patience().unwrap() },
+            );
+            let s3 = S3 {
+                client: client.unwrap(),
+                credentials: Credentials::new(&settings, &region),
+                style: style("bkt", &region, &settings).unwrap(),
+                bucket: "bkt".into(),
+                key: String::new(),
+                region: Mutex::new(region),
+                files: 1,
+                attempts: 1,
+            };
+            s3.url(Some("a b/ü?"), "").unwrap().to_string()
+        };
+        longboat_tls::install_default_provider();
+        for (variables, expected) in [
+            (&[][..], "https://bkt.s3.us-east-1.amazonaws.com/a%20b/%C3%BC%3F"),
+            (&[("AWS_ENDPOINT_URL", "http://h:9")], "http://h:9/bkt/a%20b/%C3%BC%3F"),
+            (&[("S3_ENDPOINT", "h:9"), ("S3_USE_HTTPS", "0")], "http://h:9/bkt/a%20b/%C3%BC%3F"),
+            (
+                &[("AWS_ENDPOINT_URL", "http://h:9"), ("S3_USER_VIRTUAL_BUCKET", "true")],
+                "http://bkt.h:9/a%20b/%C3%BC%3F",
+            ),
+            (
+                &[("AWS_ENDPOINT_URL", "https://s3.amazonaws.com"), ("AWS_DEFAULT_REGION", "eu-west-1")],
+                "https://bkt.s3.eu-west-1.amazonaws.com/a%20b/%C3%BC%3F",
+            ),
+        ] {
+            assert_eq!(url(variables), expected);
+        }
+    }
+}

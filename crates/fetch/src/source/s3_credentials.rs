@@ -1,0 +1,256 @@
+//! Where the keys for S3 come from: the environment, web identity, the shared file, the container, the machine.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::s3_list::value_of;
+use crate::{
+    FetchError,
+    encode,
+    error::Protocol,
+    http::{Client, Failure, Limits, Request},
+    retry::Patience,
+    settings::Settings,
+    trust,
+};
+
+/// Keys that requests are signed with.
+#[derive(Clone)]
+pub(super) struct Keys {
+    pub(super) id: String,
+    pub(super) secret: String,
+    pub(super) token: Option<String>,
+    pub(super) expires: Option<Timestamp>,
+}
+
+/// Gets keys, and new ones before they expire.
+pub(super) struct Credentials {
+    settings: Settings,
+    region: String,
+    current: Mutex<Option<Arc<Keys>>>,
+}
+
+/// Keys are replaced so long before their end, in seconds.
+const EARLY: i64 = 300;
+/// Longest answer with keys, in bytes.
+const LONGEST: usize = 64 << 10;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    access_key_id: String,
+    secret_access_key: String,
+    #[serde(alias = "SessionToken")]
+    token: Option<String>,
+    expiration: Option<Timestamp>,
+}
+
+impl From<Answer> for Keys {
+    fn from(answer: Answer) -> Self {
+        Self {
+            id: answer.access_key_id,
+            secret: answer.secret_access_key,
+            token: answer.token,
+            expires: answer.expiration,
+        }
+    }
+}
+
+// === impl Credentials ===
+
+impl Credentials {
+    pub(super) fn new(settings: &Settings, region: &str) -> Self {
+        Self { settings: settings.clone(), region: region.to_owned(), current: Mutex::new(None) }
+    }
+
+    /// Keys that are still good; none where requests are not signed.
+    pub(super) async fn keys(&self) -> Result<Option<Arc<Keys>>, FetchError> {
+        if self.settings.is_on("awsAnonymousCredential") {
+            return Ok(None);
+        }
+        let soon = Timestamp::now().as_second() + EARLY;
+        let current = self.current.lock().clone();
+        if let Some(keys) = current.filter(|keys| keys.expires.is_none_or(|end| end.as_second() > soon)) {
+            return Ok(Some(keys));
+        }
+        let keys = Arc::new(self.find().await?);
+        *self.current.lock() = Some(keys.clone());
+        Ok(Some(keys))
+    }
+
+    async fn find(&self) -> Result<Keys, FetchError> {
+        if let (Some(id), Some(secret)) =
+            (self.settings.get("AWS_ACCESS_KEY_ID"), self.settings.get("AWS_SECRET_ACCESS_KEY"))
+        {
+            let token = self.settings.get("AWS_SESSION_TOKEN").map(str::to_owned);
+            return Ok(Keys { id: id.into(), secret: secret.into(), token, expires: None });
+        }
+        let refused = |what: &'static str| {
+            move |failure: Failure| FetchError::Answer {
+                protocol: Protocol::S3,
+                resource: what.into(),
+                why: failure.why,
+            }
+        };
+        if let (Some(file), Some(role)) =
+            (self.settings.get("AWS_WEB_IDENTITY_TOKEN_FILE"), self.settings.get("AWS_ROLE_ARN"))
+        {
+            let token = std::fs::read_to_string(file)
+                .map_err(FetchError::file("read AWS_WEB_IDENTITY_TOKEN_FILE", file))?;
+            return self.web_identity(role, token.trim()).await.map_err(refused("web identity"));
+        }
+        if let Some(keys) = self.shared_file() {
+            return Ok(keys);
+        }
+        if self.settings.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").is_some()
+            || self.settings.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").is_some()
+        {
+            return self.container().await.map_err(refused("container credentials"));
+        }
+        if !self.settings.is_on("AWS_EC2_METADATA_DISABLED")
+            && let Ok(keys) = self.machine().await
+        {
+            return Ok(keys);
+        }
+        Err(FetchError::Authentication { protocol: Protocol::S3, resource: String::new() })
+    }
+
+    /// A client that does not wait long: what it asks is near.
+    fn client(&self, attempts: u32) -> Result<Client, Failure> {
+        let second = Duration::from_secs(1);
+        let limits = Limits {
+            connect: second,
+            read: 5 * second,
+            patience: Patience { attempts, time: 30 * second },
+        };
+        Ok(Client::new(trust::usual(&self.settings)?, limits)?)
+    }
+
+    async fn web_identity(&self, role: &str, token: &str) -> Result<Keys, Failure> {
+        let endpoint = self.settings.get("AWS_ENDPOINT_URL_STS").map_or_else(
+            || format!("https://sts.{}.amazonaws.com", self.region),
+            |url| url.trim_end_matches('/').to_owned(),
+        );
+        let session = self.settings.get("AWS_ROLE_SESSION_NAME").unwrap_or("longboat");
+        // The token belongs into the body: addresses are logged on the way.
+        let body = format!(
+            "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
+            encode::part(role),
+            encode::part(session),
+            encode::part(token)
+        );
+        let mut request = Request::new(http::Method::POST, url(&format!("{endpoint}/"))?);
+        request.headers.insert(
+            http::header::CONTENT_TYPE,
+            http::HeaderValue::from_static("application/x-www-form-urlencoded"),
+        );
+        request.body = Some(body.into());
+        let document = self.client(5)?.document(&request, LONGEST).await?;
+        let text = String::from_utf8_lossy(&document.body);
+        let value = |name: &str| {
+            let path = ["AssumeRoleWithWebIdentityResponse", "AssumeRoleWithWebIdentityResult", "Credentials", name];
+            value_of(&text, &path).ok_or_else(|| Failure::last(format!("the answer has no {name}")))
+        };
+        Ok(Keys {
+            id: value("AccessKeyId")?,
+            secret: value("SecretAccessKey")?,
+            token: Some(value("SessionToken")?),
+            expires: value("Expiration")?.parse().ok(),
+        })
+    }
+
+    /// The profile of `AWS_PROFILE` in the shared file.
+    fn shared_file(&self) -> Option<Keys> {
+        let file = self.settings.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
+        let file = file.or_else(|| Some(self.settings.home()?.join(".aws/credentials")))?;
+        let text = std::fs::read_to_string(file).ok()?;
+        profile(&text, self.settings.get("AWS_PROFILE").unwrap_or("default"))
+    }
+
+    async fn container(&self) -> Result<Keys, Failure> {
+        let full = self.settings.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned);
+        let address = full.unwrap_or_else(|| {
+            let path = self.settings.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").unwrap_or_default();
+            format!("http://169.254.170.2{path}")
+        });
+        let mut request = Request::get(url(&address)?);
+        let token = match self.settings.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+            Some(file) => {
+                let read = std::fs::read_to_string(file);
+                Some(read.map_err(|_| Failure::last("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read"))?)
+            }
+            None => self.settings.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
+        };
+        if let Some(token) = token {
+            request.secret(http::header::AUTHORIZATION, token.trim())?;
+        }
+        self.answer(&self.client(5)?, &request).await
+    }
+
+    /// The metadata service of the machine, with a session.
+    async fn machine(&self) -> Result<Keys, Failure> {
+        let endpoint = self.settings.get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or("http://169.254.169.254");
+        let endpoint = endpoint.trim_end_matches('/');
+        let client = self.client(1)?;
+        let mut session = Request::new(http::Method::PUT, url(&format!("{endpoint}/latest/api/token"))?);
+        session.headers.insert("x-aws-ec2-metadata-token-ttl-seconds", http::HeaderValue::from_static("21600"));
+        let token = client.document(&session, LONGEST).await?.body;
+        let token = String::from_utf8_lossy(&token).into_owned();
+        let ask = |path: &str| -> Result<Request, Failure> {
+            let path = format!("{endpoint}/latest/meta-data/iam/security-credentials/{path}");
+            let mut request = Request::get(url(&path)?);
+            request.secret(http::HeaderName::from_static("x-aws-ec2-metadata-token"), &token)?;
+            Ok(request)
+        };
+        let role = client.document(&ask("")?, LONGEST).await?.body;
+        let role = String::from_utf8_lossy(&role).lines().next().unwrap_or_default().trim().to_owned();
+        self.answer(&client, &ask(&encode::part(&role))?).await
+    }
+
+    async fn answer(&self, client: &Client, request: &Request) -> Result<Keys, Failure> {
+        let document = client.document(request, LONGEST).await?;
+        let answer: Answer = serde_json::from_slice(&document.body)
+            .map_err(|_| Failure::last("the answer with the keys cannot be read"))?;
+        Ok(answer.into())
+    }
+}
+
+fn url(text: &str) -> Result<Url, Failure> {
+    Url::parse(text).map_err(|_| Failure::last("an address of the environment cannot be read"))
+}
+
+fn profile(text: &str, name: &str) -> Option<Keys> {
+    let mut is_in = false;
+    let (mut id, mut secret, mut token) = (None, None, None);
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            is_in = section.trim() == name;
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| is_in) {
+            let slot = match key.trim() {
+                "aws_access_key_id" => &mut id,
+                "aws_secret_access_key" => &mut secret,
+                "aws_session_token" => &mut token,
+                _ => continue,
+            };
+            *slot = Some(value.trim().to_owned());
+        }
+    }
+    Some(Keys { id: id?, secret: secret?, token, expires: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read_off_the_shared_file() {
+        let text = "[other]\naws_access_key_id=x\n[ default ]\naws_access_key_id = A\naws_secret_access_key=S=\n# c\n";
+        let keys = profile(text, "default").unwrap();
+        assert_eq!((keys.id.as_str(), keys.secret.as_str()), ("A", "S="));
+        assert!(profile(text, "other").is_none() && profile(text, "none").is_none());
+    }
+}

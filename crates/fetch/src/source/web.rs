@@ -1,0 +1,198 @@
+//! A file on a web server, or an archive that is unpacked.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use http::header::{AUTHORIZATION, HeaderName};
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+use serde_json::Value;
+
+use super::{Listing, Members, Opened, Parallel, Placement, Remote, Source, Want};
+use crate::{
+    FetchError,
+    digest::{Algorithm, Digest},
+    error::Protocol,
+    filter::Filter,
+    http::{Client, Failure, Limits, Request, ascii},
+    names,
+    redact::redacted,
+    settings::Settings,
+    trust,
+};
+
+struct Web {
+    client: Client,
+    url: Url,
+    /// The address, redacted.
+    shown: String,
+    name: String,
+    is_archive: bool,
+    secrets: Vec<(HeaderName, String)>,
+}
+
+/// Starts a download from a web server.
+pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let shown = redacted(uri).into_owned();
+    let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
+    let mut url = Url::parse(uri).map_err(|error| refuse(&error.to_string()))?;
+    if is_git(&url) {
+        return Err(refuse("git repositories are not supported; hf:// and oci:// are"));
+    }
+    let name = url.path().rsplit('/').next().unwrap_or_default();
+    if name.is_empty() {
+        return Err(FetchError::Address { uri: shown, why: "No filename contained in URI".into() });
+    }
+    let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
+    // The query may hold the name of a file behind a path that names none.
+    let guessed = if name.contains('.') { name.clone() } else { url.query().unwrap_or_default().to_owned() };
+    let mut secrets = headers(&url, settings)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        secrets.push((AUTHORIZATION, basic(&url)));
+        let _ = (url.set_username(""), url.set_password(None));
+    }
+    let seconds = Duration::from_secs(30);
+    let limits = Limits { connect: seconds, read: seconds, patience: settings.patience()? };
+    Ok(Arc::new(Web {
+        client: Client::new(trust::usual(settings)?, limits)?,
+        url,
+        shown,
+        is_archive: names::is_archive(&guessed),
+        name,
+        secrets,
+    }))
+}
+
+fn is_git(url: &Url) -> bool {
+    url.scheme() == "https" && url.path().ends_with(".git")
+}
+
+fn basic(url: &Url) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let pair = format!("{}:{}", decoded(url.username()), decoded(url.password().unwrap_or_default()));
+    format!("Basic {}", STANDARD.encode(pair))
+}
+
+/// The headers that a secret has for this host: a JSON object in a variable that the host's name begins.
+fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, FetchError> {
+    let variable = format!("{}-headers", url.host_str().unwrap_or_default());
+    let Some(text) = settings.get(&variable) else { return Ok(vec![]) };
+    let refuse = |why: &str| FetchError::Setting { name: variable.clone(), why: why.to_owned() };
+    let Ok(Value::Object(object)) = serde_json::from_str(text) else {
+        return Err(refuse("expected a JSON object of header names and values"));
+    };
+    let header = |(name, value): (String, Value)| {
+        let name = name.parse().map_err(|_| refuse("it has a name that no header can have"))?;
+        let value = value.as_str().ok_or_else(|| refuse("it has a value that is no text"))?;
+        Ok((name, value.to_owned()))
+    };
+    object.into_iter().map(header).collect()
+}
+
+impl Source for Web {
+    fn protocol(&self) -> Protocol {
+        Protocol::Http
+    }
+
+    fn resource(&self) -> &str {
+        &self.shown
+    }
+
+    fn list<'a>(&'a self, _filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
+        async move {
+            let mut file = Remote::new(&self.name, &self.shown);
+            file.ranged = false;
+            if self.is_archive {
+                file.placement = Placement::Archive(Members::default());
+            }
+            Ok(Listing { revision: None, files: vec![file] })
+        }
+        .boxed()
+    }
+
+    fn open<'a>(&'a self, _file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+        async move {
+            let mut request = Request::get(self.url.clone());
+            for (name, value) in &self.secrets {
+                request.secret(name.clone(), value)?;
+            }
+            // Without a name for the content nobody could say whether the rest is of the same.
+            let resumed = want.identity.as_deref().filter(|_| want.start > 0);
+            if let Some(identity) = resumed {
+                request.range(want.start, want.end);
+                request.headers.insert(http::header::IF_RANGE, ascii(identity));
+            }
+            let answer = self.client.send(request).await?;
+            let header = |name: &str| answer.header(name).map(str::to_owned);
+            if header("content-encoding").is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+                return Err(Failure::last("the server compresses the file although it was asked not to"));
+            }
+            let is_page = header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/html"));
+            let wants_page = [".html", ".htm"].iter().any(|end| self.name.to_ascii_lowercase().ends_with(end));
+            if is_page && !wants_page {
+                return Err(Failure::last("the server answers with a web page, not with the file"));
+            }
+            let digest = header("repr-digest")
+                .or_else(|| header("digest"))
+                .and_then(|text| repr_digest(&text));
+            let etag = header("etag").filter(|etag| etag.starts_with('"'));
+            let mut opened = Opened::of(answer, want)?;
+            opened.identity = etag;
+            opened.digest = digest;
+            Ok(opened)
+        }
+        .boxed()
+    }
+
+    fn error(&self, failure: Failure) -> FetchError {
+        let host = self.url.host_str().unwrap_or_default();
+        match failure.status {
+            None if failure.cause == crate::retry::Cause::Connection => FetchError::Unreachable {
+                protocol: Protocol::Http,
+                resource: host.to_owned(),
+                why: failure.why,
+            },
+            _ => failure.into_error(Protocol::Http, &self.shown),
+        }
+    }
+
+    fn parallel(&self) -> Parallel {
+        Parallel { files: 1, connections: 1, attempts: None }
+    }
+}
+
+/// The SHA-256 of a `Repr-Digest` or `Digest` header: `sha-256=:BASE64:` or `sha-256=BASE64`.
+fn repr_digest(text: &str) -> Option<Digest> {
+    text.split(',').find_map(|item| {
+        let (name, value) = item.trim().split_once('=')?;
+        let value = value.trim().trim_matches(':');
+        name.eq_ignore_ascii_case("sha-256").then(|| Digest::from_base64(Algorithm::Sha256, value))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_of_headers_are_read() {
+        let digest = Digest::of(Algorithm::Sha256, b"");
+        for text in [
+            "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",
+            "md5=x, SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+        ] {
+            assert_eq!(repr_digest(text), Some(digest.clone()));
+        }
+        assert_eq!(repr_digest("sha-512=:x:"), None);
+    }
+
+    #[test]
+    fn addresses_need_a_name_and_secrets_are_not_shown() {
+        let settings = Settings::new([("h-headers".to_owned(), "not json s3cr3t".to_owned())]).unwrap();
+        for uri in ["http://h/", "http://h/m.bin", "https://g/a.git"] {
+            let Err(error) = start(uri, &settings) else { panic!("{uri}") };
+            assert!(!error.to_string().contains("s3cr3t"), "{error}");
+        }
+    }
+}

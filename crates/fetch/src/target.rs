@@ -1,0 +1,234 @@
+//! The folder that a model is brought into. Nothing is written outside of it, whatever the names and links in it are.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+
+use crate::{FetchError, names::OWN_FOLDER};
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Target {
+    path: PathBuf,
+    folder: OwnedFd,
+    own: OwnedFd,
+    /// Held as long as this lives: one download at a time in a folder.
+    _lock: File,
+}
+
+/// What is known of a file in the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Size in bytes.
+    pub(crate) size: u64,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub(crate) modified: i64,
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
+
+// === impl Target ===
+
+impl Target {
+    /// Opens a folder that exists, and waits until no other download works in it.
+    pub(crate) fn open(path: &Path) -> Result<Self, FetchError> {
+        let opened = || -> io::Result<(OwnedFd, OwnedFd, File)> {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(path, flags, Mode::empty())?;
+            make_folder(&folder, OWN_FOLDER)?;
+            let own = rustix::fs::openat(&folder, OWN_FOLDER, FOLDER, Mode::empty())?;
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let lock = File::from(rustix::fs::openat(&own, "lock", flags, FILE_MODE)?);
+            if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                tracing::info!(folder = %path.display(), "Another download works in this folder: waiting for it.");
+                rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+            }
+            Ok((folder, own, lock))
+        };
+        let (folder, own, lock) = opened().map_err(FetchError::file("write to", path))?;
+        Ok(Self { path: path.to_owned(), folder, own, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes that are free for us.
+    pub(crate) fn free(&self) -> Option<u64> {
+        let stat = rustix::fs::fstatvfs(&self.folder).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Size and time of a regular file; none for anything else, and for what is behind a link.
+    pub(crate) fn stat(&self, path: &str) -> Option<Stat> {
+        let (folder, name) = parent(&self.folder, path, false).ok()?;
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| of(&stat))
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn read(&self, path: &str) -> io::Result<File> {
+        let (folder, name) = parent(&self.folder, path, false)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?))
+    }
+
+    /// Opens a private file for reading and writing; it is made where it is missing.
+    pub(crate) fn private(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.own, name, flags, FILE_MODE)?))
+    }
+
+    /// The path of a private file or folder, for what can only work with paths.
+    pub(crate) fn private_path(&self, name: &str) -> PathBuf {
+        self.path.join(OWN_FOLDER).join(name)
+    }
+
+    /// Gives a private file that is on the disk its final name, and says what it now is.
+    pub(crate) fn publish(&self, private: &str, path: &str) -> io::Result<Stat> {
+        let (folder, name) = parent(&self.folder, path, true)?;
+        rustix::fs::renameat(&self.own, private, &folder, name)?;
+        rustix::fs::fsync(&folder)?;
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(of(&stat))
+    }
+
+    /// Moves what is at a path elsewhere on the volume into the folder.
+    pub(crate) fn take(&self, from: &Path, path: &str) -> io::Result<Stat> {
+        let (folder, name) = parent(&self.folder, path, true)?;
+        rustix::fs::renameat(rustix::fs::CWD, from, &folder, name)?;
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(of(&stat))
+    }
+
+    /// Makes a folder.
+    pub(crate) fn make_folder(&self, path: &str) -> io::Result<()> {
+        let (folder, name) = parent(&self.folder, path, true)?;
+        make_folder(&folder, name)
+    }
+
+    /// Removes a file, and the folders that are empty without it. What is gone already is fine.
+    pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
+        let mut path = path;
+        let Ok((folder, name)) = parent(&self.folder, path, false) else { return Ok(()) };
+        match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some((above, _)) = path.rsplit_once('/') {
+            let Ok((folder, name)) = parent(&self.folder, above, false) else { break };
+            if rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).is_err() {
+                break;
+            }
+            path = above;
+        }
+        Ok(())
+    }
+
+    /// Removes a private file or folder.
+    pub(crate) fn remove_private(&self, name: &str) -> io::Result<()> {
+        let path = self.private_path(name);
+        let result = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) => Err(error),
+        };
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Names of private files and folders.
+    pub(crate) fn private_names(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.path.join(OWN_FOLDER))?;
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    /// Replaces a private file as a whole.
+    pub(crate) fn replace_private(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let temporary = format!("{name}.new");
+        self.remove_private(&temporary)?;
+        let file = self.private(&temporary)?;
+        file.write_all_at(content, 0)?;
+        file.sync_data()?;
+        rustix::fs::renameat(&self.own, &temporary, &self.own, name)?;
+        rustix::fs::fsync(&self.own)?;
+        Ok(())
+    }
+}
+
+fn of(stat: &rustix::fs::Stat) -> Stat {
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Stat {
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified: stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(nanoseconds),
+    }
+}
+
+/// The folder of a path, without following links, and the last part of the path.
+fn parent<'a>(root: &OwnedFd, path: &'a str, make: bool) -> io::Result<(OwnedFd, &'a str)> {
+    let mut folder = root.try_clone()?;
+    let Some((above, name)) = path.rsplit_once('/') else { return Ok((folder, path)) };
+    for part in above.split('/') {
+        if make {
+            make_folder(&folder, part)?;
+        }
+        folder = rustix::fs::openat(&folder, part, FOLDER, Mode::empty())?;
+    }
+    Ok((folder, name))
+}
+
+fn make_folder(above: &OwnedFd, name: &str) -> io::Result<()> {
+    match rustix::fs::mkdirat(above, name, FOLDER_MODE) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_in_the_target_lead_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inside, outside) = (dir.path().join("in"), dir.path().join("out"));
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("x"), "secret").unwrap();
+        symlink(&outside, inside.join("link")).unwrap();
+        symlink(outside.join("x"), inside.join("file")).unwrap();
+        let target = Target::open(&inside).unwrap();
+        target.private("p").unwrap();
+        assert!(target.publish("p", "link/x").is_err());
+        assert!(target.read("link/x").is_err() && target.read("file").is_err());
+        assert_eq!(target.stat("file"), None);
+        // A link of the file's own name is replaced, and what it names stays.
+        target.publish("p", "file").unwrap();
+        assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "secret");
+        assert_eq!(fs::read_to_string(inside.join("file")).unwrap(), "");
+    }
+
+    #[test]
+    fn removing_a_file_removes_the_folders_that_held_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::open(dir.path()).unwrap();
+        for path in ["a/b/c", "a/d"] {
+            target.private("p").unwrap();
+            target.publish("p", path).unwrap();
+        }
+        target.remove("a/b/c").unwrap();
+        assert!(!dir.path().join("a/b").exists() && dir.path().join("a/d").exists());
+        target.remove("a/b/c").unwrap();
+    }
+}

@@ -1,0 +1,51 @@
+//! Whom a source's connections trust.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::ClientConfig;
+
+use crate::{FetchError, settings::Settings};
+
+/// The trust of all sources but S3: the system's certificates, those of `REQUESTS_CA_BUNDLE`, and the mounted bundle.
+pub(crate) fn usual(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
+    let mut pems = Vec::new();
+    if let Some(bundle) = settings.ca_bundle() {
+        pems.push(read("CA_BUNDLE_CONFIGMAP_NAME", &bundle)?);
+    }
+    if let Some(bundle) = settings.get("REQUESTS_CA_BUNDLE") {
+        pems.push(read("REQUESTS_CA_BUNDLE", Path::new(bundle))?);
+    }
+    longboat_tls::extended_client_config(&pems).map_err(|error| FetchError::Setting {
+        name: "the CA bundle".into(),
+        why: error.to_string(),
+    })
+}
+
+/// The trust of S3: `AWS_CA_BUNDLE`, or the mounted bundle, in place of the system's; no check at all where
+/// `S3_VERIFY_SSL` is off.
+pub(crate) fn s3(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
+    if settings.is_off("S3_VERIFY_SSL") {
+        tracing::warn!("S3_VERIFY_SSL is off: nobody checks who the S3 server is.");
+        return Ok(longboat_tls::insecure_client_config(&[]));
+    }
+    let bundle = settings.get("AWS_CA_BUNDLE").map(std::path::PathBuf::from).or_else(|| settings.ca_bundle());
+    let Some(bundle) = bundle else { return usual(settings) };
+    if !bundle.exists() {
+        return Err(FetchError::Setting {
+            name: "AWS_CA_BUNDLE".into(),
+            why: format!("Failed to find ca bundle file({})", bundle.display()),
+        });
+    }
+    let pem = read("AWS_CA_BUNDLE", &bundle)?;
+    longboat_tls::client_config(Some(&pem), &[]).map_err(|error| FetchError::Setting {
+        name: "AWS_CA_BUNDLE".into(),
+        why: format!("{}: {error}", bundle.display()),
+    })
+}
+
+fn read(name: &str, path: &Path) -> Result<String, FetchError> {
+    std::fs::read_to_string(path).map_err(|error| FetchError::Setting {
+        name: name.into(),
+        why: format!("cannot read `{}`: {error}", path.display()),
+    })
+}

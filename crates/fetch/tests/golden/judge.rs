@@ -1,0 +1,107 @@
+//! What came out of a run, held against the recording.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use serde_json::Value;
+
+use crate::servers::{Request, contents::sha256};
+
+/// A file after a run: what it is in one text.
+pub(crate) type Files = BTreeMap<String, String>;
+
+/// The files below `/mnt` and `/home`, without the state that either downloader keeps.
+pub(crate) fn found(root: &Path) -> Files {
+    let mut files = Files::new();
+    for top in ["mnt", "home"] {
+        walk(root, &root.join(top), &mut files);
+    }
+    files
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Files) {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let name = format!("/{}", path.strip_prefix(root).unwrap().display());
+        if is_state(&name) {
+            continue;
+        }
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if metadata.is_dir() {
+            walk(root, &path, files);
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(&path).unwrap().display().to_string();
+            files.insert(name, format!("link to {}", target.replace(&root.display().to_string(), "")));
+        } else {
+            let content = fs::read(&path).unwrap();
+            let mode = metadata.permissions().mode() & 0o7777;
+            files.insert(name, format!("{mode:o} {} {}", content.len(), sha256(&content)));
+        }
+    }
+}
+
+fn is_state(name: &str) -> bool {
+    name.contains("/.cache/") || name.ends_with("/.cache") || name.contains("/.longboat") || name.contains("/.docker")
+        || name.starts_with("/mnt/ca/") || name.starts_with("/mnt/oci-fetch-auth/")
+}
+
+/// The files that a recording has after a run.
+pub(crate) fn recorded(run: &Value) -> Files {
+    let mut files = Files::new();
+    for file in run["files"].as_array().into_iter().flatten() {
+        let path = file["path"].as_str().unwrap();
+        if is_state(path) || path.ends_with('/') {
+            continue;
+        }
+        let text = match file["type"].as_str() {
+            Some("symlink") => format!("link to {}", file["target"].as_str().unwrap()),
+            _ => format!(
+                "{} {} {}",
+                file["mode"].as_str().unwrap(),
+                file["size"],
+                file["sha256"].as_str().unwrap_or_default()
+            ),
+        };
+        files.insert(path.to_owned(), text);
+    }
+    files
+}
+
+/// What kind of request each is: server, method, and what the path is about.
+pub(crate) fn kinds_sent(requests: &[Request]) -> BTreeSet<String> {
+    requests.iter().map(|request| kind(request.server, &request.method, &request.target)).collect()
+}
+
+/// The kinds of a recording.
+pub(crate) fn kinds_recorded(run: &Value) -> BTreeSet<String> {
+    let requests = run["requests"].as_array().into_iter().flatten();
+    requests
+        .map(|request| {
+            let text = |name: &str| request[name].as_str().unwrap();
+            kind(text("to"), text("method"), text("path"))
+        })
+        .collect()
+}
+
+fn kind(server: &str, method: &str, target: &str) -> String {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let what = match server {
+        "hub" if path.starts_with("/api/models") => "model",
+        "s3" if query.contains("prefix=") || query.contains("list-type") => "list",
+        "s3" if path.trim_matches('/').contains('/') => "object",
+        "s3" => "bucket",
+        "gcs" if path.ends_with("/o") => "list",
+        "gcs" if path == "/token" => "token",
+        "gcs" if query.contains("alt=media") => "content",
+        "gcs" => "object",
+        "reg" if path.contains("/manifests/") => "manifest",
+        "reg" if path.contains("/blobs/") => "blob",
+        "reg" => "token",
+        _ => "file",
+    };
+    format!("{server} {method} {what}")
+}

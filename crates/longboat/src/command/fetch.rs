@@ -1,0 +1,33 @@
+//! `fetch`: brings models, with a bar on a terminal and lines in a log.
+
+use std::{process::ExitCode, sync::Arc};
+
+use longboat_fetch::{Args, Progress, Watcher};
+
+use crate::printer::{self, Stream};
+
+/// Runs the role. What went wrong is the last line of the log, since a pod's termination message is its end.
+pub(super) fn run(args: Args) -> ExitCode {
+    super::serve(|shutdown| async move {
+        let is_drawn = printer::is_terminal(Stream::Stderr);
+        let watcher = is_drawn.then(|| -> Watcher { Arc::new(|progress| draw(progress)) });
+        let result = tokio::select! {
+            result = longboat_fetch::run(args, watcher) => result,
+            () = shutdown.cancelled() => anyhow::bail!("stopped; what has arrived is kept, and the next run goes on from there"),
+        };
+        if is_drawn {
+            printer::write(Stream::Stderr, "\r\x1b[K");
+        }
+        result.map_err(|error| anyhow::anyhow!("Storage initialization failed: {error}"))
+    })
+}
+
+/// One line that is drawn over the one before.
+fn draw(progress: &Progress) {
+    const CELLS: u64 = 24;
+    let filled = progress.bytes_done.saturating_mul(CELLS).checked_div(progress.bytes).unwrap_or(0).min(CELLS);
+    let bar: String = (0..CELLS).map(|cell| if cell < filled { '█' } else { '░' }).collect();
+    let text = format!("{bar} {}/{} files, {progress}", progress.files_done, progress.files);
+    let text: String = text.chars().take(printer::width().saturating_sub(1)).collect();
+    printer::write(Stream::Stderr, &format!("\r{text}\x1b[K"));
+}
