@@ -39,11 +39,50 @@ impl Query {
         }
     }
 
+    /// `timeout`, which must be a duration as Go writes it.
+    pub(crate) fn check_timeout(&self) -> Result<(), ApiError> {
+        let Some(text) = self.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
+        match duration_problem(text) {
+            None => Ok(()),
+            Some(why) => Err(ApiError::bad_request(format!(
+                "invalid timeout specified in the request URL - time: {why} {text:?}"
+            ))),
+        }
+    }
+
     /// `dryRun`; anything but `All` is refused for options of `kind`.
     pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
-        let given: Vec<&str> = self.all("dryRun").filter(|v| !v.is_empty()).collect();
+        let given: Vec<&str> = self.all("dryRun").collect();
         check_dry_run(&given, kind)
     }
+}
+
+/// Why Go's parser does not take a text for a duration.
+fn duration_problem(text: &str) -> Option<&'static str> {
+    const INVALID: &str = "invalid duration";
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return None;
+    }
+    if rest.is_empty() {
+        return Some(INVALID);
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = &rest[..number];
+        if !digits.bytes().any(|byte| byte.is_ascii_digit()) || digits.matches('.').count() > 1 {
+            return Some(INVALID);
+        }
+        rest = &rest[number..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        match &rest[..unit] {
+            "" => return Some("missing unit in duration"),
+            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => {}
+            _ => return Some("unknown unit in duration"),
+        }
+        rest = &rest[unit..];
+    }
+    None
 }
 
 /// Whether the list of dry-run directives asks for a dry run.

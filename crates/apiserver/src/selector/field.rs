@@ -94,6 +94,7 @@ impl FieldSelector {
             } else {
                 return Err(unreadable());
             };
+            let value = unescape(value)?;
             let known = selectable(resource);
             let is_meta = path == "metadata.name"
                 || (path == "metadata.namespace" && resource.namespaced)
@@ -109,7 +110,7 @@ impl FieldSelector {
                     )
                 });
             }
-            requirements.push(Requirement { path: path.to_owned(), value: unescape(value), equal });
+            requirements.push(Requirement { path: path.to_owned(), value, equal });
         }
         Ok(Self(requirements))
     }
@@ -127,7 +128,7 @@ impl FieldSelector {
 
 fn own_refusal(resource: &Resource, path: &str) -> String {
     match resource.plural.as_str() {
-        "events" | "jobs" => format!("field label \"{path}\" not supported for {}", resource.kind),
+        "jobs" => format!("field label \"{path}\" not supported for {}", resource.kind),
         _ => format!("field label not supported: {path}"),
     }
 }
@@ -181,16 +182,25 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn unescape(value: &str) -> String {
+fn unescape(value: &str) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut escaped = false;
     for c in value.chars() {
-        if !escaped && c == '\\' {
-            escaped = true;
-        } else {
-            out.push(c);
-            escaped = false;
+        match c {
+            '\\' if !escaped => escaped = true,
+            '\\' | ',' | '=' if escaped => {
+                out.push(c);
+                escaped = false;
+            }
+            _ if escaped => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                ));
+            }
+            _ => out.push(c),
         }
     }
-    out
+    if escaped { Err("invalid field selector: invalid escape sequence: \\".to_owned()) } else { Ok(out) }
 }

@@ -3,19 +3,28 @@
 //! One file per kind or family; a kind without a file has metadata rules only.
 
 mod apps;
+mod autoscaling;
 mod batch;
+mod checks;
 mod config;
 mod devices;
+mod exposure;
 mod metadata;
 mod misc;
 pub(crate) mod names;
+mod networking;
 pub(crate) mod pod;
+mod policy;
 mod quantity;
+mod rbac;
 pub(crate) mod service;
+mod slices;
+mod storage;
 
 use serde_json::{Map, Value, json};
 
 use self::names::NameRule;
+pub(crate) use self::quantity::Quantity;
 use crate::{
     kinds::{Resource, builtin::BuiltIn},
     server::State,
@@ -258,6 +267,7 @@ pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
             warnings.extend(pod::warnings(&template["spec"], &format!("{path}.spec")));
         }
         ("", "services") if resource.custom().is_none() => warnings.extend(service::warnings(value)),
+        ("discovery.k8s.io", _) if resource.custom().is_none() => warnings.extend(slices::warnings(value)),
         _ => {}
     }
     warnings

@@ -14,6 +14,7 @@ use crate::{
     form,
     kinds::Resource,
     patching::json_patch::{self, MOST_OPERATIONS, Refused},
+    schema,
     server::State,
     status::ApiError,
 };
@@ -123,6 +124,11 @@ async fn ask_to_change(
         let own_version = review.resource.api_version();
         let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
         let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
+        if review.resource.custom().is_none()
+            && let Some(why) = schema::mistyped_builtin_field(review.resource, &seen)
+        {
+            return Err(ApiError::internal(why));
+        }
         *object = Some(convert(state, review.resource, seen, &own_version).await?);
     }
     Ok(true)

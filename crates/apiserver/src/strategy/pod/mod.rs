@@ -1,6 +1,8 @@
 //! Pods, and the pod templates of all workloads: defaults, what admission adds, deletion.
 
+mod placement;
 mod validate;
+mod volumes;
 
 use serde_json::{Value, json};
 

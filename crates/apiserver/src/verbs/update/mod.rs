@@ -49,7 +49,8 @@ pub(crate) async fn replace(
     if call.path.name.is_none() {
         return Err(ApiError::bad_request("name must be provided"));
     }
-    let value = incoming::object(call, "UpdateOptions")?;
+    let mut value = incoming::object(call, "UpdateOptions")?;
+    checks::check_identity(call, &Change::Replace(Value::Null), &mut value)?;
     let (code, shown) = change(call, subresource, &Change::Replace(value), dry_run).await?;
     respond::object(call.request, &call.resource, code, &shown)
 }
