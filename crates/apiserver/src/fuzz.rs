@@ -29,6 +29,10 @@ pub const ALL: [(&str, Target); 6] = [
 ];
 
 /// Any bytes are a patch that is carried out, or refused with a text; what comes of it can be stored.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn patches(data: &[u8]) {
     let registry = Registry::default();
     let live = json!({
@@ -75,6 +79,10 @@ pub fn selectors(data: &[u8]) {
 }
 
 /// Any bytes are a body in each of the formats, or are refused; what was read can be stored.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn bodies(data: &[u8]) {
     let read = [
         decode::json(data).map(|document| document.value),
@@ -98,6 +106,10 @@ pub fn cel(data: &[u8]) {
 }
 
 /// Any row of a journal is an object, or is left out with a reason: a line with its name, then its content.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn journal(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (name, rest) = data.split_at(split);
@@ -108,6 +120,10 @@ pub fn journal(data: &[u8]) {
 }
 
 /// Any text is a quantity, or none; a canonical text is its own canonical text.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn quantities(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(quantity) = Quantity::parse(text) {

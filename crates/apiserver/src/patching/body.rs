@@ -111,6 +111,9 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
     };
     let unrecognized = |wanted: &str| Some(format!("unrecognized type: {wanted}"));
     match (shape, value) {
+        (Shape::Integer, Value::Number(number)) if number.is_f64() => {
+            Some("cannot convert float64 to int32".to_owned())
+        }
         (Shape::String | Shape::Bytes, Value::String(_))
         | (Shape::Integer | Shape::Float, Value::Number(_))
         | (Shape::Boolean, Value::Bool(_)) => None,

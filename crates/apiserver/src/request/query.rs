@@ -50,6 +50,11 @@ impl Query {
         }
     }
 
+    /// What is wrong with `dryRun`.
+    pub(crate) fn dry_run_problem(&self) -> Option<Cause> {
+        dry_run_problem(&self.all("dryRun").collect::<Vec<_>>())
+    }
+
     /// `dryRun`; anything but `All` is refused for options of `kind`.
     pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
         let given: Vec<&str> = self.all("dryRun").collect();
@@ -87,14 +92,15 @@ fn duration_problem(text: &str) -> Option<&'static str> {
 
 /// Whether the list of dry-run directives asks for a dry run.
 pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError> {
-    if given.iter().all(|v| *v == "All") {
-        return Ok(!given.is_empty());
+    match dry_run_problem(given) {
+        None => Ok(!given.is_empty()),
+        Some(cause) => Err(ApiError::invalid(About { group: "meta.k8s.io", kind, name: "" }, &[cause])),
     }
-    let shown = Value::from(given.to_vec());
-    Err(ApiError::invalid(
-        About { group: "meta.k8s.io", kind, name: "" },
-        &[Cause::unsupported("dryRun", &shown, &["All"])],
-    ))
+}
+
+fn dry_run_problem(given: &[&str]) -> Option<Cause> {
+    let known = given.iter().all(|directive| *directive == "All");
+    (!known).then(|| Cause::unsupported("dryRun", &Value::from(given.to_vec()), &["All"]))
 }
 
 /// How unknown and duplicate fields are met.

@@ -95,6 +95,10 @@ impl FieldSelector {
                 return Err(unreadable());
             };
             let value = unescape(value)?;
+            if path.is_empty() && value.is_empty() {
+                // no field at all: nothing is asked of the object
+                continue;
+            }
             let known = selectable(resource);
             let is_meta = path == "metadata.name"
                 || (path == "metadata.namespace" && resource.namespaced)
@@ -106,7 +110,8 @@ impl FieldSelector {
                     format!("field label not supported: {path}")
                 } else {
                     format!(
-                        "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                        longboat_patch::gofmt::quoted(path)
                     )
                 });
             }

@@ -139,7 +139,6 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             "spec.selector",
             selector,
             match resource.plural.as_str() {
-                "replicasets" => "empty selector is invalid for ReplicaSet",
                 "statefulsets" => "empty selector is invalid for statefulset",
                 "daemonsets" => "empty selector is invalid for daemonset",
                 _ => "empty selector is invalid for deployment",
@@ -151,7 +150,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         causes.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
     } else {
         let labels = &spec["template"]["metadata"]["labels"];
-        let is_open = is_empty(selector) && (selector.is_null() || resource.plural != "deployments");
+        let is_open = selector.is_null();
         if !matches(selector, labels) || is_open {
             causes.push(Cause::invalid(
                 "spec.template.metadata.labels",
@@ -245,8 +244,13 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
     );
     causes.extend(pod::validate_spec(&template["spec"], &format!("{path}.spec")));
     let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
-    if !policies.contains(&policy) && ["Always", "OnFailure", "Never"].contains(&policy) {
-        causes.push(Cause::unsupported(format!("{path}.spec.restartPolicy"), &Value::from(policy), policies));
+    let own = format!("{path}.spec.restartPolicy");
+    if policy == "Always" && !policies.contains(&policy) {
+        // it may be the default: the user has said nothing yet
+        let known: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
+        causes.push(Cause::required(own, format!("valid values: {}", known.join(", "))));
+    } else if !policies.contains(&policy) {
+        causes.push(Cause::unsupported(own, &Value::from(policy), policies));
     }
     causes
 }

@@ -84,7 +84,10 @@ fn http_path(entry: &Value, path: &str, causes: &mut Vec<Cause>) {
     let own = format!("{path}.path");
     let mut wrong = |detail: &str| causes.push(Cause::invalid(own.as_str(), &Value::from(given), detail));
     match entry["pathType"].as_str() {
-        None => causes.push(Cause::required(format!("{path}.pathType"), "pathType must be specified")),
+        None => {
+            causes.push(Cause::required(format!("{path}.pathType"), "pathType must be specified"));
+            return;
+        }
         Some("Exact" | "Prefix") => {
             if !given.starts_with('/') {
                 wrong("must be an absolute path");
@@ -178,7 +181,7 @@ fn policy_port(entry: &Value, path: &str, causes: &mut Vec<Cause>) {
     let own = format!("{path}.endPort");
     match &entry["port"] {
         Value::Null => {
-            causes.push(Cause::required(format!("{path}.port"), "must be specified if endPort is specified"))
+            causes.push(Cause::required(format!("{path}.port"), "must be specified if endPort is specified"));
         }
         Value::String(_) => {
             causes.push(Cause::invalid(own, &json!(last), "may not be specified when `port` is non-numeric"));

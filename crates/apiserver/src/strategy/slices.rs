@@ -1,4 +1,4 @@
-//! EndpointSlices, and the Endpoints that came before them.
+//! EndpointSlices, and the Endpoints that came before them. Loopback addresses are fine: pods of local mode have them.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -19,7 +19,7 @@ const PORTS: usize = 20_000;
 /// Fills in the defaults.
 pub(super) fn default(value: &mut Value) {
     for list in ["endpoints", "ports"] {
-        if value.get(list).is_none() {
+        if items(value, list).is_empty() {
             value[list] = Value::Null;
         }
     }
@@ -93,7 +93,9 @@ fn validate_endpoint(kind: &str, endpoint: &Value, path: &str, causes: &mut Vec<
                         format!("must be an {kind} address"),
                     ));
                 }
-                special(found, address, &own, causes);
+                if !found.is_loopback() {
+                    special(found, address, &own, causes);
+                }
             }
             _ => {}
         }
@@ -189,6 +191,7 @@ pub(super) fn validate_endpoints(value: &Value) -> Vec<Cause> {
                         &Value::from(text(address, "ip")),
                         "must be a valid IP address",
                     )),
+                    Some(found) if found.is_loopback() => {}
                     Some(found) => special(found, given, &format!("{own}.ip"), &mut causes),
                 }
             }

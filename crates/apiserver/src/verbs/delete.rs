@@ -50,10 +50,15 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 /// `DELETE …/<plural>`.
 pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let options = options(call)?;
-    let selector = read::selector(call)?;
-    let snapshot = call.state.store.list(&call.resource.table, call.path.namespace.as_deref());
     let limit = call.request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
     call.request.query.number("timeoutSeconds")?;
+    let selector = read::selector(call)?;
+    let continues = call.request.query.get("continue").filter(|token| !token.is_empty());
+    read::check_options(call, continues.is_some(), false)?;
+    if let Some(token) = continues {
+        read::check_token(token)?;
+    }
+    let snapshot = call.state.store.list(&call.resource.table, call.path.namespace.as_deref());
     let chosen: Vec<(Key, Arc<Stored>)> = snapshot
         .objects
         .into_iter()
@@ -311,6 +316,21 @@ impl Options {
     /// Deletion by the server itself, in the background.
     pub(crate) fn background() -> Self {
         Self { policy: Some("Background".to_owned()), ..Self::default() }
+    }
+
+    /// What an eviction says.
+    pub(crate) fn of_eviction(given: &Value, dry_run: bool) -> Result<Self, ApiError> {
+        let directives: Vec<&str> =
+            given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Ok(Self {
+            grace: given["gracePeriodSeconds"].as_i64(),
+            policy: text(&given["propagationPolicy"]),
+            orphan: given["orphanDependents"].as_bool(),
+            uid: text(&given["preconditions"]["uid"]),
+            revision: text(&given["preconditions"]["resourceVersion"]),
+            dry_run: query::check_dry_run(&directives, "DeleteOptions")? || dry_run,
+        })
     }
 
     /// Only the object with this uid.

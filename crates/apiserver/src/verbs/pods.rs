@@ -40,7 +40,7 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let name = call.path.name.clone().unwrap_or_default();
     check_name(&body, &name, "Binding")?;
     if node.is_empty() {
-        return Err(ApiError::bad_request("target.name: Required value"));
+        return Err(ApiError::unforeseen("target.name: Required value"));
     }
     let stored = pod(call)?;
     let conflict =
@@ -105,7 +105,9 @@ pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         error.details = details.as_object().cloned();
         return Err(error);
     }
-    delete::object(call, &call.key(), &delete::Options::default()).await?;
+    let dry_run = call.request.query.dry_run("CreateOptions")?;
+    let options = delete::Options::of_eviction(&body["deleteOptions"], dry_run)?;
+    delete::object(call, &call.key(), &options).await?;
     Ok(respond::document(call.request, 201, &done()))
 }
 

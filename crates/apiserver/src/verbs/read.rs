@@ -232,6 +232,11 @@ pub(crate) fn check_reached(asked: u64, current: u64) -> Result<(), ApiError> {
     Err(error)
 }
 
+/// Refuses a token that no list gave out.
+pub(crate) fn check_token(text: &str) -> Result<(), ApiError> {
+    Token::decode(text).map(drop)
+}
+
 /// Where a chunked list goes on.
 struct Token {
     revision: u64,

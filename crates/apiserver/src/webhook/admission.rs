@@ -135,10 +135,10 @@ async fn ask_to_change(
 }
 
 /// Why the patch of a webhook was not carried out, in the words of the reference.
-fn unpatchable(patch: &Value, refused: Refused) -> ApiError {
+fn unpatchable(operations: &Value, refused: Refused) -> ApiError {
     ApiError::internal(match refused {
         Refused::Unprocessable { operation } => {
-            let operation = &patch[operation];
+            let operation = &operations[operation];
             let name = operation["op"].as_str().unwrap_or("patch");
             let path = operation["path"].as_str().unwrap_or_default();
             format!("{name} operation does not apply: doc is missing path: {path:?}: missing value")

@@ -25,6 +25,13 @@ pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<
 
 /// A pod's spec is what it was, but for images, tolerations, deadlines and a few others.
 fn changes(value: &Value, live: &Value) -> Vec<Cause> {
+    for list in ["containers", "initContainers"] {
+        let count = |object: &Value| object["spec"][list].as_array().map_or(0, Vec::len);
+        if count(value) != count(live) {
+            let detail = format!("pod updates may not add or remove {list}");
+            return vec![Cause::forbidden(format!("spec.{list}"), detail)];
+        }
+    }
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
         for list in ["containers", "initContainers"] {
@@ -32,8 +39,13 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
                 container["image"] = Value::Null;
             }
         }
-        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName"] {
+        for key in ["activeDeadlineSeconds", "tolerations", "nodeName"] {
             spec[key] = Value::Null;
+        }
+        if value["spec"]["terminationGracePeriodSeconds"] == 1
+            && live["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)
+        {
+            spec["terminationGracePeriodSeconds"] = Value::Null;
         }
         spec["ephemeralContainers"] = Value::Null;
         spec["schedulingGates"] = Value::Null;
@@ -241,7 +253,7 @@ fn validate_container(
     }
     for hook in ["postStart", "preStop"] {
         let handler = &container["lifecycle"][hook];
-        if handler.is_object() && handler.as_object().is_none_or(|handler| handler.is_empty()) {
+        if handler.is_object() && handler.as_object().is_none_or(serde_json::Map::is_empty) {
             causes.push(Cause::required(format!("{path}.lifecycle.{hook}"), "must specify a handler type"));
         }
     }
@@ -320,8 +332,12 @@ fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(Cause::required(format!("{path}.exec.command"), ""));
     }
     for handler in ["httpGet", "tcpSocket"] {
+        if !probe[handler].is_object() {
+            continue;
+        }
         let (port, own) = (&probe[handler]["port"], format!("{path}.{handler}.port"));
-        checks::port(port, &own, causes);
+        let number = if port.is_null() { &Value::from(0) } else { port };
+        checks::port(number, &own, causes);
         checks::port_name(port, &own, causes);
     }
     let own = format!("{path}.httpGet.scheme");

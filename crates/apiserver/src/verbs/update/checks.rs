@@ -82,7 +82,7 @@ fn is_version_of(group: &str, version: &str) -> bool {
     }
 }
 
-pub(super) fn refuse_patch(shown: &str, why: &str) -> ApiError {
+pub(in crate::verbs) fn refuse_patch(shown: &str, why: &str) -> ApiError {
     ApiError::invalid(
         About { group: "", kind: "", name: "" },
         &[Cause::invalid("patch", &Value::from(shown), why)],
