@@ -24,6 +24,7 @@ mod discovery;
 pub mod examine;
 mod form;
 mod front;
+pub mod fuzz;
 pub mod kinds;
 mod loops;
 mod metrics;

@@ -27,7 +27,7 @@ pub struct Args {
     /// Bearer token that clients must send; a random one is made and logged if not given.
     #[arg(long, env = "LONGBOAT_APISERVER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// A further name by which clients may call the server; may be repeated.
+    /// A further name by which clients may call the server (repeatable).
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
     /// Serve HTTPS with a certificate made for this run.

@@ -42,6 +42,9 @@ async fn route(
     warnings: &mut Vec<String>,
 ) -> Result<Answer, ApiError> {
     let path = request.path.as_str();
+    if path.starts_with("/api/") || path.starts_with("/apis/") {
+        request.query.check_timeout()?;
+    }
     if path.starts_with("//") {
         return Ok(answer::no_such_page());
     }
@@ -49,8 +52,10 @@ async fn route(
     let words: Vec<&str> = parts.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => document(request, &root(state)),
-        ["version"] => document(request, &version()),
-        ["healthz" | "livez" | "readyz", ..] => Ok(health(request, &words)),
+        ["version"] => only_get(request, || document(request, &version())),
+        ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping" | "etcd"] => {
+            Ok(health(request, &words))
+        }
         ["metrics"] => Ok(answer::bytes(
             200,
             "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
@@ -224,11 +229,16 @@ async fn resource(
         return if custom_only { Ok(answer::no_such_page()) } else { Err(ApiError::no_such_resource()) };
     };
     let custom = resource.custom().cloned();
+    if path.name.as_deref().is_some_and(|name| name.contains('/')) {
+        // an escaped slash is one all the same
+        return Err(ApiError::no_such_resource());
+    }
     if path.namespace.is_some() && !resource.namespaced {
         return if custom.is_some() { Ok(answer::no_such_page()) } else { Err(ApiError::no_such_resource()) };
     }
     let across = resource.namespaced && path.namespace.is_none();
-    if across && custom.is_some() && (path.name.is_some() || request.method == Method::POST) {
+    let changes = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+    if across && custom.is_some() && (path.name.is_some() || changes) {
         return Ok(answer::no_such_page());
     }
     if across && path.name.is_some() {
@@ -245,8 +255,11 @@ async fn resource(
         call.warnings
             .push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned());
     }
-    let result = if watches && request.method == Method::GET && call.path.name.is_none() {
+    let one = watches && custom.is_none() && call.path.rest.is_empty();
+    let result = if watches && request.method == Method::GET && (one || call.path.name.is_none()) {
         watch::open(&call)
+    } else if one {
+        Err(ApiError::method_not_allowed())
     } else if watches {
         Err(ApiError::no_such_resource())
     } else if custom.is_some() {
@@ -261,6 +274,25 @@ async fn resource(
 /// Whether this GET is a watch.
 fn is_watch(request: &Request) -> bool {
     request.query.flag("watch") && request.query.get("watch").is_some()
+}
+
+/// Why a name in a path can be that of no object.
+fn invalid_name(name: &str) -> Option<String> {
+    let mut problems = Vec::new();
+    if name == "." || name == ".." {
+        problems.push(format!("may not be '{name}'"));
+    }
+    for bad in ["/", "%"] {
+        if name.contains(bad) {
+            problems.push(format!("may not contain '{bad}'"));
+        }
+    }
+    let text = match problems.as_slice() {
+        [] => return None,
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(" ")),
+    };
+    Some(format!("Name parameter invalid: {name:?}: {text}"))
 }
 
 /// Built-in kinds: what does not exist is 404, what cannot be done 405.
@@ -283,6 +315,11 @@ async fn verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     }
     let writable = verbs != Verbs::ReadOnly;
     let across = call.resource.namespaced && call.path.namespace.is_none();
+    if matches!(method, Method::GET | Method::DELETE | Method::PATCH)
+        && let Some(why) = call.path.name.as_deref().and_then(invalid_name)
+    {
+        return Err(ApiError::bad_request(why));
+    }
     match (method, call.path.name.is_some()) {
         (Method::GET, true) => read::get(call).await,
         (Method::GET, false) if is_watch(call.request) => watch::open(call),

@@ -170,6 +170,11 @@ impl Program {
     ///
     /// Why it has no value, or that the value is no truth value.
     pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
+        self.holds_within(variables, OF_OBJECT)
+    }
+
+    /// The same with a budget of so many steps.
+    pub(crate) fn holds_within(&self, variables: &[(&str, &Value)], mut steps: u64) -> Result<bool, String> {
         LIBRARY.with(|library| {
             let mut scope = library.new_inner_scope();
             let mut size = 0;
@@ -178,8 +183,8 @@ impl Program {
                 scope.add_variable_from_value(*name, plain(value));
             }
             let resolved = match &self.budgeted {
-                Some(program) => program.resolve(&scope, size, &mut OF_OBJECT.clone()),
-                None => Budgeted::new(self.expression.clone()).resolve(&scope, size, &mut OF_OBJECT.clone()),
+                Some(program) => program.resolve(&scope, size, &mut steps),
+                None => Budgeted::new(self.expression.clone()).resolve(&scope, size, &mut steps),
             };
             match resolved {
                 Ok(Cel::Bool(verdict)) => Ok(verdict),

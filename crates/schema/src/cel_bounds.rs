@@ -38,7 +38,7 @@ fn depth(source: &[u8]) -> usize {
                 at = source[at..]
                     .iter()
                     .position(|byte| *byte == b'`')
-                    .map_or(source.len(), |end| at + end + 1)
+                    .map_or(source.len(), |end| at + end + 1);
             }
             b'/' if source.get(at) == Some(&b'/') => {
                 at = source[at..].iter().position(|byte| *byte == b'\n').map_or(source.len(), |end| at + end);
@@ -54,8 +54,7 @@ fn depth(source: &[u8]) -> usize {
                     links = before + 1;
                 }
             }
-            b',' => links = 0,
-            b'&' | b'|' => links = 0,
+            b',' | b'&' | b'|' => links = 0,
             b'?' if !matches!(at.checked_sub(2).and_then(|before| source.get(before)), Some(b'.' | b'[')) => {
                 ternaries += 1;
                 links = 0;

@@ -4,7 +4,7 @@
 //! This is far from cel-go's type checker and cost model; it finds the mistakes people make, and never refuses a rule
 //! that the reference accepts: what it does not understand has an unknown type, and costs are underestimated.
 
-use kube_cel::cel::common::ast::{Expr, IdedExpr};
+use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 
 use super::{
     cel::Program,
@@ -47,6 +47,32 @@ pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<()
     let mut scope: Vec<(String, Option<&Node>)> =
         vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
     walk(&program.expression, &mut scope, source).map(|_| ())
+}
+
+/// Whether the value of a rule on `schema` is known to be something else than a truth value.
+pub(super) fn is_no_condition(program: &Program, schema: &Node) -> bool {
+    let mut scope: Vec<(String, Option<&Node>)> =
+        vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), Some(schema))];
+    match &program.expression.expr {
+        Expr::Literal(LiteralValue::Boolean(_)) => false,
+        Expr::Literal(_) | Expr::List(_) | Expr::Map(_) => true,
+        Expr::Select(select) if select.test => false,
+        Expr::Ident(_) | Expr::Select(_) => walk(&program.expression, &mut scope, "")
+            .ok()
+            .flatten()
+            .is_some_and(|node| !node.preserve && !matches!(node.type_name(), "" | "boolean")),
+        Expr::Call(call) => matches!(
+            call.func_name.as_str(),
+            operators::ADD
+                | operators::SUBSTRACT
+                | operators::MULTIPLY
+                | operators::DIVIDE
+                | operators::MODULO
+                | operators::NEGATE
+                | "size"
+        ),
+        _ => false,
+    }
 }
 
 /// Checks an expression over untyped variables.

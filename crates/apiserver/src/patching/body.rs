@@ -32,6 +32,23 @@ pub(super) fn json_patch(body: &[u8]) -> Result<Document, ApiError> {
             json_type(&document.value)
         )));
     }
+    for operation in document.value.as_array().into_iter().flatten().filter(|operation| !operation.is_null())
+    {
+        let wrong = |value: &Value, place: &str| {
+            let got = json_type(value);
+            Err(ApiError::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {got} into Go {place}"
+            )))
+        };
+        let Value::Object(fields) = operation else {
+            return wrong(operation, "value of type handlers.jsonPatchOp");
+        };
+        for field in ["op", "path", "from"] {
+            if let Some(value) = fields.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+                return wrong(value, &format!("struct field jsonPatchOp.{field} of type string"));
+            }
+        }
+    }
     // Its duplicates are of operations, not of fields.
     Ok(Document { duplicates: Vec::new(), ..document })
 }
@@ -67,6 +84,8 @@ pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     })?;
     match &document.value {
         Value::Object(_) => Ok(document),
+        // an empty document has no kind
+        Value::Null => Err(ApiError::bad_request("invalid object type: /, Kind=")),
         other => Err(ApiError::bad_request(format!(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             json_type(other)
@@ -92,6 +111,9 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
     };
     let unrecognized = |wanted: &str| Some(format!("unrecognized type: {wanted}"));
     match (shape, value) {
+        (Shape::Integer, Value::Number(number)) if number.is_f64() => {
+            Some("cannot convert float64 to int32".to_owned())
+        }
         (Shape::String | Shape::Bytes, Value::String(_))
         | (Shape::Integer | Shape::Float, Value::Number(_))
         | (Shape::Boolean, Value::Bool(_)) => None,
@@ -105,6 +127,17 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
             list.iter().find_map(|child| unrestorable_field(child, element))
         }
         (Shape::Bytes | Shape::List { .. }, _) => Some(format!("cannot restore slice from {kind}")),
+        (Shape::Map { value: inner, .. }, Value::Object(map)) if matches!(**inner, Shape::String) => {
+            let wrong = |child: &Value| match child {
+                Value::Bool(_) => Some("bool"),
+                Value::Number(number) if number.is_f64() => Some("float64"),
+                Value::Number(_) => Some("int64"),
+                Value::Array(_) => Some("slice"),
+                Value::Object(_) => Some("map"),
+                Value::String(_) | Value::Null => None,
+            };
+            map.values().find_map(wrong).map(|kind| format!("cannot convert {kind} to string"))
+        }
         (Shape::Map { value: inner, .. }, Value::Object(map)) => {
             map.values().find_map(|child| unrestorable_field(child, inner))
         }

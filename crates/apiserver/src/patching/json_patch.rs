@@ -1,5 +1,6 @@
-//! RFC 6902 as the reference's library reads it: `replace` of a key that is missing adds it, and `test` takes a missing
-//! key for null.
+//! RFC 6902 as the reference's library reads it. `replace` of a key that is missing adds it, `test` and `copy` take a missing
+//! key for null, a value that is not given is null, only `replace` knows the document as a whole, and what stands before the
+//! first slash of a path does not count.
 //!
 //! A few hundred bytes of `copy` can double a document at each step, so what a patch may do is bounded: its operations, the
 //! bytes that it copies, the steps that it takes, and the depth of what comes of it.
@@ -58,27 +59,33 @@ struct Patch {
 impl Patch {
     fn step(&mut self, document: &mut Value, operation: &Value) -> Result<(), Refused> {
         let unfit = self.unfit();
-        let path = operation["path"].as_str().and_then(tokens).ok_or(unfit)?;
-        let value = || operation.get("value").cloned().ok_or(unfit);
+        let path = operation["path"].as_str().ok_or(unfit)?;
+        let value = || operation.get("value").cloned().unwrap_or_default();
+        if path.is_empty() && operation["op"] == "replace" {
+            return self.replace_document(document, value());
+        }
+        let path = tokens(path).ok_or(unfit)?;
         let from = || operation["from"].as_str().and_then(tokens).ok_or(unfit);
         match operation["op"].as_str() {
-            Some("add") => self.put(document, &path, value()?, true),
-            Some("replace") => self.put(document, &path, value()?, false),
+            Some("add") => self.put(document, &path, value(), true),
+            Some("replace") => self.put(document, &path, value(), false),
             Some("remove") => self.take(document, &path).map(drop),
             Some("move") => {
                 let moved = self.take(document, &from()?)?;
                 self.put(document, &path, moved, true)
             }
             Some("copy") => {
-                let copied = get(document, &from()?).ok_or(unfit)?;
+                let copied = get_or_null(document, &from()?).ok_or(unfit)?;
                 self.copied += size(copied, MOST_COPIED - self.copied).ok_or(unfit)?;
                 let copied = copied.clone();
                 self.put(document, &path, copied, true)
             }
             Some("test") => {
-                let expected = operation.get("value").unwrap_or(&Value::Null);
-                let found = get(document, &path).unwrap_or(&Value::Null);
-                if found == expected { Ok(()) } else { Err(unfit) }
+                let found = get_or_null(document, &path).ok_or(unfit)?;
+                match operation.get("value") {
+                    Some(expected) if found == expected => Ok(()),
+                    _ => Err(unfit),
+                }
             }
             _ => Err(unfit),
         }
@@ -93,6 +100,17 @@ impl Patch {
         Refused::Unprocessable { operation: self.at }
     }
 
+    /// The reference leaves the document as it is if the new one is neither an object nor a list.
+    fn replace_document(&mut self, document: &mut Value, value: Value) -> Result<(), Refused> {
+        let mut looked_at = 0;
+        depth::levels(&value, DEEPEST, &mut looked_at).ok_or(Refused::TooDeep)?;
+        self.spend(looked_at)?;
+        if value.is_object() || value.is_array() {
+            *document = value;
+        }
+        Ok(())
+    }
+
     fn put(
         &mut self,
         document: &mut Value,
@@ -105,10 +123,7 @@ impl Patch {
         let mut looked_at = 0;
         depth::levels(&value, room, &mut looked_at).ok_or(Refused::TooDeep)?;
         self.spend(looked_at)?;
-        let Some((name, parents)) = path.split_last() else {
-            *document = value;
-            return Ok(());
-        };
+        let (name, parents) = path.split_last().ok_or(unfit)?;
         match get_mut(document, parents).ok_or(unfit)? {
             Value::Object(map) => {
                 map.insert(name.clone(), value);
@@ -119,13 +134,15 @@ impl Patch {
                 Ok(())
             }
             Value::Array(list) => {
-                let at = index(name, list.len()).ok_or(unfit)?;
-                if insert && at <= list.len() {
-                    self.spend((list.len() - at) as u64)?;
-                    list.insert(at, value);
-                } else {
+                if !insert {
+                    let at = index(name, list.len()).ok_or(unfit)?;
                     *list.get_mut(at).ok_or(unfit)? = value;
+                    return Ok(());
                 }
+                // the list is as long as it will be
+                let at = index(name, list.len() + 1).filter(|at| *at <= list.len()).ok_or(unfit)?;
+                self.spend((list.len() - at) as u64)?;
+                list.insert(at, value);
                 Ok(())
             }
             _ => Err(unfit),
@@ -172,11 +189,17 @@ fn size(value: &Value, most: usize) -> Option<usize> {
 }
 
 fn tokens(pointer: &str) -> Option<Vec<String>> {
-    if pointer.is_empty() {
-        return Some(Vec::new());
-    }
-    let rest = pointer.strip_prefix('/')?;
+    let (_, rest) = pointer.split_once('/')?;
     Some(rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+/// The value at a path; null for a key that an object does not have.
+fn get_or_null<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {
+    let (name, parents) = path.split_last()?;
+    match get(document, parents)? {
+        Value::Object(map) => Some(map.get(name).unwrap_or(&Value::Null)),
+        list => get(list, std::slice::from_ref(name)),
+    }
 }
 
 fn get<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {

@@ -39,23 +39,68 @@ impl Query {
         }
     }
 
+    /// `timeout`, which must be a duration as Go writes it.
+    pub(crate) fn check_timeout(&self) -> Result<(), ApiError> {
+        let Some(text) = self.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
+        match duration_problem(text) {
+            None => Ok(()),
+            Some(why) => Err(ApiError::bad_request(format!(
+                "invalid timeout specified in the request URL - time: {why} {text:?}"
+            ))),
+        }
+    }
+
+    /// What is wrong with `dryRun`.
+    pub(crate) fn dry_run_problem(&self) -> Option<Cause> {
+        dry_run_problem(&self.all("dryRun").collect::<Vec<_>>())
+    }
+
     /// `dryRun`; anything but `All` is refused for options of `kind`.
     pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
-        let given: Vec<&str> = self.all("dryRun").filter(|v| !v.is_empty()).collect();
+        let given: Vec<&str> = self.all("dryRun").collect();
         check_dry_run(&given, kind)
     }
 }
 
+/// Why Go's parser does not take a text for a duration.
+fn duration_problem(text: &str) -> Option<&'static str> {
+    const INVALID: &str = "invalid duration";
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return None;
+    }
+    if rest.is_empty() {
+        return Some(INVALID);
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = &rest[..number];
+        if !digits.bytes().any(|byte| byte.is_ascii_digit()) || digits.matches('.').count() > 1 {
+            return Some(INVALID);
+        }
+        rest = &rest[number..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        match &rest[..unit] {
+            "" => return Some("missing unit in duration"),
+            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => {}
+            _ => return Some("unknown unit in duration"),
+        }
+        rest = &rest[unit..];
+    }
+    None
+}
+
 /// Whether the list of dry-run directives asks for a dry run.
 pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError> {
-    if given.iter().all(|v| *v == "All") {
-        return Ok(!given.is_empty());
+    match dry_run_problem(given) {
+        None => Ok(!given.is_empty()),
+        Some(cause) => Err(ApiError::invalid(About { group: "meta.k8s.io", kind, name: "" }, &[cause])),
     }
-    let shown = Value::from(given.to_vec());
-    Err(ApiError::invalid(
-        About { group: "meta.k8s.io", kind, name: "" },
-        &[Cause::unsupported("dryRun", &shown, &["All"])],
-    ))
+}
+
+fn dry_run_problem(given: &[&str]) -> Option<Cause> {
+    let known = given.iter().all(|directive| *directive == "All");
+    (!known).then(|| Cause::unsupported("dryRun", &Value::from(given.to_vec()), &["All"]))
 }
 
 /// How unknown and duplicate fields are met.

@@ -94,6 +94,11 @@ impl FieldSelector {
             } else {
                 return Err(unreadable());
             };
+            let value = unescape(value)?;
+            if path.is_empty() && value.is_empty() {
+                // no field at all: nothing is asked of the object
+                continue;
+            }
             let known = selectable(resource);
             let is_meta = path == "metadata.name"
                 || (path == "metadata.namespace" && resource.namespaced)
@@ -105,11 +110,12 @@ impl FieldSelector {
                     format!("field label not supported: {path}")
                 } else {
                     format!(
-                        "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                        longboat_patch::gofmt::quoted(path)
                     )
                 });
             }
-            requirements.push(Requirement { path: path.to_owned(), value: unescape(value), equal });
+            requirements.push(Requirement { path: path.to_owned(), value, equal });
         }
         Ok(Self(requirements))
     }
@@ -127,7 +133,7 @@ impl FieldSelector {
 
 fn own_refusal(resource: &Resource, path: &str) -> String {
     match resource.plural.as_str() {
-        "events" | "jobs" => format!("field label \"{path}\" not supported for {}", resource.kind),
+        "jobs" => format!("field label \"{path}\" not supported for {}", resource.kind),
         _ => format!("field label not supported: {path}"),
     }
 }
@@ -181,16 +187,25 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn unescape(value: &str) -> String {
+fn unescape(value: &str) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut escaped = false;
     for c in value.chars() {
-        if !escaped && c == '\\' {
-            escaped = true;
-        } else {
-            out.push(c);
-            escaped = false;
+        match c {
+            '\\' if !escaped => escaped = true,
+            '\\' | ',' | '=' if escaped => {
+                out.push(c);
+                escaped = false;
+            }
+            _ if escaped => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                ));
+            }
+            _ => out.push(c),
         }
     }
-    out
+    if escaped { Err("invalid field selector: invalid escape sequence: \\".to_owned()) } else { Ok(out) }
 }

@@ -134,7 +134,7 @@ impl Parser {
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
         if let Some(why) = crate::strategy::names::qualified_name_problem(&key) {
-            return Err(format!("key: Invalid value: {key:?}: {why}"));
+            return Err(format!("<nil>: Invalid value: {key:?}: {why}"));
         }
         if negated {
             return Ok(Requirement { key, operator: Operator::Missing });

@@ -12,6 +12,8 @@ use self::{field::FieldSelector, label::LabelSelector};
 pub(crate) struct Selector {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
+    /// The only object that is meant.
+    pub(crate) name: Option<String>,
 }
 
 // === impl Selector ===
@@ -19,10 +21,12 @@ pub(crate) struct Selector {
 impl Selector {
     /// Whether nothing is excluded.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.labels.matches(&object["metadata"]["labels"]) && self.fields.matches(object)
+        self.name.as_ref().is_none_or(|name| object["metadata"]["name"] == name.as_str())
+            && self.labels.matches(&object["metadata"]["labels"])
+            && self.fields.matches(object)
     }
 }

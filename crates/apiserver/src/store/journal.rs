@@ -294,7 +294,7 @@ mod tests {
         drop(journal);
         let (_, revision, kept) = Journal::open(folder.path()).unwrap();
         assert_eq!(revision, 3);
-        let names: Vec<_> = kept.iter().map(|kept| kept.key.name.as_str()).collect();
-        assert_eq!(names, ["a", "good"]);
+        let seen: Vec<_> = kept.iter().map(|kept| kept.key.name.as_str()).collect();
+        assert_eq!(seen, ["a", "good"]);
     }
 }

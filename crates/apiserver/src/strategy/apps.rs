@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{drop_empty, fill, metadata, pod};
+use super::{checks, drop_empty, fill, metadata, pod};
 use crate::{kinds::Resource, status::Cause};
 
 /// Fills in a workload.
@@ -109,6 +109,9 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
         }
         _ => return,
     };
+    if resource.plural == "daemonsets" {
+        value["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = Value::from("1");
+    }
     value["status"] = status;
 }
 
@@ -125,16 +128,17 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     let mut causes = Vec::new();
     let mut selector_causes = Vec::new();
     let selector = &spec["selector"];
-    metadata::labels(&selector["matchLabels"], "spec.selector.matchLabels", &mut selector_causes);
+    checks::selector(selector, "spec.selector", &mut selector_causes);
     let broken = !selector_causes.is_empty();
-    if selector.is_null() {
+    if selector.is_null() && resource.plural == "daemonsets" {
+        // it matches nothing, which is said below
+    } else if selector.is_null() {
         causes.push(Cause::required("spec.selector", ""));
     } else if is_empty(selector) {
         causes.push(Cause::invalid(
             "spec.selector",
             selector,
             match resource.plural.as_str() {
-                "replicasets" => "empty selector is invalid for ReplicaSet",
                 "statefulsets" => "empty selector is invalid for statefulset",
                 "daemonsets" => "empty selector is invalid for daemonset",
                 _ => "empty selector is invalid for deployment",
@@ -146,7 +150,8 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         causes.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
     } else {
         let labels = &spec["template"]["metadata"]["labels"];
-        if !matches(selector, labels) || is_empty(selector) {
+        let is_open = selector.is_null();
+        if !matches(selector, labels) || is_open {
             causes.push(Cause::invalid(
                 "spec.template.metadata.labels",
                 labels,
@@ -159,6 +164,34 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             "spec.replicas",
             &Value::from(replicas),
             "must be greater than or equal to 0",
+        ));
+    }
+    for key in ["minReadySeconds", "revisionHistoryLimit"] {
+        // stateful sets keep all revisions then, and are warned
+        if resource.plural != "statefulsets" || key != "revisionHistoryLimit" {
+            checks::not_negative(&spec[key], &format!("spec.{key}"), &mut causes);
+        }
+    }
+    match resource.plural.as_str() {
+        "statefulsets" => stateful(spec, &mut causes),
+        "daemonsets" => daemon(spec, &mut causes),
+        "deployments" => {
+            let deadline = &spec["progressDeadlineSeconds"];
+            checks::not_negative(deadline, "spec.progressDeadlineSeconds", &mut causes);
+            let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
+            if deadline.as_i64().is_some_and(|deadline| deadline <= ready) {
+                let detail = "must be greater than minReadySeconds";
+                causes.push(Cause::invalid("spec.progressDeadlineSeconds", deadline, detail));
+            }
+        }
+        _ => {}
+    }
+    if !spec["template"]["spec"]["activeDeadlineSeconds"].is_null()
+        && matches!(resource.plural.as_str(), "deployments" | "replicasets")
+    {
+        causes.push(Cause::forbidden(
+            "spec.template.spec.activeDeadlineSeconds",
+            "activeDeadlineSeconds in ReplicaSet is not Supported",
         ));
     }
     if !broken {
@@ -211,15 +244,102 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
     );
     causes.extend(pod::validate_spec(&template["spec"], &format!("{path}.spec")));
     let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
-    if !policies.contains(&policy) && ["Always", "OnFailure", "Never"].contains(&policy) {
-        causes.push(Cause::unsupported(format!("{path}.spec.restartPolicy"), &Value::from(policy), policies));
+    let own = format!("{path}.spec.restartPolicy");
+    if policy == "Always" && !policies.contains(&policy) {
+        // it may be the default: the user has said nothing yet
+        let known: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
+        causes.push(Cause::required(own, format!("valid values: {}", known.join(", "))));
+    } else if !policies.contains(&policy) {
+        causes.push(Cause::unsupported(own, &Value::from(policy), policies));
     }
     causes
+}
+
+/// What is particular to a stateful set.
+fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
+    let policy = &spec["podManagementPolicy"];
+    if policy.as_str().is_some_and(|policy| !matches!(policy, "OrderedReady" | "Parallel")) {
+        let detail = "must be 'OrderedReady' or 'Parallel'";
+        causes.push(Cause::invalid("spec.podManagementPolicy", policy, detail));
+    }
+    let strategy = &spec["updateStrategy"];
+    let rolling = &strategy["rollingUpdate"];
+    // Shown as Go shows the types.
+    let shown = format!(
+        "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+        rolling["partition"], rolling["maxUnavailable"]
+    );
+    match strategy["type"].as_str().unwrap_or_default() {
+        "RollingUpdate" => {
+            checks::not_negative(
+                &rolling["partition"],
+                "spec.updateStrategy.rollingUpdate.partition",
+                causes,
+            );
+        }
+        "OnDelete" => {
+            if rolling.is_object() {
+                causes.push(Cause {
+                    reason: "FieldValueInvalid",
+                    message: format!("Invalid value: {shown}: only allowed for updateStrategy 'RollingUpdate'"),
+                    field: "spec.updateStrategy.rollingUpdate".to_owned(),
+                });
+            }
+        }
+        other => causes.push(Cause {
+            reason: "FieldValueInvalid",
+            message: format!(
+                "Invalid value: {{\"Type\":\"{other}\",\"RollingUpdate\":{}}}: must be 'RollingUpdate' or 'OnDelete'",
+                if rolling.is_object() { shown.as_str() } else { "null" }
+            ),
+            field: "spec.updateStrategy".to_owned(),
+        }),
+    }
+    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
+    for key in ["whenDeleted", "whenScaled"] {
+        let own = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
+        checks::one_of(&retention[key], &own, &["Retain", "Delete"], causes);
+    }
+    checks::not_negative(&spec["ordinals"]["start"], "spec.ordinals.start", causes);
+}
+
+/// What is particular to a daemon set.
+fn daemon(spec: &Value, causes: &mut Vec<Cause>) {
+    let strategy = &spec["updateStrategy"];
+    let rolling = &strategy["rollingUpdate"];
+    match strategy["type"].as_str().unwrap_or_default() {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            let zero = |value: &Value| value.is_null() || *value == 0 || *value == "0%";
+            if !rolling["maxUnavailable"].is_null() && zero(&rolling["maxUnavailable"]) && zero(&rolling["maxSurge"]) {
+                causes.push(Cause::required(
+                    "spec.updateStrategy.rollingUpdate.maxUnavailable",
+                    "cannot be 0 when maxSurge is 0",
+                ));
+            }
+        }
+        other => causes.push(Cause {
+            reason: "FieldValueNotSupported",
+            message: format!(
+                "Unsupported value: {{\"Type\":\"{other}\",\"RollingUpdate\":null}}: supported values: \"RollingUpdate\", \
+                 \"OnDelete\""
+            ),
+            field: "spec.updateStrategy".to_owned(),
+        }),
+    }
 }
 
 fn validate_strategy(strategy: &Value) -> Vec<Cause> {
     let path = "spec.strategy";
     let rolling = &strategy["rollingUpdate"];
+    let mut causes = Vec::new();
+    for key in ["maxUnavailable", "maxSurge"] {
+        let own = format!("{path}.rollingUpdate.{key}");
+        checks::percent(&rolling[key], &own, key == "maxUnavailable", &mut causes);
+    }
+    if !causes.is_empty() {
+        return causes;
+    }
     match strategy["type"].as_str().unwrap_or_default() {
         "Recreate" if !rolling.is_null() => vec![Cause::forbidden(
             format!("{path}.rollingUpdate"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{apps, fill};
+use super::{apps, checks, fill, names};
 use crate::{kinds::Resource, status::Cause};
 
 /// Fills in a Job or CronJob.
@@ -78,12 +78,18 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         if value["spec"]["schedule"].as_str().is_none_or(str::is_empty) {
             causes.push(Cause::required("spec.schedule", ""));
         }
+        validate_schedule(value, &mut causes);
+        job(&value["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", &mut causes);
         causes.extend(apps::validate_template(
             &value["spec"]["jobTemplate"]["spec"]["template"],
             "spec.jobTemplate.spec.template",
             &["OnFailure", "Never"],
         ));
         return causes;
+    }
+    job(&value["spec"], "spec", &mut causes);
+    if value["spec"]["manualSelector"] == true {
+        chosen_by_hand(&value["spec"], &mut causes);
     }
     causes.extend(apps::validate_template(
         &value["spec"]["template"],
@@ -98,4 +104,83 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         }
     }
     causes
+}
+
+/// Everything wrong with what a job says besides its template.
+fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for key in
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
+    {
+        checks::not_negative(&spec[key], &format!("{path}.{key}"), causes);
+    }
+    let own = format!("{path}.completionMode");
+    checks::one_of(&spec["completionMode"], &own, &["NonIndexed", "Indexed"], causes);
+    let is_indexed = spec["completionMode"] == "Indexed";
+    if is_indexed && spec["completions"].is_null() {
+        causes.push(Cause::required(format!("{path}.completions"), "when completion mode is Indexed"));
+    }
+    if !spec["backoffLimitPerIndex"].is_null() {
+        let own = format!("{path}.backoffLimitPerIndex");
+        checks::not_negative(&spec["backoffLimitPerIndex"], &own, causes);
+        if !is_indexed {
+            causes.push(Cause::invalid(
+                own,
+                &spec["backoffLimitPerIndex"],
+                "requires indexed completion mode",
+            ));
+        }
+    }
+    let own = format!("{path}.podReplacementPolicy");
+    checks::one_of(&spec["podReplacementPolicy"], &own, &["Failed", "TerminatingOrFailed"], causes);
+    if let Some(manager) = spec["managedBy"].as_str()
+        && !(manager.contains('/') && names::qualified_name_problem(manager).is_none())
+    {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        causes.push(Cause::invalid(format!("{path}.managedBy"), &spec["managedBy"], detail));
+    }
+}
+
+/// Everything wrong with a selector that the user wrote.
+fn chosen_by_hand(spec: &Value, causes: &mut Vec<Cause>) {
+    if !spec["selector"].is_object() {
+        causes.push(Cause::required("spec.selector", ""));
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    if !spec["selector"].is_object() || !apps::matches(&spec["selector"], labels) {
+        causes.push(Cause::invalid(
+            "spec.template.metadata.labels",
+            labels,
+            "`selector` does not match template `labels`",
+        ));
+    }
+}
+
+/// Everything wrong with when and how often a job is made.
+fn validate_schedule(value: &Value, causes: &mut Vec<Cause>) {
+    /// Longest name: eleven characters are added for each job.
+    const LONGEST: usize = 52;
+    let spec = &value["spec"];
+    if value["metadata"]["name"].as_str().is_some_and(|name| name.len() > LONGEST) {
+        let detail = format!("must be no more than {LONGEST} characters");
+        causes.push(Cause::invalid("metadata.name", &value["metadata"]["name"], detail));
+    }
+    let schedule = spec["schedule"].as_str().unwrap_or_default();
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if !schedule.is_empty() && !schedule.starts_with('@') && fields.len() != 5 {
+        causes.push(Cause::invalid(
+            "spec.schedule",
+            &spec["schedule"],
+            format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")),
+        ));
+    }
+    if let Some(zone) = spec["timeZone"].as_str()
+        && jiff::tz::TimeZone::get(zone).is_err()
+    {
+        causes.push(Cause::invalid("spec.timeZone", &spec["timeZone"], format!("unknown time zone {zone}")));
+    }
+    let known = ["Allow", "Forbid", "Replace"];
+    checks::one_of(&spec["concurrencyPolicy"], "spec.concurrencyPolicy", &known, causes);
+    for key in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        checks::not_negative(&spec[key], &format!("spec.{key}"), causes);
+    }
 }

@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::{drop_empty, name_rule, names};
 use crate::{kinds::Resource, status::Cause};
 
+const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
+
 /// Most bytes of all annotations together.
 const ANNOTATIONS: usize = 256 * 1024;
 
@@ -32,6 +34,18 @@ pub(super) fn tidy(metadata: &mut Value) {
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = content(resource, value);
     if let Some(live) = live {
+        if !causes.is_empty() {
+            // updates look at the content of metadata several times, and say so each time
+            let once = causes.clone();
+            let looks = updates_look(resource);
+            for look in 1..looks {
+                // two of them know nothing of standard finalizers
+                let knows = look + 2 < looks;
+                causes.extend(
+                    once.iter().filter(|cause| knows || !cause.message.contains(NOT_DISTINCT)).cloned(),
+                );
+            }
+        }
         let changes = changes(value, live);
         // built-in kinds look at the metadata of updates twice, and say so twice
         if resource.custom().is_none() {
@@ -40,6 +54,16 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         causes.extend(changes);
     }
     causes
+}
+
+/// How often the content of metadata is looked at in an update.
+fn updates_look(resource: &Resource) -> usize {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        _ if resource.custom().is_some() => 1,
+        ("rbac.authorization.k8s.io", _) => 5,
+        ("", "configmaps" | "secrets" | "namespaces" | "pods") => 4,
+        _ => 3,
+    }
 }
 
 fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
@@ -72,7 +96,7 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
     labels(&metadata["labels"], "metadata.labels", &mut causes);
     annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
     owners(&metadata["ownerReferences"], &mut causes);
-    finalizers(&metadata["finalizers"], &mut causes);
+    finalizers(resource, &metadata["finalizers"], &mut causes);
     causes
 }
 
@@ -182,16 +206,20 @@ pub(super) fn dedupe_owners(metadata: &mut Value) -> Option<String> {
     })
 }
 
-fn finalizers(finalizers: &Value, causes: &mut Vec<Cause>) {
+fn finalizers(resource: &Resource, finalizers: &Value, causes: &mut Vec<Cause>) {
     let path = "metadata.finalizers";
     let mut policies = 0;
-    for finalizer in finalizers.as_array().into_iter().flatten() {
+    for (index, finalizer) in finalizers.as_array().into_iter().flatten().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
         if name == "orphan" || name == "foregroundDeletion" {
             policies += 1;
         }
-        if let Some(problem) = names::qualified_name_problem(name) {
+        let problems = names::qualified_name_problems(name);
+        for problem in &problems {
             causes.push(Cause::invalid(path, finalizer, problem));
+        }
+        if problems.is_empty() && !is_distinct(resource, name) {
+            causes.push(Cause::invalid(format!("{path}[{index}]"), finalizer, NOT_DISTINCT));
         }
     }
     if policies > 1 {
@@ -201,6 +229,14 @@ fn finalizers(finalizers: &Value, causes: &mut Vec<Cause>) {
             "finalizer orphan and foregroundDeletion cannot be both set",
         ));
     }
+}
+
+/// Whether a finalizer is one of the standard ones or has a domain. Custom resources are only warned.
+fn is_distinct(resource: &Resource, name: &str) -> bool {
+    resource.custom().is_some()
+        || resource.group == "apiextensions.k8s.io"
+        || name.contains('/')
+        || matches!(name, "orphan" | "foregroundDeletion" | "kubernetes")
 }
 
 fn changes(value: &Value, live: &Value) -> Vec<Cause> {
@@ -225,7 +261,9 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
             ));
         }
     }
-    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
+    for key in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
         let (new, old) = (&value["metadata"][key], &live["metadata"][key]);
         if new != old {
             causes.push(Cause::invalid(format!("metadata.{key}"), new, "field is immutable"));

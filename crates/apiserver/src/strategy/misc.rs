@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{drop_empty, fill};
+use super::{autoscaling, checks, drop_empty, fill, networking, policy, rbac, slices, storage};
 use crate::{clock, kinds::Resource, status::Cause, webhook};
-
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Fills in the defaults.
 pub(super) fn default(resource: &Resource, value: &mut Value) {
@@ -41,6 +39,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         ("", "persistentvolumeclaims") => {
             fill(value, "spec", json!({}));
             fill(&mut value["spec"], "volumeMode", "Filesystem");
+            storage::default_claim(value);
         }
         ("", "persistentvolumes") => {
             fill(value, "spec", json!({}));
@@ -59,22 +58,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             }
             drop_empty(value, &["subsets"]);
         }
-        ("discovery.k8s.io", "endpointslices") => {
-            for list in ["endpoints", "ports"] {
-                if value.get(list).is_none() {
-                    value[list] = if list == "endpoints" { json!([]) } else { Value::Null };
-                }
-            }
-            for endpoint in
-                value.pointer_mut("/endpoints").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                fill(endpoint, "conditions", json!({}));
-            }
-            for port in value.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
-                fill(port, "name", "");
-                fill(port, "protocol", "TCP");
-            }
-        }
+        ("discovery.k8s.io", "endpointslices") => slices::default(value),
         ("autoscaling", _) => {
             if !value["spec"].is_object() {
                 value["spec"] = json!({});
@@ -89,18 +73,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             }
             behaviour(&mut value["spec"]);
         }
-        (RBAC, "roles" | "clusterroles") if value.get("rules").is_none() => value["rules"] = Value::Null,
-        (RBAC, "roles" | "clusterroles") => {}
-        (RBAC, _) => {
-            drop_empty(&mut value["roleRef"], &["apiGroup"]);
-            fill(&mut value["roleRef"], "apiGroup", RBAC);
-            for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                if subject["kind"] != "ServiceAccount" {
-                    fill(subject, "apiGroup", RBAC);
-                }
-            }
-        }
+        (rbac::GROUP, _) => rbac::default(resource, value),
+        ("", "limitranges") => policy::default_range(value),
         ("storage.k8s.io", "storageclasses") => {
             fill(value, "reclaimPolicy", "Delete");
             fill(value, "volumeBindingMode", "Immediate");
@@ -292,39 +266,23 @@ pub(super) fn prepare_status(resource: &Resource, value: &mut Value, live: &Valu
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (resource.group.as_str(), resource.plural.as_str()) {
-        (RBAC, "roles" | "clusterroles") => {
-            for (index, rule) in value["rules"].as_array().into_iter().flatten().enumerate() {
-                let path = format!("rules[{index}]");
-                let empty = |key: &str| rule[key].as_array().is_none_or(Vec::is_empty);
-                if empty("verbs") {
-                    causes.push(Cause::required(
-                        format!("{path}.verbs"),
-                        "verbs must contain at least one value",
-                    ));
+        (rbac::GROUP, _) => causes.extend(rbac::validate(resource, value, live)),
+        ("discovery.k8s.io", "endpointslices") => causes.extend(slices::validate(value, live)),
+        ("networking.k8s.io", _) => causes.extend(networking::validate(resource, value)),
+        ("policy", "poddisruptionbudgets") => causes.extend(policy::validate_budget(value)),
+        ("scheduling.k8s.io", "priorityclasses") => causes.extend(policy::validate_priority(value, live)),
+        ("", "resourcequotas") => causes.extend(policy::validate_quota(value)),
+        ("", "limitranges") => causes.extend(policy::validate_range(value)),
+        ("", "persistentvolumeclaims") => causes.extend(storage::validate_claim(value, live)),
+        ("storage.k8s.io", "storageclasses") => causes.extend(storage::validate_class(value, live)),
+        ("", "persistentvolumes") => causes.extend(storage::validate_volume(value)),
+        ("", "endpoints") => causes.extend(slices::validate_endpoints(value)),
+        ("", "namespaces") => {
+            for name in checks::items(&value["spec"], "finalizers") {
+                if name != "kubernetes" && !name.as_str().is_some_and(|name| name.contains('/')) {
+                    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+                    causes.push(Cause::invalid("spec.finalizers", name, detail));
                 }
-                if empty("nonResourceURLs") {
-                    if empty("apiGroups") {
-                        causes.push(Cause::required(
-                            format!("{path}.apiGroups"),
-                            "resource rules must supply at least one api group",
-                        ));
-                    }
-                    if empty("resources") {
-                        causes.push(Cause::required(
-                            format!("{path}.resources"),
-                            "resource rules must supply at least one resource",
-                        ));
-                    }
-                }
-            }
-        }
-        (RBAC, _) => {
-            if let Some(live) = live
-                && live["roleRef"] != value["roleRef"]
-            {
-                let role = &value["roleRef"];
-                let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
-                causes.push(Cause::invalid("roleRef", &shown, "cannot change roleRef"));
             }
         }
         ("coordination.k8s.io", "leases") => {
@@ -335,24 +293,10 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
                     "must be greater than 0",
                 ));
             }
+            let transitions = &value["spec"]["leaseTransitions"];
+            checks::not_negative(transitions, "spec.leaseTransitions", &mut causes);
         }
-        ("autoscaling", _) => {
-            let spec = &value["spec"];
-            let most = spec["maxReplicas"].as_i64().unwrap_or(0);
-            if most < 1 {
-                causes.push(Cause::invalid("spec.maxReplicas", &Value::from(most), "must be greater than 0"));
-            }
-            if let Some(least) = spec["minReplicas"].as_i64()
-                && most >= 1
-                && least > most
-            {
-                causes.push(Cause::invalid(
-                    "spec.maxReplicas",
-                    &Value::from(most),
-                    "must be greater than or equal to `minReplicas`",
-                ));
-            }
-        }
+        ("autoscaling", _) => causes.extend(autoscaling::validate(resource, value)),
         ("apiextensions.k8s.io", _) => causes.extend(longboat_schema::validate_crd(value, live)),
         ("admissionregistration.k8s.io", _) => causes.extend(webhook::config::validate(value)),
         ("" | "events.k8s.io", "events") => causes.extend(validate_event(resource, value)),

@@ -3,19 +3,28 @@
 //! One file per kind or family; a kind without a file has metadata rules only.
 
 mod apps;
+mod autoscaling;
 mod batch;
+mod checks;
 mod config;
 mod devices;
+mod exposure;
 mod metadata;
 mod misc;
 pub(crate) mod names;
+mod networking;
 pub(crate) mod pod;
+mod policy;
 mod quantity;
+mod rbac;
 pub(crate) mod service;
+mod slices;
+mod storage;
 
 use serde_json::{Map, Value, json};
 
 use self::names::NameRule;
+pub(crate) use self::quantity::Quantity;
 use crate::{
     kinds::{Resource, builtin::BuiltIn},
     server::State,
@@ -38,7 +47,27 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         ("resource.k8s.io", _) => devices::default(resource, value),
         _ => misc::default(resource, value),
     }
+    if resource.group != "apiextensions.k8s.io" && resource.plural != "controllerrevisions" {
+        tidy_selectors(value);
+    }
     quantity::canonicalise(value);
+}
+
+/// Typed label selectors do not write what is empty.
+fn tidy_selectors(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, value| {
+                let is_part = matches!(key.as_str(), "matchLabels" | "matchExpressions");
+                let is_empty = value.as_object().is_some_and(Map::is_empty)
+                    || value.as_array().is_some_and(Vec::is_empty);
+                !(is_part && is_empty)
+            });
+            map.values_mut().for_each(tidy_selectors);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy_selectors),
+        _ => {}
+    }
 }
 
 /// What the server says in a new object: no status from outside, generation 1.
@@ -78,6 +107,9 @@ pub(crate) fn prepare_update(resource: &Resource, value: &mut Value, live: &Valu
         misc::prepare_update(resource, value, live);
         if resource.group.is_empty() && resource.plural == "services" {
             service::prepare_update(value, live);
+        }
+        if resource.group.is_empty() && resource.plural == "pods" {
+            pod::tolerate_lost_nodes(&mut value["spec"]);
         }
     }
 }
@@ -120,6 +152,9 @@ pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value:
     }
     if resource.group.is_empty() && resource.plural == "pods" {
         pod::prepare_status(value, live);
+    }
+    if resource.group == "apps" && value.get("status").is_none() {
+        value["status"] = json!({});
     }
     misc::prepare_status(resource, value, live);
 }
@@ -258,6 +293,7 @@ pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
             warnings.extend(pod::warnings(&template["spec"], &format!("{path}.spec")));
         }
         ("", "services") if resource.custom().is_none() => warnings.extend(service::warnings(value)),
+        ("discovery.k8s.io", _) if resource.custom().is_none() => warnings.extend(slices::warnings(value)),
         _ => {}
     }
     warnings
@@ -274,7 +310,7 @@ pub(crate) fn name_rule(resource: &Resource) -> NameRule {
         _ if resource.custom().is_some() => NameRule::Subdomain,
         ("", "services") => NameRule::Label1035,
         ("", "namespaces") => NameRule::Label,
-        ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+        ("rbac.authorization.k8s.io" | "policy", _) => NameRule::PathSegment,
         _ => NameRule::Subdomain,
     }
 }

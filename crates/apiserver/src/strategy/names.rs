@@ -120,6 +120,14 @@ pub(crate) fn qualified_name_problem(key: &str) -> Option<String> {
     (!is_name_part(name)).then(|| NAME_PART.to_owned())
 }
 
+/// Everything wrong with a key: one that is empty is wrong in two ways.
+pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
+    let first = qualified_name_problem(key);
+    let is_empty = key.is_empty() || key.ends_with('/') && key.matches('/').count() == 1;
+    let second = (is_empty && first.is_some()).then(|| NAME_PART.to_owned());
+    first.into_iter().chain(second).collect()
+}
+
 /// Why a label value is wrong.
 pub(crate) fn label_value_problem(value: &str) -> Option<String> {
     if value.len() > 63 {

@@ -47,8 +47,8 @@ impl Quantity {
             (Format::Exponent, 0, exponent)
         };
         let mut value = mantissa.checked_mul(1_i128.checked_shl(binary)?)?;
-        let power = exponent - scale + 3;
-        if power.abs() > 30 {
+        let power = exponent.checked_sub(scale)?.checked_add(3)?;
+        if power.unsigned_abs() > 30 {
             return None;
         }
         let factor = 10_i128.checked_pow(power.unsigned_abs())?;

@@ -1,10 +1,10 @@
 //! Services: defaults, and the addresses they get.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{drop_empty, fill};
+use super::{drop_empty, exposure, fill};
 use crate::{
     addresses::Addresses,
     kinds::Resource,
@@ -34,6 +34,7 @@ pub(super) fn default(value: &mut Value) {
     if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"].is_null() {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
     }
+    exposure::default(spec);
     for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         fill(port, "protocol", "TCP");
         drop_empty(port, &["name", "nodePort"]);
@@ -320,7 +321,7 @@ pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     if ports.is_empty() && !headless && kind != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));
     }
-    let mut names = Vec::new();
+    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for (index, port) in ports.iter().enumerate() {
         let at = format!("spec.ports[{index}]");
         let name = port["name"].as_str().unwrap_or_default();
@@ -330,11 +331,14 @@ pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
             for problem in super::names::problems(super::names::NameRule::Label, name) {
                 causes.push(Cause::invalid(format!("{at}.name"), &port["name"], problem));
             }
-            if names.contains(&name) {
+            if !names.insert(name) {
                 causes.push(Cause::duplicate(format!("{at}.name"), &port["name"]));
             }
-            names.push(name);
         }
+        if !numbers.insert(format!("{} {}", port["protocol"], port["port"])) {
+            causes.push(exposure::twice(port, &at));
+        }
+        exposure::port(port, &at, &mut causes);
         let number = port["port"].as_i64().unwrap_or(0);
         if !(1..=65535).contains(&number) {
             causes.push(Cause::invalid(
@@ -365,6 +369,7 @@ pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
+    exposure::validate(spec, &mut causes);
     if let Some(live) = live
         && kind != "ExternalName"
         && live["spec"]["clusterIPs"].is_array()

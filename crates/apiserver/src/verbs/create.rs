@@ -39,7 +39,8 @@ pub(crate) async fn object(
 ) -> Result<Shown, ApiError> {
     let resource = std::sync::Arc::clone(&call.resource);
     check_namespace(call, &mut value)?;
-    if value["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty()) {
+    // it is the storage that objects to a revision, and a dry run does not come to it
+    if !dry_run && value["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty()) {
         return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
     }
     let generated = value["metadata"]["name"].as_str().is_none_or(str::is_empty)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use super::{Call, crds, read, success};
+use super::{Call, crds, incoming, read, success};
 use crate::{
     admit::{self, Review},
     answer::Answer,
     clock, form,
     form::Shown,
+    kinds::Resource,
     request::{decode, query},
     respond::{self, Listing},
     status::{About, ApiError, Cause},
@@ -49,10 +50,21 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 /// `DELETE …/<plural>`.
 pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let options = options(call)?;
+    let limit = call.request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
+    call.request.query.number("timeoutSeconds")?;
     let selector = read::selector(call)?;
+    let continues = call.request.query.get("continue").filter(|token| !token.is_empty());
+    read::check_options(call, continues.is_some(), false)?;
+    if let Some(token) = continues {
+        read::check_token(token)?;
+    }
     let snapshot = call.state.store.list(&call.resource.table, call.path.namespace.as_deref());
-    let chosen: Vec<(Key, Arc<Stored>)> =
-        snapshot.objects.into_iter().filter(|(_, stored)| selector.matches(&stored.value)).collect();
+    let chosen: Vec<(Key, Arc<Stored>)> = snapshot
+        .objects
+        .into_iter()
+        .filter(|(_, stored)| selector.matches(&stored.value))
+        .take(limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX))
+        .collect();
     for (key, _) in &chosen {
         match object(call, key, &options).await {
             Err(error) if error.code == 404 => {}
@@ -306,6 +318,21 @@ impl Options {
         Self { policy: Some("Background".to_owned()), ..Self::default() }
     }
 
+    /// What an eviction says.
+    pub(crate) fn of_eviction(given: &Value, dry_run: bool) -> Result<Self, ApiError> {
+        let directives: Vec<&str> =
+            given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Ok(Self {
+            grace: given["gracePeriodSeconds"].as_i64(),
+            policy: text(&given["propagationPolicy"]),
+            orphan: given["orphanDependents"].as_bool(),
+            uid: text(&given["preconditions"]["uid"]),
+            revision: text(&given["preconditions"]["resourceVersion"]),
+            dry_run: query::check_dry_run(&directives, "DeleteOptions")? || dry_run,
+        })
+    }
+
     /// Only the object with this uid.
     pub(crate) fn only(mut self, uid: &str) -> Self {
         self.uid = Some(uid.to_owned());
@@ -340,7 +367,7 @@ fn options(call: &Call<'_>) -> Result<Options, ApiError> {
         if request.query.get("orphanDependents").is_some() {
             given["orphanDependents"] = Value::from(request.query.flag("orphanDependents"));
         }
-        let dry: Vec<&str> = request.query.all("dryRun").filter(|v| !v.is_empty()).collect();
+        let dry: Vec<&str> = request.query.all("dryRun").collect();
         given["dryRun"] = Value::from(dry);
         given
     } else {
@@ -349,7 +376,7 @@ fn options(call: &Call<'_>) -> Result<Options, ApiError> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut dry: Vec<&str> =
         body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    dry.extend(request.query.all("dryRun").filter(|v| !v.is_empty()));
+    dry.extend(request.query.all("dryRun"));
     dry.dedup();
     let options = Options {
         grace: body["gracePeriodSeconds"].as_i64(),
@@ -402,14 +429,59 @@ fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
         }
     };
     let value = document.value;
+    if let Some(wrong) = incoming::not_an_object(&value) {
+        return Err(ApiError::unforeseen(format!("couldn't get version/kind; json parse error: {wrong}")));
+    }
     let kind = value["kind"].as_str().unwrap_or_default();
+    let version = value["apiVersion"].as_str().filter(|version| !version.is_empty());
+    if kind == "Status" && version == Some("v1") {
+        return Err(ApiError::unforeseen("converting (v1.Status) to (v1.DeleteOptions): unknown conversion"));
+    }
     if !kind.is_empty() && kind != "DeleteOptions" {
         return Err(ApiError::unforeseen(format!(
             "no kind \"{kind}\" is registered for version \"{}\" in scheme \"pkg/runtime/scheme.go:110\"",
-            value["apiVersion"].as_str().unwrap_or_default()
+            version.unwrap_or("meta.k8s.io/v1")
         )));
     }
+    if let Some(why) = mistyped(&value) {
+        return Err(ApiError::unforeseen(why));
+    }
     Ok(value)
+}
+
+/// Why options cannot be read, in the words of Go's decoder.
+fn mistyped(options: &Value) -> Option<String> {
+    let wrong = |key: &str, value: &Value, expected: &str| {
+        Some(format!(
+            "json: cannot unmarshal {} into Go struct field DeleteOptions.{key} of type {expected}",
+            longboat_schema::go_type(value)
+        ))
+    };
+    for (key, expected) in [
+        ("gracePeriodSeconds", "int64"),
+        ("preconditions", "v1.Preconditions"),
+        ("orphanDependents", "bool"),
+        ("propagationPolicy", "v1.DeletionPropagation"),
+        ("dryRun", "[]string"),
+    ] {
+        let value = &options[key];
+        let fits = match expected {
+            "int64" => value.is_i64(),
+            "v1.Preconditions" => value.is_object(),
+            "bool" => value.is_boolean(),
+            "[]string" => value.is_array(),
+            _ => value.is_string(),
+        };
+        if !value.is_null() && !fits {
+            return wrong(key, value, expected);
+        }
+    }
+    None
+}
+
+/// What a refused precondition is about: the kind, where other refusals have the resource.
+fn about_kind<'a>(resource: &'a Resource, name: &'a str) -> About<'a> {
+    About { group: &resource.group, kind: &resource.kind, name }
 }
 
 fn check_preconditions(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), ApiError> {
@@ -420,7 +492,7 @@ fn check_preconditions(call: &Call<'_>, options: &Options, stored: &Stored) -> R
         && uid != found
     {
         return Err(ApiError::conflict(
-            call.resource.about(name),
+            about_kind(&call.resource, name),
             format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have \
                  been deleted and then recreated"
@@ -432,7 +504,7 @@ fn check_preconditions(call: &Call<'_>, options: &Options, stored: &Stored) -> R
         && *revision != found
     {
         return Err(ApiError::conflict(
-            call.resource.about(name),
+            about_kind(&call.resource, name),
             format!(
                 "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record \
                  ({found}). The object might have been modified"

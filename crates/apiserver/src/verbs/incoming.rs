@@ -50,18 +50,12 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
         "" | "application/json" => {
             let document = decode::json(body)
                 .map_err(|why| unrecognised(format!("couldn't get version/kind; json parse error: {why}")))?;
-            let wrong = match &document.value {
-                Value::Array(_) => "array",
-                Value::String(_) => "string",
-                Value::Number(_) => "number",
-                Value::Bool(_) => "bool",
-                Value::Object(_) | Value::Null => return Ok(document),
-            };
-            Err(unrecognised(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {wrong} into Go value of type \
-                 struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-                 \"json:\\\"kind,omitempty\\\"\" }}"
-            )))
+            match not_an_object(&document.value) {
+                None => Ok(document),
+                Some(wrong) => {
+                    Err(unrecognised(format!("couldn't get version/kind; json parse error: {wrong}")))
+                }
+            }
         }
         "application/yaml" => decode::yaml(body).map_err(unrecognised),
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
@@ -73,6 +67,18 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
         _ if resource.custom().is_some() => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),
         _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
     }
+}
+
+/// Why a document has no kind and version, in the words of Go's decoder, if it is no object.
+pub(crate) fn not_an_object(value: &Value) -> Option<String> {
+    if value.is_object() || value.is_null() {
+        return None;
+    }
+    Some(format!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        longboat_schema::go_type(value)
+    ))
 }
 
 /// Checks that `apiVersion` and `kind` are those of the resource; built-in kinds may leave them out.
@@ -111,9 +117,24 @@ pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Re
         }
         return Ok(value);
     }
+    if api_version.matches('/').count() > 1 {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {api_version} ({})",
+            resource.kind,
+            excerpt(body)
+        )));
+    }
     if !kind.is_empty() && kind != resource.kind {
         let version = if api_version.is_empty() { &expected } else { &api_version };
         let (_, short) = split_api_version(version);
+        let item = kind.strip_suffix("List").unwrap_or(&kind);
+        if longboat_patch::table::type_of_kind(version, item).is_none() {
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version \"{short}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \
+                 \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                resource.kind
+            )));
+        }
         return Err(ApiError::bad_request(format!(
             "{kind} in version \"{short}\" cannot be handled as a {}: converting ({short}.{kind}) to (core.{}): unknown \
              conversion",

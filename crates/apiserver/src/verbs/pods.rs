@@ -22,6 +22,14 @@ fn done() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
+/// The body must be about the object of the path.
+fn check_name(body: &Value, name: &str, kind: &str) -> Result<(), ApiError> {
+    if body["metadata"]["name"] == name {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("name in URL does not match name in {kind} object")))
+}
+
 /// `POST …/binding`: puts a pod on a node.
 pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let dry_run = call.request.query.dry_run("CreateOptions")?;
@@ -30,8 +38,9 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         .value;
     let node = body["target"]["name"].as_str().unwrap_or_default().to_owned();
     let name = call.path.name.clone().unwrap_or_default();
+    check_name(&body, &name, "Binding")?;
     if node.is_empty() {
-        return Err(ApiError::bad_request("target.name: Required value"));
+        return Err(ApiError::unforeseen("target.name: Required value"));
     }
     let stored = pod(call)?;
     let conflict =
@@ -57,6 +66,10 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 
 /// `POST …/eviction`: deletes a pod unless a disruption budget forbids it.
 pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    let body = decode::json(&call.request.body)
+        .map_err(|why| ApiError::bad_request(format!("the object provided is unrecognized: {why}")))?
+        .value;
+    check_name(&body, call.path.name.as_deref().unwrap_or_default(), "Eviction")?;
     let stored = pod(call)?;
     let labels = &stored.value["metadata"]["labels"];
     let namespace = call.path.namespace.as_deref();
@@ -92,7 +105,9 @@ pub(crate) async fn evict(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         error.details = details.as_object().cloned();
         return Err(error);
     }
-    delete::object(call, &call.key(), &delete::Options::default()).await?;
+    let dry_run = call.request.query.dry_run("CreateOptions")?;
+    let options = delete::Options::of_eviction(&body["deleteOptions"], dry_run)?;
+    delete::object(call, &call.key(), &options).await?;
     Ok(respond::document(call.request, 201, &done()))
 }
 

@@ -1,7 +1,7 @@
 //! GET: one object, or a list of them.
 
 use base64::{
-    Engine, alphabet,
+    DecodeError, Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use serde_json::{Value, json};
@@ -110,7 +110,9 @@ pub(crate) fn selector(call: &Call<'_>) -> Result<Selector, ApiError> {
         .map_err(ApiError::bad_request)?;
     let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), &call.resource)
         .map_err(ApiError::bad_request)?;
-    Ok(Selector { labels, fields })
+    // the path of a watch may name one object
+    let name = call.path.name.clone();
+    Ok(Selector { labels, fields, name })
 }
 
 /// Which combinations of `resourceVersion`, `resourceVersionMatch`, `continue` and `sendInitialEvents` make sense.
@@ -137,6 +139,9 @@ pub(crate) fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Re
                 field,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
+            if matching != "NotOlderThan" {
+                causes.push(Cause::unsupported(field, &Value::from(matching), &["NotOlderThan"]));
+            }
         }
         if continues {
             causes
@@ -227,6 +232,11 @@ pub(crate) fn check_reached(asked: u64, current: u64) -> Result<(), ApiError> {
     Err(error)
 }
 
+/// Refuses a token that no list gave out.
+pub(crate) fn check_token(text: &str) -> Result<(), ApiError> {
+    Token::decode(text).map(drop)
+}
+
 /// Where a chunked list goes on.
 struct Token {
     revision: u64,
@@ -245,7 +255,14 @@ impl Token {
         let refuse = |why: &str| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = TOKENS.decode(text.trim_end_matches('=')).map_err(|error| refuse(&error.to_string()))?;
+        let text = text.trim_end_matches('=');
+        let bytes = TOKENS.decode(text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len().saturating_sub(1),
+            };
+            refuse(&format!("illegal base64 data at input byte {at}"))
+        })?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             refuse(&match bytes.first() {
                 Some(byte) => {

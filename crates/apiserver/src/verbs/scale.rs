@@ -12,7 +12,9 @@ use crate::{
     answer::Answer,
     form,
     kinds::{Resource, ScalePaths},
-    patching, respond,
+    patching,
+    request::query::FieldValidation,
+    respond,
     status::{About, ApiError, Cause},
     strategy,
 };
@@ -78,7 +80,42 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         patching::patch(&write_options, kind, &call.request.body, Some(&live))?
     };
     call.warnings.extend(patched.warnings);
+    check_patched(call, &patched.object, &patched.shown)?;
     write(call, patched.object, applies, dry_run).await
+}
+
+/// A patch must leave a Scale that can be read; fields that a Scale does not have are told of.
+fn check_patched(call: &mut Call<'_>, scale: &Value, shown: &str) -> Result<(), ApiError> {
+    let replicas = &scale["spec"]["replicas"];
+    if !replicas.is_null() && replicas.as_i64().is_none_or(|replicas| i32::try_from(replicas).is_err()) {
+        let what = match replicas {
+            Value::Number(number) => format!("number {number}"),
+            other => longboat_schema::go_type(other).to_owned(),
+        };
+        return Err(update::refuse_patch(
+            shown,
+            &format!(
+                "json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32"
+            ),
+        ));
+    }
+    let problems: Vec<String> = scale["spec"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "replicas")
+        .map(|(field, _)| format!("unknown field \"spec.{field}\""))
+        .collect();
+    match FieldValidation::of(&call.request.query, "PatchOptions")? {
+        FieldValidation::Strict if !problems.is_empty() => {
+            Err(update::refuse_patch(shown, &format!("strict decoding error: {}", problems.join(", "))))
+        }
+        FieldValidation::Warn => {
+            call.warnings.extend(problems);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the replicas of a Scale to its object. An applied one comes with the `managedFields` for the object.

@@ -14,6 +14,7 @@ use crate::{
     form,
     kinds::Resource,
     patching::json_patch::{self, MOST_OPERATIONS, Refused},
+    schema,
     server::State,
     status::ApiError,
 };
@@ -123,16 +124,21 @@ async fn ask_to_change(
         let own_version = review.resource.api_version();
         let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
         let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
+        if review.resource.custom().is_none()
+            && let Some(why) = schema::mistyped_builtin_field(review.resource, &seen)
+        {
+            return Err(ApiError::internal(why));
+        }
         *object = Some(convert(state, review.resource, seen, &own_version).await?);
     }
     Ok(true)
 }
 
 /// Why the patch of a webhook was not carried out, in the words of the reference.
-fn unpatchable(patch: &Value, refused: Refused) -> ApiError {
+fn unpatchable(operations: &Value, refused: Refused) -> ApiError {
     ApiError::internal(match refused {
         Refused::Unprocessable { operation } => {
-            let operation = &patch[operation];
+            let operation = &operations[operation];
             let name = operation["op"].as_str().unwrap_or("patch");
             let path = operation["path"].as_str().unwrap_or_default();
             format!("{name} operation does not apply: doc is missing path: {path:?}: missing value")

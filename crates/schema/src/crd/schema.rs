@@ -282,6 +282,17 @@ impl Walk<'_> {
                     continue;
                 }
             };
+            if cel_types::is_no_condition(program, node) {
+                self.causes.push(Cause {
+                    reason: "FieldValueInvalid",
+                    message: format!(
+                        "Invalid value: {}: cel expression must evaluate to a bool",
+                        shown(rule)
+                    ),
+                    field: format!("{at}.rule"),
+                });
+                continue;
+            }
             for detail in self.costs.add(program, node, times) {
                 self.causes.push(Cause::forbidden(format!("{at}.rule"), detail));
             }

@@ -1,6 +1,8 @@
 //! Pods, and the pod templates of all workloads: defaults, what admission adds, deletion.
 
+mod placement;
 mod validate;
+mod volumes;
 
 use serde_json::{Value, json};
 
@@ -44,6 +46,7 @@ pub(super) fn default_spec(spec: &mut Value, pod: bool) {
     if !spec.is_object() {
         *spec = json!({});
     }
+    drop_empty(spec, &["restartPolicy", "dnsPolicy", "schedulerName"]);
     fill(spec, "restartPolicy", "Always");
     fill(spec, "terminationGracePeriodSeconds", 30);
     fill(spec, "dnsPolicy", "ClusterFirst");
@@ -112,13 +115,14 @@ fn default_container(container: &mut Value) {
     }
     fill(container, "resources", json!({}));
     drop_empty(&mut container["resources"], &["limits", "requests", "claims"]);
+    drop_empty(container, &["terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy"]);
     fill(container, "terminationMessagePath", "/dev/termination-log");
     fill(container, "terminationMessagePolicy", "File");
     let policy = pull_policy(container["image"].as_str().unwrap_or_default());
     fill(container, "imagePullPolicy", policy);
     for port in container.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_empty(port, &["name", "hostPort", "hostIP", "protocol"]);
         fill(port, "protocol", "TCP");
-        drop_empty(port, &["name", "hostPort", "hostIP"]);
     }
     for variable in container.pointer_mut("/env").and_then(Value::as_array_mut).into_iter().flatten() {
         if variable["valueFrom"]["fieldRef"].is_object() {
@@ -164,7 +168,10 @@ fn default_container(container: &mut Value) {
 
 fn pull_policy(image: &str) -> &'static str {
     let last = image.rsplit('/').next().unwrap_or_default();
-    if last.contains('@') {
+    // what is no image at all has no tag `latest`, either
+    let is_image = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
+    let is_nonsense = !last.split([':', '@']).next().unwrap_or_default().chars().all(is_image);
+    if last.contains('@') || is_nonsense {
         return "IfNotPresent";
     }
     match last.split_once(':') {
@@ -242,6 +249,15 @@ fn default_volume(volume: &mut Value) {
 /// What admission adds to a new pod, and its first status.
 pub(super) fn prepare_create(value: &mut Value) {
     let spec = &mut value["spec"];
+    tolerate_lost_nodes(spec);
+    fill(spec, "priority", 0);
+    fill(spec, "preemptionPolicy", "PreemptLowerPriority");
+    let class = quality(spec);
+    value["status"] = json!({"phase": "Pending", "qosClass": class});
+}
+
+/// A pod stays five minutes on a node that is not there.
+pub(super) fn tolerate_lost_nodes(spec: &mut Value) {
     if !spec["tolerations"].is_array() {
         spec["tolerations"] = json!([]);
     }
@@ -258,10 +274,6 @@ pub(super) fn prepare_create(value: &mut Value) {
             );
         }
     }
-    fill(spec, "priority", 0);
-    fill(spec, "preemptionPolicy", "PreemptLowerPriority");
-    let class = quality(spec);
-    value["status"] = json!({"phase": "Pending", "qosClass": class});
 }
 
 /// The quality-of-service class that requests and limits make.

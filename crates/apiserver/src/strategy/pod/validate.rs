@@ -1,13 +1,14 @@
 //! Rules for pods and pod templates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::{placement, volumes};
 use crate::{
     status::Cause,
     strategy::{
-        metadata,
+        checks, metadata,
         names::{self, NameRule},
         quantity::Quantity,
     },
@@ -24,6 +25,13 @@ pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<
 
 /// A pod's spec is what it was, but for images, tolerations, deadlines and a few others.
 fn changes(value: &Value, live: &Value) -> Vec<Cause> {
+    for list in ["containers", "initContainers"] {
+        let count = |object: &Value| object["spec"][list].as_array().map_or(0, Vec::len);
+        if count(value) != count(live) {
+            let detail = format!("pod updates may not add or remove {list}");
+            return vec![Cause::forbidden(format!("spec.{list}"), detail)];
+        }
+    }
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
         for list in ["containers", "initContainers"] {
@@ -31,8 +39,13 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
                 container["image"] = Value::Null;
             }
         }
-        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName"] {
+        for key in ["activeDeadlineSeconds", "tolerations", "nodeName"] {
             spec[key] = Value::Null;
+        }
+        if value["spec"]["terminationGracePeriodSeconds"] == 1
+            && live["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)
+        {
+            spec["terminationGracePeriodSeconds"] = Value::Null;
         }
         spec["ephemeralContainers"] = Value::Null;
         spec["schedulingGates"] = Value::Null;
@@ -95,13 +108,14 @@ fn one_of(object: &Value, path: &str, alternatives: &[&str], what: &str, causes:
 /// Everything wrong with the spec of a Pod or of a template.
 pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let volumes: BTreeSet<&str> =
+    let mounted: BTreeSet<&str> =
         spec["volumes"].as_array().into_iter().flatten().filter_map(|v| v["name"].as_str()).collect();
     let mut volume_names = BTreeSet::new();
     for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
         let at = format!("{path}.volumes[{index}]");
         check_name(&volume["name"], &format!("{at}.name"), &mut volume_names, &mut causes);
         one_of(volume, &at, &VOLUME_TYPES, "volume type", &mut causes);
+        volumes::validate(volume, &at, &mut causes);
     }
     let claims: BTreeSet<&str> =
         spec["resourceClaims"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
@@ -113,7 +127,13 @@ pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause>
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
             let at = format!("{path}.{list}[{index}]");
             check_name(&container["name"], &format!("{at}.name"), &mut seen, &mut causes);
-            validate_container(container, &at, &volumes, &claims, &mut causes);
+            validate_container(container, &at, &mounted, &claims, &mut causes);
+            if list == "initContainers" && container["restartPolicy"] != "Always" {
+                once_only(container, &at, &mut causes);
+            }
+            if spec["hostNetwork"] == true {
+                same_ports(container, &at, &mut causes);
+            }
         }
     }
     check_choice(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], &mut causes);
@@ -132,7 +152,31 @@ pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause>
         ));
     }
     metadata::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), &mut causes);
+    placement::validate(spec, path, &mut causes);
     causes
+}
+
+/// What a container cannot have that runs to its end before others begin.
+fn once_only(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+        if container[key].is_object() {
+            let detail = "may not be set for init containers without restartPolicy=Always";
+            causes.push(Cause::forbidden(format!("{path}.{key}"), detail));
+        }
+    }
+}
+
+/// On the network of the host, a container's port is the host's.
+fn same_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+        if port["hostPort"].as_i64().is_some_and(|host| host != 0 && port["containerPort"] != host) {
+            causes.push(Cause::invalid(
+                format!("{path}.ports[{index}].hostPort"),
+                &port["hostPort"],
+                "must match `containerPort` when `hostNetwork` is true",
+            ));
+        }
+    }
 }
 
 fn check_choice(object: &Value, path: &str, key: &str, known: &[&str], causes: &mut Vec<Cause>) {
@@ -191,6 +235,28 @@ fn validate_container(
         }
         check_choice(port, &format!("{path}.ports[{index}]"), "protocol", &["SCTP", "TCP", "UDP"], causes);
     }
+    port_names(container, path, causes);
+    volumes::validate_environment(container, path, causes);
+    volumes::validate_mounts(container, path, causes);
+    let own = format!("{path}.securityContext");
+    placement::ids(&container["securityContext"], &own, causes);
+    placement::profile(&container["securityContext"], &own, causes);
+    check_choice(&container["securityContext"], &own, "procMount", &["Default", "Unmasked"], causes);
+    if let Some(given) = container["terminationMessagePolicy"].as_str()
+        && !matches!(given, "File" | "FallbackToLogsOnError")
+    {
+        causes.push(Cause::unsupported(
+            format!("{path}.terminationMessagePolicy"),
+            &container["terminationMessagePolicy"],
+            &["File", "FallbackToLogsOnError"],
+        ));
+    }
+    for hook in ["postStart", "preStop"] {
+        let handler = &container["lifecycle"][hook];
+        if handler.is_object() && handler.as_object().is_none_or(serde_json::Map::is_empty) {
+            causes.push(Cause::required(format!("{path}.lifecycle.{hook}"), "must specify a handler type"));
+        }
+    }
     for (index, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
         if variable["name"].as_str().is_none_or(str::is_empty) {
             causes.push(Cause::required(format!("{path}.env[{index}].name"), ""));
@@ -218,10 +284,43 @@ fn validate_container(
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if container[kind].is_object() {
             validate_probe(&container[kind], &format!("{path}.{kind}"), causes);
+            let successes = &container[kind]["successThreshold"];
+            if kind != "readinessProbe" && successes.as_i64().is_some_and(|successes| successes > 1) {
+                causes.push(Cause::invalid(
+                    format!("{path}.{kind}.successThreshold"),
+                    successes,
+                    "must be 1",
+                ));
+            }
         }
     }
     check_choice(container, path, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], causes);
     validate_resources(&container["resources"], &format!("{path}.resources"), claims, causes);
+}
+
+/// Names of ports are names of ports, and no two of a container are alike; nor are its ports of the host.
+fn port_names(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let (mut names, mut hosts) = (BTreeSet::new(), BTreeSet::new());
+    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("{path}.ports[{index}]");
+        let text = |key: &str| port[key].as_str().unwrap_or_default();
+        let before = causes.len();
+        if !text("name").is_empty() {
+            checks::port_name(&port["name"], &format!("{path}.name"), causes);
+            if causes.len() == before && !names.insert(text("name")) {
+                causes.push(Cause::duplicate(format!("{path}.name"), &port["name"]));
+            }
+        }
+        let host = port["hostPort"].as_i64().unwrap_or(0);
+        if host == 0 {
+            continue;
+        }
+        checks::port(&port["hostPort"], &format!("{path}.hostPort"), causes);
+        let shown = format!("{}/{}/{host}", text("protocol"), text("hostIP"));
+        if !hosts.insert(shown.clone()) {
+            causes.push(Cause::duplicate(format!("{path}.hostPort"), &Value::from(shown)));
+        }
+    }
 }
 
 fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
@@ -229,6 +328,20 @@ fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
     if HANDLERS.iter().all(|handler| probe[*handler].is_null()) {
         causes.push(Cause::required(path, "must specify a handler type"));
     }
+    if probe["exec"].is_object() && probe["exec"]["command"].as_array().is_none_or(Vec::is_empty) {
+        causes.push(Cause::required(format!("{path}.exec.command"), ""));
+    }
+    for handler in ["httpGet", "tcpSocket"] {
+        if !probe[handler].is_object() {
+            continue;
+        }
+        let (port, own) = (&probe[handler]["port"], format!("{path}.{handler}.port"));
+        let number = if port.is_null() { &Value::from(0) } else { port };
+        checks::port(number, &own, causes);
+        checks::port_name(port, &own, causes);
+    }
+    let own = format!("{path}.httpGet.scheme");
+    checks::one_of(&probe["httpGet"]["scheme"], &own, &["HTTP", "HTTPS"], causes);
     for key in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
@@ -254,6 +367,10 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
             }
             if !name.contains('/') && !native {
                 causes.push(Cause::invalid(&at, &shown, "must be a standard resource for containers"));
+                if names::qualified_name_problem(name).is_none() {
+                    let detail = "must be a standard resource type or fully qualified";
+                    causes.push(Cause::invalid(&at, &shown, detail));
+                }
             }
             let Some(quantity) = amount.as_str().and_then(Quantity::parse) else {
                 continue;
@@ -269,6 +386,21 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
     for (name, request) in resources["requests"].as_object().into_iter().flatten() {
         let limit = &resources["limits"][name];
         let amounts = (request.as_str().and_then(Quantity::parse), limit.as_str().and_then(Quantity::parse));
+        if name.contains('/') {
+            match amounts {
+                (Some(_), None) => causes.push(Cause::required(
+                    format!("{path}.limits"),
+                    "Limit must be set for non overcommitable resources",
+                )),
+                (Some(asked), Some(most)) if asked.milli != most.milli => causes.push(Cause::invalid(
+                    format!("{path}.requests"),
+                    request,
+                    format!("must be equal to {name} limit of {}", limit.as_str().unwrap_or_default()),
+                )),
+                _ => {}
+            }
+            continue;
+        }
         if let (Some(asked), Some(most)) = amounts
             && asked.milli > most.milli
         {
@@ -314,27 +446,26 @@ pub(in crate::strategy) fn warnings(spec: &Value, path: &str) -> Vec<String> {
                     }
                 }
             }
-            let mut ports: Vec<(&Value, &Value)> = Vec::new();
+            let mut ports: BTreeMap<String, usize> = BTreeMap::new();
             for (at, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-                let id = (&port["containerPort"], &port["protocol"]);
-                if let Some(first) = ports.iter().position(|p| *p == id) {
+                let id = format!("{} {}", port["containerPort"], port["protocol"]);
+                if let Some(first) = ports.get(&id) {
                     warnings.push(format!(
                         "{path}.{list}[{index}].ports[{at}]: duplicate port definition with \
                          {path}.{list}[{index}].ports[{first}]"
                     ));
                 }
-                ports.push(id);
+                ports.entry(id).or_insert(at);
             }
-            let mut names: Vec<&str> = Vec::new();
+            let mut names = BTreeSet::new();
             for (at, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
                 let name = variable["name"].as_str().unwrap_or_default();
-                if names.contains(&name) {
+                if !names.insert(name) {
                     warnings.push(format!(
                         "{path}.{list}[{index}].env[{at}]: hides previous definition of \"{name}\", which may be \
                          dropped when using apply"
                     ));
                 }
-                names.push(name);
             }
         }
     }

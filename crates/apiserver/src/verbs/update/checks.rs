@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Change, MODIFIED};
 use crate::{
     kinds::registry::split_api_version,
+    patching::PatchKind,
     status::{About, ApiError, Cause},
     verbs::{Call, create, incoming},
 };
@@ -13,7 +14,7 @@ use crate::{
 pub(super) fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<(), ApiError> {
     let expected = call.path.name.as_deref().unwrap_or_default();
     if matches!(how, Change::Patch(_)) {
-        identify_patched(call, value)?;
+        identify_patched(call, how, value)?;
     }
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
@@ -30,10 +31,17 @@ pub(super) fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -
 }
 
 /// A patch may not make another kind of an object. Another version of a built-in kind is read as this one.
-fn identify_patched(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> {
+fn identify_patched(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<(), ApiError> {
     let resource = &call.resource;
     if resource.custom().is_none() {
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        let strategic = matches!(how, Change::Patch(PatchKind::Strategic));
+        if strategic {
+            // it is made on the typed object, which knows what it is
+            value["kind"] = Value::from(resource.kind.as_str());
+            value["apiVersion"] = Value::from(resource.api_version());
+            return Ok(());
+        }
         if !kind.is_empty() && kind != resource.kind {
             let package = resource.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core");
             let version = &resource.version;
@@ -46,8 +54,8 @@ fn identify_patched(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> 
             ));
         }
         let version = value["apiVersion"].as_str().unwrap_or_default();
-        let (group, _) = split_api_version(version);
-        if !version.is_empty() && group != resource.group {
+        let (group, number) = split_api_version(version);
+        if !version.is_empty() && (group != resource.group || !is_version_of(group, number)) {
             return Err(refuse_patch(
                 &String::from_utf8_lossy(&call.request.body),
                 &format!(
@@ -64,7 +72,17 @@ fn identify_patched(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> 
     Ok(())
 }
 
-pub(super) fn refuse_patch(shown: &str, why: &str) -> ApiError {
+/// Whether a group has, or had, this version.
+fn is_version_of(group: &str, version: &str) -> bool {
+    match group {
+        "" => version == "v1",
+        "autoscaling" => matches!(version, "v1" | "v2" | "v2beta1" | "v2beta2"),
+        "apps" => matches!(version, "v1" | "v1beta1" | "v1beta2"),
+        _ => version.starts_with("v1"),
+    }
+}
+
+pub(in crate::verbs) fn refuse_patch(shown: &str, why: &str) -> ApiError {
     ApiError::invalid(
         About { group: "", kind: "", name: "" },
         &[Cause::invalid("patch", &Value::from(shown), why)],
@@ -125,11 +143,12 @@ pub(super) fn carry_over(value: &mut Value, live: &Value) {
         "deletionGracePeriodSeconds",
         "generation",
         "resourceVersion",
-        "generateName",
     ] {
         // a uid or time of deletion that differs stays, to be refused as immutable
-        let given = metadata.get(key).is_some_and(|v| v.as_str().is_some_and(|t| !t.is_empty()));
-        if given && matches!(key, "uid" | "deletionTimestamp") {
+        let given = metadata
+            .get(key)
+            .is_some_and(|value| value.is_number() || value.as_str().is_some_and(|text| !text.is_empty()));
+        if given && matches!(key, "uid" | "deletionTimestamp" | "deletionGracePeriodSeconds") {
             continue;
         }
         match live["metadata"].get(key) {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use self::checks::{carry_over, check_identity, check_revision, refuse_patch};
+pub(super) use self::checks::refuse_patch;
+use self::checks::{carry_over, check_identity, check_revision};
 use super::{Call, create, incoming};
 use crate::{
     admit::{self, Review},
@@ -49,7 +50,8 @@ pub(crate) async fn replace(
     if call.path.name.is_none() {
         return Err(ApiError::bad_request("name must be provided"));
     }
-    let value = incoming::object(call, "UpdateOptions")?;
+    let mut value = incoming::object(call, "UpdateOptions")?;
+    checks::check_identity(call, &Change::Replace(Value::Null), &mut value)?;
     let (code, shown) = change(call, subresource, &Change::Replace(value), dry_run).await?;
     respond::object(call.request, &call.resource, code, &shown)
 }
@@ -60,8 +62,8 @@ pub(crate) async fn patch(
     subresource: Option<&'static str>,
 ) -> Result<Answer, ApiError> {
     let kind = patch_kind(call)?;
-    let dry_run = call.request.query.dry_run("PatchOptions")?;
     check_patch_options(call, kind)?;
+    let dry_run = call.request.query.dry_run("PatchOptions")?;
     let (code, shown) = change(call, subresource, &Change::Patch(kind), dry_run).await?;
     respond::object(call.request, &call.resource, code, &shown)
 }
@@ -98,6 +100,7 @@ pub(crate) fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<()
         causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
     }
     causes.extend(patching::check_manager(manager));
+    causes.extend(query.dry_run_problem());
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(about, &causes)) }
 }
 

@@ -1,0 +1,263 @@
+//! HorizontalPodAutoscalers, in the form of `autoscaling/v2` or of `v1`.
+
+use serde_json::{Value, json};
+
+use super::{
+    checks::{items, text},
+    names::{self, NameRule},
+    quantity::Quantity,
+};
+use crate::{kinds::Resource, status::Cause};
+
+/// Everything wrong with an autoscaler.
+pub(super) fn validate(resource: &Resource, value: &Value) -> Vec<Cause> {
+    let spec = &value["spec"];
+    let mut causes = Vec::new();
+    let metrics = metrics(resource, spec);
+    let metrics = metrics.as_array().map(Vec::as_slice).unwrap_or_default();
+    let to_zero = metrics.iter().any(|metric| matches!(text(metric, "type"), "Object" | "External"));
+    replicas(spec, to_zero, &mut causes);
+    target(&spec["scaleTargetRef"], "spec.scaleTargetRef", &mut causes);
+    for (index, metric) in metrics.iter().enumerate() {
+        validate_metric(metric, &format!("spec.metrics[{index}]"), &mut causes);
+    }
+    for direction in ["scaleUp", "scaleDown"] {
+        rules(&spec["behavior"][direction], &format!("spec.behavior.{direction}"), &mut causes);
+    }
+    causes
+}
+
+/// The metrics of the spec; `v1` knows one.
+fn metrics(resource: &Resource, spec: &Value) -> Value {
+    match &spec["targetCPUUtilizationPercentage"] {
+        Value::Null => spec["metrics"].clone(),
+        percentage if resource.version == "v1" => json!([{"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": percentage}}}]),
+        _ => spec["metrics"].clone(),
+    }
+}
+
+fn replicas(spec: &Value, to_zero: bool, causes: &mut Vec<Cause>) {
+    let most = spec["maxReplicas"].as_i64().unwrap_or(0);
+    let least = spec["minReplicas"].as_i64();
+    if least == Some(0) {
+        if !to_zero {
+            causes.push(Cause::forbidden(
+                "spec.metrics",
+                "must specify at least one Object or External metric to support scaling to zero replicas",
+            ));
+        }
+        causes.push(Cause::invalid("spec.minReplicas", &json!(0), "must be greater than or equal to 1"));
+    } else if let Some(least) = least.filter(|least| *least < 0) {
+        causes.push(Cause::invalid("spec.minReplicas", &json!(least), "must be greater than or equal to 1"));
+    }
+    if most < 1 {
+        causes.push(Cause::invalid("spec.maxReplicas", &json!(most), "must be greater than 0"));
+    }
+    if least.is_some_and(|least| least > most) {
+        causes.push(Cause::invalid(
+            "spec.maxReplicas",
+            &json!(most),
+            "must be greater than or equal to `minReplicas`",
+        ));
+    }
+}
+
+/// What is scaled, or described by a metric.
+fn target(target: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let version = text(target, "apiVersion");
+    if version.matches('/').count() > 1 {
+        causes.push(Cause::invalid(
+            format!("{path}.apiVersion"),
+            &Value::from(version),
+            format!("unexpected GroupVersion string: {version}"),
+        ));
+    } else if path == "spec.scaleTargetRef" && !version.contains('/') {
+        let is_controller = version == "v1" && text(target, "kind") == "ReplicationController";
+        if !is_controller {
+            causes.push(Cause::invalid(
+                format!("{path}.apiVersion"),
+                &Value::from(version),
+                "apiVersion must specify API group",
+            ));
+        }
+    }
+    for key in ["kind", "name"] {
+        let own = format!("{path}.{key}");
+        let given = text(target, key);
+        if given.is_empty() {
+            causes.push(Cause::required(own, ""));
+            continue;
+        }
+        for problem in names::problems(NameRule::PathSegment, given) {
+            causes.push(Cause::invalid(own.as_str(), &Value::from(given), problem));
+        }
+    }
+}
+
+fn validate_metric(metric: &Value, path: &str, causes: &mut Vec<Cause>) {
+    const SOURCES: [(&str, &str); 5] = [
+        ("ContainerResource", "containerResource"),
+        ("External", "external"),
+        ("Object", "object"),
+        ("Pods", "pods"),
+        ("Resource", "resource"),
+    ];
+    let kind = text(metric, "type");
+    let own = format!("{path}.type");
+    if kind.is_empty() {
+        causes.push(Cause::required(own.as_str(), "must specify a metric source type"));
+    }
+    let Some((_, field)) = SOURCES.iter().find(|(name, _)| *name == kind) else {
+        // the kind is looked at twice
+        let cause = Cause::unsupported(own, &Value::from(kind), &SOURCES.map(|(name, _)| name));
+        causes.extend([cause.clone(), cause]);
+        return;
+    };
+    let path = format!("{path}.{field}");
+    let source = &metric[field];
+    if !source.is_object() {
+        causes.push(Cause::required(path, "must populate information for the given metric source"));
+        return;
+    }
+    match kind {
+        "Resource" | "ContainerResource" => {
+            if kind == "ContainerResource" && text(source, "container").is_empty() {
+                causes.push(Cause::required(format!("{path}.container"), "must specify a container"));
+            }
+            if text(source, "name").is_empty() {
+                causes.push(Cause::required(format!("{path}.name"), "must specify a resource name"));
+            }
+        }
+        _ => {
+            if kind == "Object" {
+                described(&source["describedObject"], &format!("{path}.describedObject"), causes);
+            }
+            if text(&source["metric"], "name").is_empty() {
+                causes.push(Cause::required(format!("{path}.metric.name"), "must specify a metric name"));
+            }
+        }
+    }
+    amount(kind, &source["target"], &format!("{path}.target"), causes);
+}
+
+fn described(object: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for key in ["kind", "name"] {
+        if text(object, key).is_empty() {
+            causes.push(Cause::required(format!("{path}.{key}"), ""));
+        }
+    }
+}
+
+/// The value that a metric is held at.
+fn amount(kind: &str, target: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let given = text(target, "type");
+    if given.is_empty() {
+        causes.push(Cause::required(format!("{path}.type"), "must specify a metric target type"));
+    }
+    if !matches!(given, "Utilization" | "Value" | "AverageValue") {
+        causes.push(Cause::invalid(
+            format!("{path}.type"),
+            &Value::from(given),
+            "must be either Utilization, Value, or AverageValue",
+        ));
+    }
+    for key in ["value", "averageValue"] {
+        let is_positive = |text: &str| Quantity::parse(text).is_some_and(|quantity| quantity.milli > 0);
+        if let Some(value) = target[key].as_str().filter(|value| !is_positive(value)) {
+            causes.push(Cause::invalid(format!("{path}.{key}"), &Value::from(value), "must be positive"));
+        }
+    }
+    if target["averageUtilization"].as_i64().is_some_and(|percentage| percentage < 1) {
+        causes.push(Cause::invalid(
+            format!("{path}.averageUtilization"),
+            &target["averageUtilization"],
+            "must be greater than 0",
+        ));
+    }
+    let has = |key: &str| !target[key].is_null();
+    match kind {
+        "Resource" | "ContainerResource" => {
+            if !has("averageUtilization") && !has("averageValue") {
+                causes.push(Cause::required(
+                    format!("{path}.averageUtilization"),
+                    "must set either a target raw value or a target utilization",
+                ));
+            } else if has("averageUtilization") && has("averageValue") {
+                causes.push(Cause::forbidden(
+                    format!("{path}.averageValue"),
+                    "may not set both a target raw value and a target utilization",
+                ));
+            }
+        }
+        "Pods" => {
+            if !has("averageValue") {
+                causes.push(Cause::required(
+                    format!("{path}.averageValue"),
+                    "must specify a positive target averageValue",
+                ));
+            }
+        }
+        "External" => {
+            if has("value") && has("averageValue") {
+                causes.push(Cause::forbidden(
+                    format!("{path}.value"),
+                    "may not set both a target value for metric and a per-pod target",
+                ));
+            } else if !has("value") && !has("averageValue") {
+                causes.push(Cause::required(
+                    format!("{path}.averageValue"),
+                    "must set either a target value for metric or a per-pod target",
+                ));
+            }
+        }
+        _ => {
+            if !has("value") && !has("averageValue") {
+                causes.push(Cause::required(
+                    format!("{path}.averageValue"),
+                    "must set either a target value or averageValue",
+                ));
+            }
+        }
+    }
+}
+
+/// Rules for one direction.
+fn rules(rules: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if !rules.is_object() {
+        return;
+    }
+    if let Some(seconds) = rules["stabilizationWindowSeconds"].as_i64() {
+        let own = format!("{path}.stabilizationWindowSeconds");
+        if seconds < 0 {
+            causes.push(Cause::invalid(own, &json!(seconds), "must be greater than or equal to zero"));
+        } else if seconds > 3600 {
+            causes.push(Cause::invalid(own, &json!(seconds), "must be less than or equal to 3600"));
+        }
+    }
+    super::checks::one_of(
+        &rules["selectPolicy"],
+        &format!("{path}.selectPolicy"),
+        &["Disabled", "Max", "Min"],
+        causes,
+    );
+    let policies = items(rules, "policies");
+    if policies.is_empty() {
+        causes.push(Cause::required(format!("{path}.policies"), "must specify at least one Policy"));
+    }
+    for (index, policy) in policies.iter().enumerate() {
+        let path = format!("{path}.policies[{index}]");
+        super::checks::one_of(&policy["type"], &format!("{path}.type"), &["Percent", "Pods"], causes);
+        let value = policy["value"].as_i64().unwrap_or(0);
+        if value <= 0 {
+            causes.push(Cause::invalid(format!("{path}.value"), &json!(value), "must be greater than zero"));
+        }
+        let seconds = policy["periodSeconds"].as_i64().unwrap_or(0);
+        let own = format!("{path}.periodSeconds");
+        if seconds <= 0 {
+            causes.push(Cause::invalid(own, &json!(seconds), "must be greater than zero"));
+        } else if seconds > 1800 {
+            causes.push(Cause::invalid(own, &json!(seconds), "must be less than or equal to 1800"));
+        }
+    }
+}

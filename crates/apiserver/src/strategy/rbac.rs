@@ -1,0 +1,122 @@
+//! Roles and their bindings.
+
+use serde_json::{Value, json};
+
+use super::{
+    checks::{items, name, text},
+    drop_empty, fill,
+    names::NameRule,
+};
+use crate::{kinds::Resource, status::Cause};
+
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Fills in the defaults.
+pub(super) fn default(resource: &Resource, value: &mut Value) {
+    if matches!(resource.plural.as_str(), "roles" | "clusterroles") {
+        if items(value, "rules").is_empty() {
+            value["rules"] = Value::Null;
+        }
+        return;
+    }
+    drop_empty(&mut value["roleRef"], &["apiGroup"]);
+    fill(&mut value["roleRef"], "apiGroup", GROUP);
+    for key in ["kind", "name"] {
+        fill(&mut value["roleRef"], key, "");
+    }
+    for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        if subject["kind"] != "ServiceAccount" {
+            fill(subject, "apiGroup", GROUP);
+        }
+    }
+}
+
+/// Everything wrong with an object of the group.
+pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if matches!(resource.plural.as_str(), "roles" | "clusterroles") {
+        for (index, rule) in items(value, "rules").iter().enumerate() {
+            validate_rule(resource, rule, &format!("rules[{index}]"), &mut causes);
+        }
+        return causes;
+    }
+    let role = &value["roleRef"];
+    if text(role, "apiGroup") != GROUP {
+        causes.push(Cause::unsupported("roleRef.apiGroup", &role["apiGroup"], &[GROUP]));
+    }
+    let known: &[&str] = if resource.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    if !known.contains(&text(role, "kind")) {
+        causes.push(Cause::unsupported("roleRef.kind", &Value::from(text(role, "kind")), known));
+    }
+    if text(role, "name").is_empty() {
+        causes.push(Cause::required("roleRef.name", ""));
+    } else {
+        name(NameRule::PathSegment, &role["name"], "roleRef.name", &mut causes);
+    }
+    for (index, subject) in items(value, "subjects").iter().enumerate() {
+        validate_subject(resource, subject, &format!("subjects[{index}]"), &mut causes);
+    }
+    if let Some(live) = live
+        && live["roleRef"] != *role
+    {
+        let shown = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});
+        causes.push(Cause::invalid("roleRef", &shown, "cannot change roleRef"));
+    }
+    causes
+}
+
+fn validate_rule(resource: &Resource, rule: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let empty = |key: &str| items(rule, key).is_empty();
+    if empty("verbs") {
+        causes.push(Cause::required(format!("{path}.verbs"), "verbs must contain at least one value"));
+    }
+    if !empty("nonResourceURLs") {
+        let own = format!("{path}.nonResourceURLs");
+        if resource.namespaced {
+            let detail = "namespaced rules cannot apply to non-resource URLs";
+            causes.push(Cause::invalid(own.as_str(), &rule["nonResourceURLs"], detail));
+        }
+        if !empty("apiGroups") || !empty("resources") || !empty("resourceNames") {
+            let detail = "rules cannot apply to both regular resources and non-resource URLs";
+            causes.push(Cause::invalid(own, &rule["nonResourceURLs"], detail));
+        }
+        return;
+    }
+    for (key, what) in [("apiGroups", "api group"), ("resources", "resource")] {
+        if empty(key) {
+            causes.push(Cause::required(
+                format!("{path}.{key}"),
+                format!("resource rules must supply at least one {what}"),
+            ));
+        }
+    }
+}
+
+fn validate_subject(resource: &Resource, subject: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if text(subject, "name").is_empty() {
+        causes.push(Cause::required(format!("{path}.name"), ""));
+    }
+    match text(subject, "kind") {
+        "ServiceAccount" => {
+            if !text(subject, "name").is_empty() {
+                name(NameRule::Subdomain, &subject["name"], &format!("{path}.name"), causes);
+            }
+            if !text(subject, "apiGroup").is_empty() {
+                causes.push(Cause::unsupported(format!("{path}.apiGroup"), &subject["apiGroup"], &[""]));
+            }
+            if !resource.namespaced && text(subject, "namespace").is_empty() {
+                causes.push(Cause::required(format!("{path}.namespace"), ""));
+            }
+        }
+        "User" | "Group" => {
+            if text(subject, "apiGroup") != GROUP {
+                causes.push(Cause::unsupported(format!("{path}.apiGroup"), &subject["apiGroup"], &[GROUP]));
+            }
+        }
+        kind => causes.push(Cause::unsupported(
+            format!("{path}.kind"),
+            &Value::from(kind),
+            &["ServiceAccount", "User", "Group"],
+        )),
+    }
+}

@@ -1,0 +1,195 @@
+//! PersistentVolumes, the claims to them, and StorageClasses.
+
+use serde_json::Value;
+
+use super::{
+    checks::{items, name, one_of, selector, text},
+    names::{self, NameRule},
+    quantity::Quantity,
+};
+use crate::status::Cause;
+
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Drops a source of data that is neither a claim nor a snapshot: it could not be followed.
+pub(super) fn default_claim(value: &mut Value) {
+    let source = &value["spec"]["dataSource"];
+    let known = match text(source, "kind") {
+        "PersistentVolumeClaim" => text(source, "apiGroup").is_empty(),
+        "VolumeSnapshot" => text(source, "apiGroup") == "snapshot.storage.k8s.io",
+        _ => false,
+    };
+    let reference = value["spec"]["dataSourceRef"].is_object();
+    let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut) else { return };
+    if !known {
+        spec.remove("dataSource");
+    } else if !reference && let Some(source) = spec.get("dataSource").cloned() {
+        spec.insert("dataSourceRef".to_owned(), source);
+    }
+}
+
+/// Everything wrong with a claim.
+pub(super) fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let spec = &value["spec"];
+    let modes = items(spec, "accessModes");
+    if modes.is_empty() {
+        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+    }
+    selector(&spec["selector"], "spec.selector", &mut causes);
+    for mode in modes {
+        one_of(mode, "spec.accessModes", &MODES, &mut causes);
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        causes.push(Cause::forbidden("spec.accessModes", detail));
+    }
+    match spec["resources"]["requests"]["storage"].as_str() {
+        None => causes.push(Cause::required("spec.resources[storage]", "")),
+        Some(size) if Quantity::parse(size).is_some_and(|size| size.milli <= 0) => {
+            causes.push(Cause::invalid(
+                "spec.resources[storage]",
+                &Value::from(size),
+                "must be greater than zero",
+            ));
+        }
+        Some(_) => {}
+    }
+    if !text(spec, "storageClassName").is_empty() {
+        name(NameRule::Subdomain, &spec["storageClassName"], "spec.storageClassName", &mut causes);
+    }
+    one_of(&spec["volumeMode"], "spec.volumeMode", &["Block", "Filesystem"], &mut causes);
+    for key in ["dataSource", "dataSourceRef"] {
+        if spec[key].is_object() && text(&spec[key], "name").is_empty() {
+            causes.push(Cause::required(format!("spec.{key}.name"), ""));
+        }
+    }
+    if let Some(live) = live {
+        immutable(spec, &live["spec"], &mut causes);
+    }
+    causes
+}
+
+/// Only the size of a bound claim, and what the cluster fills in, may change.
+fn immutable(spec: &Value, live: &Value, causes: &mut Vec<Cause>) {
+    let rest = |spec: &Value| {
+        let mut rest = spec.clone();
+        if let Some(rest) = rest.as_object_mut() {
+            rest.remove("resources");
+            rest.remove("volumeName");
+            rest.remove("volumeAttributesClassName");
+        }
+        rest
+    };
+    let was_unbound = text(live, "volumeName").is_empty();
+    let moved = !was_unbound && spec["volumeName"] != live["volumeName"];
+    if moved || rest(spec) != rest(live) {
+        causes.push(Cause::forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        ));
+    }
+}
+
+/// Everything wrong with a class.
+pub(super) fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let provisioner = text(value, "provisioner");
+    if provisioner.is_empty() {
+        causes.push(Cause::required("provisioner", ""));
+    } else if let Some(problem) = names::qualified_name_problem(&provisioner.to_ascii_lowercase()) {
+        causes.push(Cause::invalid("provisioner", &value["provisioner"], problem));
+    }
+    if value["parameters"].as_object().is_some_and(|parameters| parameters.contains_key("")) {
+        causes.push(Cause::invalid("parameters", &Value::from(""), "field can not be empty."));
+    }
+    one_of(&value["reclaimPolicy"], "reclaimPolicy", &["Delete", "Retain"], &mut causes);
+    one_of(
+        &value["volumeBindingMode"],
+        "volumeBindingMode",
+        &["Immediate", "WaitForFirstConsumer"],
+        &mut causes,
+    );
+    let Some(live) = live else { return causes };
+    for key in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        if value[key] != live[key] {
+            causes.push(if matches!(key, "parameters" | "provisioner") {
+                Cause::forbidden(key, format!("updates to {key} are forbidden."))
+            } else if key == "reclaimPolicy" {
+                Cause::forbidden(key, "updates to reclaimPolicy are forbidden.")
+            } else {
+                Cause::invalid(key, &value[key], "field is immutable")
+            });
+        }
+    }
+    causes
+}
+
+/// Everything wrong with a volume of the cluster.
+pub(super) fn validate_volume(value: &Value) -> Vec<Cause> {
+    /// What a volume can be: those that are still served.
+    const TYPES: [&str; 9] = ["hostPath", "nfs", "iscsi", "fc", "local", "csi", "cephfs", "rbd", "azureFile"];
+    const OLD: [&str; 13] = [
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "glusterfs",
+        "cinder",
+        "flocker",
+        "flexVolume",
+        "vsphereVolume",
+        "quobyte",
+        "azureDisk",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "scaleIO",
+        "storageos",
+    ];
+    let mut causes = Vec::new();
+    let spec = &value["spec"];
+    let modes = items(spec, "accessModes");
+    if modes.is_empty() {
+        causes.push(Cause::required("spec.accessModes", ""));
+    }
+    for mode in modes {
+        one_of(mode, "spec.accessModes", &MODES, &mut causes);
+    }
+    let capacity = spec["capacity"].as_object();
+    if capacity.is_none_or(serde_json::Map::is_empty) {
+        causes.push(Cause::required("spec.capacity", ""));
+    }
+    if capacity.is_none_or(|capacity| capacity.len() != 1 || !capacity.contains_key("storage")) {
+        causes.push(Cause::unsupported("spec.capacity", &spec["capacity"], &["storage"]));
+    }
+    if let Some(size) = spec["capacity"]["storage"].as_str()
+        && Quantity::parse(size).is_some_and(|size| size.milli <= 0)
+    {
+        causes.push(Cause::invalid(
+            "spec.capacity[storage]",
+            &Value::from(size),
+            "must be greater than zero",
+        ));
+    }
+    let given: Vec<&str> = TYPES.into_iter().chain(OLD).filter(|kind| spec[kind].is_object()).collect();
+    match given.as_slice() {
+        [] => causes.push(Cause::required("spec", "must specify a volume type")),
+        [_, others @ ..] => {
+            for other in others {
+                causes.push(Cause::forbidden(
+                    format!("spec.{other}"),
+                    "may not specify more than 1 volume type",
+                ));
+            }
+        }
+    }
+    if spec["hostPath"].is_object() && text(&spec["hostPath"], "path").is_empty() {
+        causes.push(Cause::required("spec.hostPath.path", ""));
+    }
+    one_of(
+        &spec["persistentVolumeReclaimPolicy"],
+        "spec.persistentVolumeReclaimPolicy",
+        &["Delete", "Recycle", "Retain"],
+        &mut causes,
+    );
+    one_of(&spec["volumeMode"], "spec.volumeMode", &["Block", "Filesystem"], &mut causes);
+    causes
+}
