@@ -15,7 +15,7 @@ use crate::{
 const SLOW: &str = "  template:\n    containers:\n    - name: main\n      env:\n      - name: VLLM_ADDITIONAL_ARGS\n        value: --inter-token-latency 15ms\n";
 
 /// How often a picker dies in each way.
-const DEATHS: usize = 3;
+const DEATHS: usize = 2;
 
 /// The process of the picker.
 fn picker(world: &World, but: Option<u32>) -> u32 {

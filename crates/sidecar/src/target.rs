@@ -1,5 +1,7 @@
 //! Where a prompt is sent to.
 
+use std::net::Ipv6Addr;
+
 use http::uri::Authority;
 
 /// A host and a port; nothing that could change a path or name another host.
@@ -18,7 +20,12 @@ impl Target {
             return None;
         }
         let authority: Authority = entry.parse().ok()?;
-        (!authority.host().is_empty() && authority.port_u16().is_some()).then_some(Self { authority })
+        let name = authority.host();
+        let is_host = match name.strip_prefix('[') {
+            Some(bracketed) => bracketed.strip_suffix(']').is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()),
+            None => !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
+        };
+        (is_host && authority.port_u16().is_some()).then_some(Self { authority })
     }
 
     pub(crate) fn authority(&self) -> &Authority {
@@ -83,6 +90,11 @@ mod tests {
             "10.0.0.1:99999",
             ":80",
             "a b:80",
+            "[]:80",
+            "[pod]:80",
+            "a\\b:80",
+            "a[b]:80",
+            "a%41:80",
         ] {
             assert!(Target::parse(bad).is_none(), "{bad}");
         }
