@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
-use longboat_manifest::{Document, nearest};
+use longboat_manifest::{Document, Reading, nearest};
 use longboat_offline::{
     Presets, Settings,
     render::{Note, Severity},
     scene::{Observed, Scene},
-    validate::{Finding, Severity as Gravity, validate},
+    validate::{Severity as Gravity, validate},
 };
 use owo_colors::OwoColorize;
 
@@ -129,21 +129,21 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Str
 /// The manifests that were named, if a cluster would accept all of them and the controller could work with them.
 ///
 /// # Errors
-/// When it would not; the findings are printed.
+/// What is wrong with each of them that cannot be read or used.
 pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
-    let reading = longboat_manifest::read_all(inputs);
-    let documents = reading.documents.clone();
+    let documents = longboat_manifest::read(inputs)?;
+    let reading = Reading { documents: documents.clone(), problems: Vec::new() };
     let report = validate(reading, &Settings::default());
-    let errors: Vec<&Finding> =
-        report.findings.iter().filter(|finding| finding.severity == Gravity::Error).collect();
-    for finding in &errors {
-        printer::note(&super::validate::coloured(finding));
+    let errors = report.findings.iter().filter(|finding| finding.severity == Gravity::Error);
+    let mut text = String::new();
+    for finding in errors {
+        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        text = format!("{text}\n  {}{hint}", finding.sentence());
     }
-    match errors.len() {
-        0 => Ok(documents),
-        1 => bail!("the manifests have an error: nothing was started"),
-        many => bail!("the manifests have {many} errors: nothing was started"),
+    if text.is_empty() {
+        return Ok(documents);
     }
+    bail!("a cluster would refuse these manifests, and nothing was started:{text}")
 }
 
 /// Says what an API server and the webhooks would say about the manifests of a scene; whether they refuse none of them.

@@ -120,6 +120,15 @@ impl Finding {
 
     /// `file:line:column: error: path: message`, as compilers print.
     pub fn line(&self) -> String {
+        format!("{}{}: {}", self.place(), self.severity.name(), self.what())
+    }
+
+    /// The same without the severity, for where it is said before.
+    pub fn sentence(&self) -> String {
+        format!("{}{}", self.place(), self.what())
+    }
+
+    fn place(&self) -> String {
         let mut text = self.file.clone();
         for number in [self.line, self.column].into_iter().flatten() {
             text = format!("{text}:{number}");
@@ -127,8 +136,12 @@ impl Finding {
         if !text.is_empty() {
             text.push_str(": ");
         }
+        text
+    }
+
+    fn what(&self) -> String {
         let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
-        format!("{text}{}: {path}{}", self.severity.name(), self.message)
+        format!("{path}{}", self.message)
     }
 }
 
