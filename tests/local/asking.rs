@@ -22,6 +22,7 @@ metadata: {name: layered}
 spec:
   baseRefs: [{name: named}]
   model: {uri: \"hf://org/base\"}
+  parallelism: {pipeline: 2}
   router: {route: {}, gateway: {}, scheduler: {}}
 ---
 apiVersion: serving.kserve.io/v1alpha2
@@ -53,6 +54,11 @@ fn each_service_is_asked_where_it_answers_and_for_the_model_that_it_has() {
     assert!(url("default/bare").starts_with("http://127."), "{said}");
     let models = http::get(&format!("{}/v1/models", url("default/bare"))).json();
     assert_eq!(models["data"][0]["id"], "org/bare");
+
+    // What admission has to say stands before anything else, once.
+    let warnings =
+        said.lines().filter(|line| line.contains("warning") && line.contains("spec.parallelism.pipeline"));
+    assert_eq!(warnings.count(), 1, "{said}");
 
     // The command that is printed works as it is.
     let (_, command) = said.split_once("  curl ").unwrap();

@@ -103,8 +103,12 @@ impl Digest {
             return None;
         }
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let value: Option<Vec<u8>> =
-            text.as_chunks::<2>().0.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+        let value: Option<Vec<u8>> = text
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+            .collect();
         Some(Self { algorithm, value: value? })
     }
 

@@ -289,7 +289,9 @@ impl Client {
                 return Ok(answer);
             }
             if request.url.scheme() == "https" && next.scheme() != "https" {
-                return Err(Failure::last("the server redirects from https to an address without encryption"));
+                return Err(Failure::last(
+                    "the server redirects from https to an address without encryption",
+                ));
             }
             if answer.status() == StatusCode::SEE_OTHER {
                 request.method = Method::GET;

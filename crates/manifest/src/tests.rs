@@ -192,13 +192,17 @@ proptest::proptest! {
 
 #[test]
 fn a_name_or_namespace_that_yaml_does_not_read_as_text_is_refused_as_kubectl_does() {
-    for (word, found) in
-        [("n", "the boolean false"), ("y", "the boolean true"), ("true", "the boolean true"), ("5", "the number 5")]
-    {
+    for (word, found) in [
+        ("n", "the boolean false"),
+        ("y", "the boolean true"),
+        ("true", "the boolean true"),
+        ("5", "the number 5"),
+    ] {
         let text = format!("apiVersion: v1\nkind: X\nmetadata:\n  name: a\n  namespace: {word}\n");
         let error = parse("f.yaml", &text).unwrap_err().to_string();
         assert!(
-            error.starts_with(&format!("f.yaml:5:14: expected a text in `metadata.namespace`, found {found}")),
+            error
+                .starts_with(&format!("f.yaml:5:14: expected a text in `metadata.namespace`, found {found}")),
             "{word}: {error}"
         );
         let quoted = text.replace(&format!(": {word}\n"), &format!(": '{word}'\n"));

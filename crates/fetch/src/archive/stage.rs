@@ -371,7 +371,10 @@ mod tests {
 
     use super::{super::tar::tests::member, *};
 
-    fn unpack(archives: &[Vec<u8>], members: &Members) -> Result<(tempfile::TempDir, Vec<Member>), FetchError> {
+    fn unpack(
+        archives: &[Vec<u8>],
+        members: &Members,
+    ) -> Result<(tempfile::TempDir, Vec<Member>), FetchError> {
         let dir = tempfile::tempdir().unwrap();
         let mut stage = Stage::open(dir.path(), None).unwrap();
         for (number, archive) in archives.iter().enumerate() {
@@ -446,7 +449,8 @@ mod tests {
             file("models/.wh.e", ""),
         ]);
         let (dir, members) = unpack(&[first, second], &image).unwrap();
-        let paths: Vec<_> = members.iter().filter(|member| !member.is_folder).map(|member| &member.path).collect();
+        let paths: Vec<_> =
+            members.iter().filter(|member| !member.is_folder).map(|member| &member.path).collect();
         assert_eq!(paths, ["a", "d/y"]);
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2");
     }

@@ -159,7 +159,14 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for text in ["", "x", "<a/>", "<ListBucketResult><Contents>", "<a><b></a></b>", "<ListBucketResult>&x;</ListBucketResult>"] {
+        for text in [
+            "",
+            "x",
+            "<a/>",
+            "<ListBucketResult><Contents>",
+            "<a><b></a></b>",
+            "<ListBucketResult>&x;</ListBucketResult>",
+        ] {
             assert!(Page::parse(text.as_bytes()).is_err(), "{text}");
         }
         let deep = "<a>".repeat(100);

@@ -54,7 +54,8 @@ pub(super) fn sign(
     for part in [region, "s3", "aws4_request"] {
         key = mac(key.as_ref(), part);
     }
-    let signature: String = mac(key.as_ref(), &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature: String =
+        mac(key.as_ref(), &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut value = ascii(&format!(
         "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
         keys.id

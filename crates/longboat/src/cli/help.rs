@@ -103,15 +103,18 @@ pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Comma
     if called == Called::Longboat {
         group(&mut list, "Roles, which machines start", roles, &command);
     }
-    let mut command = command.help_template(PAGE).before_help(list.trim_end().to_owned());
-    for (verb, text) in EXAMPLES {
-        let text = format!("Examples:\n{}", indented(&text.replace("longboat ", &format!("{name} "))));
-        command = match verb {
-            "" => command.after_help(text),
-            verb => command.mut_subcommand(verb, |verb| verb.after_help(text)),
-        };
-    }
+    let examples = |page: &str| {
+        let (_, text) = EXAMPLES.iter().find(|(of, _)| *of == page)?;
+        Some(format!("Examples:\n{}", indented(&text.replace("longboat ", &format!("{name} ")))))
+    };
     command
+        .help_template(PAGE)
+        .before_help(list.trim_end().to_owned())
+        .after_help(examples("").unwrap_or_default())
+        .mut_subcommands(|verb| match examples(verb.get_name()) {
+            Some(text) => verb.after_help(text),
+            None => verb,
+        })
 }
 
 /// A heading, and a line for each verb.

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &StatusArgs) -> ExitCode {
 
 /// Whether all services that were asked for are ready.
 async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
-    let Cluster { client, place, .. } = cluster::connect(&args.cluster).await?;
+    let Cluster { client, place } = cluster::connect(&args.cluster).await?;
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
         Some(namespace) => Scope::Namespace(namespace.clone()),
@@ -83,7 +83,7 @@ async fn follow(args: &StatusArgs, place: Place, scope: &Scope, mut follow: Foll
         let mut all = lines::all(&seen, &names(args, scope, &seen), place);
         if let Some(trouble) = follow.trouble() {
             let text = format!("not heard of, so that this may be old: {trouble}");
-            all.push(Line { subject: "cluster".into(), text, mark: Mark::Bad, depth: 0, time: None });
+            all.push(Line { subject: tree::CLUSTER.into(), text, mark: Mark::Bad, depth: 0, time: None });
         }
         screen.show(&all);
         let waits = screen.is_live && all.iter().any(|line| line.mark != Mark::Good);

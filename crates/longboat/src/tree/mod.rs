@@ -28,6 +28,9 @@ pub(crate) use screen::{Screen, text};
 /// Selects what belongs to services.
 const PART_OF_A_SERVICE: &str = "app.kubernetes.io/part-of=llminferenceservice";
 
+/// The subject of the line that says that nothing is heard of the cluster.
+pub(crate) const CLUSTER: &str = "cluster";
+
 /// Everything that is shown.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {

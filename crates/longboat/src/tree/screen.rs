@@ -1,11 +1,11 @@
 //! Drawing the tree: in place on a terminal, as lines of news elsewhere.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write};
 
 use k8s_openapi::jiff::Timestamp;
 use owo_colors::{OwoColorize, Style};
 
-use super::{Line, Mark, Time, age};
+use super::{CLUSTER, Line, Mark, Time, age};
 use crate::printer::{self, Row, Stream};
 
 /// Shows successive states of the tree.
@@ -48,13 +48,16 @@ impl Screen {
         }
         let mut text = String::new();
         for line in lines.iter().filter(|line| self.said.get(&line.subject) != Some(&line.text)) {
-            text += &format!("{}: {}\n", line.subject, line.text.style(style(line.mark)));
+            let _ = writeln!(text, "{}: {}", line.subject, line.text.style(style(line.mark)));
         }
         // Of a condition that is not listed any more there is nothing to say; of an object there is.
-        let is_object = |subject: &str| subject.split(' ').nth(1).is_none_or(|kind| OBJECTS.contains(&kind));
+        let is_object = |subject: &str| match subject.split_once(' ') {
+            Some((_, rest)) => OBJECTS.iter().any(|kind| rest.starts_with(kind)),
+            None => subject != CLUSTER,
+        };
         for subject in self.said.keys().filter(|subject| is_object(subject)) {
             if lines.iter().all(|line| line.subject != *subject) {
-                text += &format!("{subject}: gone\n");
+                let _ = writeln!(text, "{subject}: gone");
             }
         }
         if !text.is_empty() {

@@ -25,13 +25,18 @@ pub(super) struct Workload<'a> {
     pub(super) pods: Vec<&'a Pod>,
 }
 
-/// The workloads that a service owns.
+/// The workloads that a service owns, each kind by name.
 pub(super) fn of<'a>(seen: &'a Seen, service: &LLMInferenceService) -> Vec<Workload<'a>> {
-    let deployments = seen.deployments.iter().filter(|found| owned(&found.metadata, service)).map(|found| {
+    let mut deployments: Vec<_> =
+        seen.deployments.iter().filter(|found| owned(&found.metadata, service)).collect();
+    deployments.sort_by_key(|found| &found.metadata.name);
+    let mut sets: Vec<_> = seen.sets.iter().filter(|found| owned(&found.metadata, service)).collect();
+    sets.sort_by_key(|found| &found.metadata.name);
+    let deployments = deployments.into_iter().map(|found| {
         let selector = found.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
         Workload { object: Owner::Deployment(found), pods: pods(seen, &found.metadata, selector) }
     });
-    let sets = seen.sets.iter().filter(|found| owned(&found.metadata, service)).map(|found| {
+    let sets = sets.into_iter().map(|found| {
         let name = found.metadata.name.clone().unwrap_or_default();
         let selector = BTreeMap::from([(SET_NAME.to_owned(), name)]);
         Workload { object: Owner::Group(found), pods: pods(seen, &found.metadata, Some(&selector)) }

@@ -40,10 +40,8 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
 fn how_to_ask(url: &str, model: &str) -> Vec<String> {
     // Certificates of this world are its own.
     let is_secure = url.starts_with("https://");
-    let (insecure, http) = match is_secure {
-        true => ("-k ", ", http_client=httpx.Client(verify=False)"),
-        false => ("", ""),
-    };
+    let (insecure, http) =
+        if is_secure { ("-k ", ", http_client=httpx.Client(verify=False)") } else { ("", "") };
     let mut lines = vec![
         String::new(),
         format!("  curl {insecure}{url}/v1/chat/completions -H 'Content-Type: application/json' \\"),
