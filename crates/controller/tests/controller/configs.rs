@@ -159,6 +159,8 @@ async fn a_preset_that_a_service_would_use_stays_although_the_service_lacks_anot
     condition(&world, "llm", "PresetsCombined", |found| found.reason == "ConfigNotFound").await;
     let api = configs(world.client(), "ns");
     for name in [used, unused] {
+        // It has its finalizer by then.
+        use_of(&world, name, "NotInUse").await;
         api.delete(name, &DeleteParams::default()).await.unwrap();
         use_of(&world, name, "DeletionBlocked").await;
     }
