@@ -1,4 +1,4 @@
-//! Who has to hear of a change, whichever way it became known: by a watch, or by the answer to a write of ours.
+//! Enqueues the services that a change concerns, whether a watch or the response to a write of ours reported it.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,9 @@ use crate::{
     watch::Watched,
 };
 
-/// Takes over the answer to a status of ours. It has all that others have changed by then, which the watch may not have told of;
-/// and will not, since it is known now: nor of the status, of which those hear that look at a part of it.
+/// Stores the response to a status write of ours. It contains everything that others have changed by then. The watch will not report
+/// those changes as new, because the cache knows this version now, so they are announced here. A change of the status alone
+/// concerns only the services that depend on a part of it.
 pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
@@ -21,7 +22,7 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) 
         let new = answer.metadata();
         known.resource_version.clone_from(&new.resource_version);
         known.managed_fields.clone_from(&new.managed_fields);
-        // A spec has its generation.
+        // A change of the spec changes the generation.
         known == *new
     });
     if !is_same {
@@ -30,13 +31,13 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) 
     }
     let key = Key::of(answer);
     let [before, now] = &change.peers;
-    config::wake_users(context, &key.namespace, before.as_deref(), now.as_deref());
-    let mut dependents = context.index.tell(aliases(&key, &change));
+    config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
+    let mut dependents = context.index.record(aliases(&key, &change));
     dependents.retain(|service| *service != key);
     context.enqueue_dependents(dependents);
 }
 
-/// Wakes whom a change concerns.
+/// Enqueues the services that a change concerns.
 pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     let (old, new) = (change.old.as_deref(), change.new);
     if let (Some(old), Some(new)) = (old, new)
@@ -58,11 +59,11 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     let mut names: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(K::aliases).collect();
     names.extend(aliases(&key, change));
     names.insert(key.of_kind(<K as Watched>::KIND));
-    context.enqueue_dependents(context.index.tell(names));
+    context.enqueue_dependents(context.index.record(names));
 }
 
-/// Names under which others look at an object, before and after a change of what they look at: who leaves a group concerns the
-/// group that it leaves.
+/// The names under which other services depend on an object, before and after a change: a service that leaves a group concerns the
+/// members that stay.
 fn aliases<K>(key: &Key, change: &Change<'_, K>) -> BTreeSet<ObjectKey> {
     let [before, now] = &change.peers;
     if before == now {

@@ -34,10 +34,10 @@ use crate::{
     watch::Watched,
 };
 
-/// Times a write is tried again at once when somebody else was faster; more, and the next pass does better.
+/// How often a write is tried at once when somebody else writes the same object. After that the next reconcile plans anew.
 const ATTEMPTS: usize = 4;
 
-/// What became of the plan.
+/// The result of applying a plan.
 pub(crate) struct Outcome {
     /// The children as the API server holds them.
     pub(crate) children: Children<Applied>,
@@ -49,7 +49,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Failure {
     /// What it means for the service.
     pub(crate) problem: Problem,
-    /// Whether it may be over as soon as the caches have caught up: then nobody needs to be told.
+    /// Whether it may be over as soon as the caches have caught up: then it is not reported.
     pub(crate) transient: bool,
 }
 
@@ -287,7 +287,7 @@ impl Pass<'_> {
                 None => true,
             };
             if !may_be_written {
-                // Not written; what there is of it still counts for the status.
+                // Not written; the live object still counts for the status.
                 let live = K::cache(&self.context.caches).get(&key_of(&reference));
                 written.children.extend(live.map(|live| live.as_ref().clone()));
                 continue;
@@ -317,7 +317,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Makes one child as planned; what the API server holds then.
+    /// Writes one child as planned. Returns it as the API server stores it.
     async fn one<K: Child + Watched + Serialize>(
         &self,
         reference: &ObjectRef,
@@ -327,14 +327,14 @@ impl Pass<'_> {
         let api = K::api(&self.context.client, namespace);
         let cache = K::cache(&self.context.caches);
         let sent = cache.asking();
-        // Not as the cache has it by now: what was planned may undo what has been decided since.
+        // The object that the plan is based on, not the newest one: the plan could undo a change that was made since.
         let Some(live) = K::observed(self.seen).get(&reference.namespace, &reference.name) else {
             if let Some(present) = cache.get(&key_of(reference)) {
                 return Err(self.outdated(reference, present.as_ref(), sent, "is there already"));
             }
             return match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => Ok(self.created(reference, &desired, created, sent)),
-                // The cache does not know it (yet), or does not hold objects without our label: nor did planning.
+                // The cache does not have it yet, or holds only objects with our label. Nor was it part of the plan.
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     Err(self.outdated(reference, &present, sent, "is there already"))
@@ -387,8 +387,8 @@ impl Pass<'_> {
         })
     }
 
-    /// What was planned rests on an object that somebody has changed since, an autoscaler its replicas for instance, or
-    /// that was not known: what others decide is only kept if the plan is made anew.
+    /// The plan is based on an object that somebody has changed since, or that was not known. For instance an autoscaler has changed the
+    /// replicas: only a new plan keeps them.
     fn outdated<K: Child + Watched>(
         &self,
         reference: &ObjectRef,
@@ -396,7 +396,7 @@ impl Pass<'_> {
         sent: Asked,
         why: &str,
     ) -> Refused {
-        self.hear(present, sent);
+        self.accept(present, sent);
         Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
     }
 
@@ -410,15 +410,15 @@ impl Pass<'_> {
         match api.create(&PostParams::default(), desired).await {
             Ok(created) => Ok(self.created(reference, desired, created, sent)),
             Err(error) => {
-                // The one that makes way is still there for a moment: the watch says when it is gone.
+                // The deleted object still exists for a moment. The watch reports when it is gone.
                 let transient = has_code(&error, 409);
                 Err(Refused { transient, ..refused("create", reference, &error) })
             }
         }
     }
 
-    /// Deletes a live object that differs in what never changes. What it controls stays where its successor takes that
-    /// over: then nothing stops serving. The live object, where it is another one by now.
+    /// Deletes a live object that differs in an immutable field. Its pods stay where its successor adopts them, so that they go on
+    /// serving. Returns the live object if it has changed meanwhile.
     async fn make_way<K: Child + Watched>(
         &self,
         api: &Api<K>,
@@ -441,7 +441,7 @@ impl Pass<'_> {
         Ok(None)
     }
 
-    /// The live object, which must be ours.
+    /// The live object, which must be controlled by the service.
     async fn read<K: Child + Watched>(
         &self,
         api: &Api<K>,
@@ -479,7 +479,7 @@ impl Pass<'_> {
         self.written(reference, created, sent, event::CREATED)
     }
 
-    /// `asked` is the fingerprint of what was desired before it took over anything from the live object.
+    /// `asked` is the fingerprint of the planned object, before values of the live object were carried over.
     fn updated<K: Child + Watched + Serialize>(
         &self,
         reference: &ObjectRef,
@@ -492,21 +492,21 @@ impl Pass<'_> {
         if desired.differs(&updated) {
             self.context.settled.note(&self.subject.key, reference, asked, &updated);
             if updated.metadata().resource_version == live.metadata().resource_version {
-                // Somebody undoes what is asked for: nothing was written, and nobody needs to be told.
+                // Somebody else's webhook undoes the change: nothing was written, and there is no event.
                 return updated;
             }
         }
         self.written(reference, updated, sent, event::UPDATED)
     }
 
-    /// Takes over an object, and wakes whom it concerns, as the watch would: which has nothing new to say of it then.
-    fn hear<K: Watched>(&self, object: &K, sent: Asked) {
+    /// Stores an object and announces the change. The watch will not report this version as a change.
+    fn accept<K: Watched>(&self, object: &K, sent: Asked) {
         if let Some(change) = K::cache(&self.context.caches).set_answer(object, sent) {
             announce(self.context, &change);
         }
     }
 
-    /// Notes what the server returned, so that the next pass knows it even before the watch does.
+    /// Stores what the server returned, so that the next reconcile has it before the watch reports it.
     fn written<K: Child + Watched>(
         &self,
         reference: &ObjectRef,
@@ -514,8 +514,8 @@ impl Pass<'_> {
         sent: Asked,
         reason: &'static str,
     ) -> K {
-        self.hear(&object, sent);
-        // The next pass may have news of it, too: a Service's address belongs into a certificate.
+        self.accept(&object, sent);
+        // The next plan may depend on it: a certificate names the address of a Service.
         self.context.services.add(self.subject.key.clone());
         tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");
         self.context.events.normal(self.subject, reason, format!("{reason} {reference}"));

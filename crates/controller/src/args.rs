@@ -5,7 +5,7 @@ use longboat_api::names;
 
 use crate::migration::Migration;
 
-/// Settings of the controller (contract 01 §14.2, 05).
+/// Settings of the controller.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Namespace of the platform: presets, `inferenceservice-config`, the default Gateway.

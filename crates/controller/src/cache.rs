@@ -1,4 +1,4 @@
-//! Objects as the watches last saw them.
+//! Objects as the watches last reported them.
 
 use std::{
     borrow::Cow,
@@ -12,44 +12,45 @@ use parking_lot::RwLock;
 
 use crate::{key::Key, watch::Watched};
 
-/// The last removals, for answers under way: more of them, and it is not known any more what became of what is answered.
+/// How many deletions are remembered for responses that are on their way. After more of them it is not known whether the object of a
+/// response was deleted meanwhile.
 const REMEMBERED: usize = 1024;
 
 /// The objects of one kind by namespace and name.
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     content: RwLock<Content<K>>,
-    /// By which those that are kept as text are compressed: as this program prints them, and as API servers do.
+    /// Dictionaries for compression: one for JSON that this program writes, one for JSON of API servers.
     samples: [Sample; 2],
 }
 
 #[derive(Debug)]
 struct Content<K> {
     objects: Objects<K>,
-    /// What others look at of them, where others do.
+    /// The part of them that other services depend on.
     peers: Peers,
-    /// The last objects that were removed, and how many there ever were.
+    /// The last deleted objects, and how many were deleted so far.
     removed: VecDeque<Edition>,
     removals: u64,
 }
 
-/// What was taken out, to be read when nobody waits for it.
+/// What was removed, to be decoded after the lock is released.
 struct Taken<K> {
     object: Kept<K>,
     peer: Option<Arc<Peer>>,
 }
 
-/// When something was asked of the API server, by the removals until then.
+/// When a request was sent, as the number of deletions until then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked(u64);
 
-/// What became of an object.
+/// A change of an object.
 #[derive(Debug)]
 pub(crate) struct Change<'a, K> {
-    /// As it was; not told of what is kept as text and is still there.
+    /// The object before; none for objects that are stored as text and still exist.
     pub(crate) old: Option<Arc<K>>,
     pub(crate) new: Option<&'a K>,
-    /// What others looked at of it, and look at now.
+    /// What other services depend on, before and after.
     pub(crate) peers: [Option<Arc<Peer>>; 2],
 }
 
@@ -80,7 +81,7 @@ impl<K: Watched> Cache<K> {
         if is_newer { kept.open() } else { None }
     }
 
-    /// The metadata of an object; the rest is not read.
+    /// The metadata of an object; the rest is not decoded.
     pub(crate) fn metadata(&self, key: &Key) -> Option<ObjectMeta> {
         self.kept(key)?.metadata().map(Cow::into_owned)
     }
@@ -89,19 +90,19 @@ impl<K: Watched> Cache<K> {
         self.content.read().objects.kept(&key.namespace, &key.name).cloned()
     }
 
-    /// All objects. Each is read when it is asked for.
+    /// All objects. Each is decoded when the iterator reaches it.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<K>> {
         let all: Vec<_> = self.content.read().objects.kept_iter().cloned().collect();
         all.into_iter().filter_map(|kept| kept.open())
     }
 
-    /// What all of them are called.
+    /// The keys of all objects.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let content = self.content.read();
         content.objects.names().map(|(namespace, name)| Key::shared(namespace, name)).collect()
     }
 
-    /// Of which others look at something that is wanted, of one namespace if given; at most so many.
+    /// The keys of at most `most` objects, of one namespace if given, whose [`Peer`] is wanted.
     pub(crate) fn select(
         &self,
         namespace: Option<&str>,
@@ -118,12 +119,12 @@ impl<K: Watched> Cache<K> {
         }
     }
 
-    /// Adds what there is in a namespace to a snapshot.
+    /// Adds the objects of a namespace to a snapshot.
     pub(crate) fn share(&self, namespace: &str, snapshot: &mut Objects<K>) {
         snapshot.adopt(namespace, &self.content.read().objects);
     }
 
-    /// Adds what others look at of them to a snapshot, for a namespace.
+    /// Adds the peers of a namespace to a snapshot.
     pub(crate) fn share_peers(&self, namespace: &str, snapshot: &mut Peers) {
         snapshot.adopt(namespace, &self.content.read().peers);
     }
@@ -138,14 +139,14 @@ impl<K: Watched> Cache<K> {
         self.content.read().objects.clone()
     }
 
-    /// Takes over an object from a watch. None when it is already known, or older than what is known: a watch may lag behind our
-    /// own writes.
+    /// Stores an object that a watch reported. Returns none when this version or a newer one is known: a watch may lag behind our own
+    /// writes.
     pub(crate) fn set<'a>(&self, object: &'a K) -> Option<Change<'a, K>> {
         self.take_over(object, None, None)
     }
 
-    /// As [`Self::set`], of an object that is as it was read from this text, which need not be printed; of one that is outlined, only
-    /// the metadata were read.
+    /// As [`Self::set`], of an object that was decoded from this text, perhaps only its metadata. The text is stored, so the object need
+    /// not be serialized.
     pub(crate) fn set_read<'a>(&self, object: &'a K, text: &str) -> Option<Change<'a, K>> {
         self.take_over(object, Some(text), None)
     }
@@ -155,8 +156,8 @@ impl<K: Watched> Cache<K> {
         Asked(self.content.read().removals)
     }
 
-    /// As [`Self::set`], from the answer to a request that was sent then. None also when the object was removed since: the watch
-    /// was faster than the answer, and would never say again that it is gone.
+    /// As [`Self::set`], from the response to a request that was sent at that time. Returns none also when the object was deleted since
+    /// then: the watch was faster than the response, and will not report the deletion again.
     pub(crate) fn set_answer<'a>(&self, object: &'a K, asked: Asked) -> Option<Change<'a, K>> {
         self.take_over(object, None, Some(asked))
     }
@@ -170,7 +171,7 @@ impl<K: Watched> Cache<K> {
         let metadata = object.metadata();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
-        // Not while others wait.
+        // Before the lock is taken.
         let peer = object.peer().map(Arc::new);
         let mut content = self.content.write();
         if asked.is_some_and(|asked| content.was_removed(&Edition::of(metadata), asked)) {
@@ -190,7 +191,7 @@ impl<K: Watched> Cache<K> {
         Some(Change { old, new: Some(object), peers: [before, peer] })
     }
 
-    /// Whether an object of that metadata is no news: known, or older than what is known.
+    /// Whether this version of an object, or a newer one, is known.
     pub(crate) fn knows(&self, metadata: &ObjectMeta) -> bool {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -199,7 +200,7 @@ impl<K: Watched> Cache<K> {
         known.is_some_and(|known| !Edition::of(metadata).is_newer(&known.edition()))
     }
 
-    /// Drops an object of that metadata, which is gone, unless another of its name has come since.
+    /// Removes an object that was deleted, unless another one of its name was created since.
     pub(crate) fn remove(&self, metadata: &ObjectMeta) -> Option<Change<'static, K>> {
         let (key, gone) = (Key::of_metadata(metadata), Edition::of(metadata));
         let taken = {
@@ -214,8 +215,8 @@ impl<K: Watched> Cache<K> {
         taken?.into_change()
     }
 
-    /// Drops all objects (of one namespace, if given) but these. A new list does not say what came and went unseen before it, so
-    /// no answer to what was asked before it is taken over.
+    /// Removes all objects (of one namespace, if given) but these. A new list does not say what was created and deleted since the last
+    /// one, so no response to an earlier request is stored any more.
     pub(crate) fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K>> {
         let gone: Vec<Key> = {
             let mut content = self.content.write();
@@ -229,7 +230,7 @@ impl<K: Watched> Cache<K> {
         gone.iter().filter_map(|key| take_out(key)?.into_change()).collect()
     }
 
-    /// An object the way it is to be kept. What was read from text has twice the room that it needs, and a copy has none to spare.
+    /// An object in the form in which it is stored. A copy is stored rather than the decoded object, whose vectors have spare capacity.
     fn to_keep(&self, object: &K, text: Option<&str>) -> Kept<K> {
         if object.is_packed() && object.metadata().managed_fields.is_none() {
             let [printed, received] = &self.samples;
@@ -237,11 +238,11 @@ impl<K: Watched> Cache<K> {
                 Some(text) => Ok(Kept::of_text(object, text.as_bytes(), received, object.is_typical())),
                 None => Kept::packed(object, printed, object.is_typical()),
             };
-            // What cannot be printed was never sent to us.
+            // An object that cannot be serialized was never received.
             if let Ok(packed) = packed {
                 let is_said = |said: &K| {
                     said == object
-                        || K::OUTLINE.is_some_and(|outline| outline(said.metadata().clone()) == *object)
+                        || K::FROM_METADATA.is_some_and(|make| make(said.metadata().clone()) == *object)
                 };
                 debug_assert!(
                     packed.open().as_deref().is_some_and(is_said),
@@ -272,13 +273,13 @@ impl<K: Watched> Content<K> {
         self.removals += 1;
     }
 
-    /// Anything may have been removed until now.
+    /// Any object may have been deleted until now.
     fn forget_removals(&mut self) {
         self.removed.clear();
         self.removals += 1;
     }
 
-    /// Whether an object was removed after something was asked, or may have been.
+    /// Whether an object was deleted after a request was sent, or may have been.
     fn was_removed(&self, object: &Edition, asked: Asked) -> bool {
         let since = usize::try_from(self.removals - asked.0).unwrap_or(usize::MAX);
         since > self.removed.len()

@@ -35,12 +35,12 @@ use crate::{
     watch::{FirstList, Watched, forget_others, list, scopes, watch},
 };
 
-/// Between two looks at which APIs there are, for who may not watch that.
+/// Between two discoveries of the served APIs, for a controller that may not watch CRDs.
 const PERIOD: Duration = Duration::from_secs(15);
 /// The same while nothing is known yet.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Kinds that clusters may lack, each with the name of its CRD and what it means for the capabilities.
+/// Kinds that clusters may lack, each with the name of its CRD and its field of the capabilities.
 macro_rules! optional {
     ($($kind:ident: $type:ty, $crd:literal $(=> $capability:ident)?;)*) => {
         /// A kind that clusters may lack.
@@ -116,7 +116,7 @@ optional! {
     Config: LLMInferenceServiceConfig, "llminferenceserviceconfigs.serving.kserve.io";
     Gateway: Gateway, "gateways.gateway.networking.k8s.io";
     GatewayClass: GatewayClass, "gatewayclasses.gateway.networking.k8s.io";
-    // Routes are what services need of the Gateway API; they come with Gateways.
+    // Of the Gateway API services need routes; their CRD is installed together with that of Gateways.
     HttpRoute: HTTPRoute, "httproutes.gateway.networking.k8s.io" => gateway_api;
     InferencePool: InferencePool, "inferencepools.inference.networking.k8s.io" => inference_pool;
     LeaderWorkerSet: LeaderWorkerSet, "leaderworkersets.leaderworkerset.x-k8s.io" => leader_worker_set;
@@ -142,7 +142,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         }
         return follower.tasks.shutdown().await;
     }
-    // Only metadata: a schema weighs a megabyte.
+    // Metadata only: a schema has a megabyte.
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
     let mut listed = Vec::new();
@@ -179,7 +179,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             Some(Err(error)) => {
                 tracing::debug!(%error, "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
-                    // Without the right to see CRDs, the kinds themselves have to say whether they are there.
+                    // Without the right to list CRDs, every kind is watched: the response says whether it is served.
                     for &optional in ALL {
                         follower.start(optional);
                     }
@@ -191,7 +191,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
     follower.tasks.shutdown().await;
 }
 
-/// The same for who is confined to namespaces, and may not see CRDs: everybody may ask which APIs there are.
+/// The same for a controller that is confined to namespaces and may not list CRDs: discovery is open to everybody.
 async fn discover(follower: &mut Follower) {
     loop {
         let mut served: HashMap<String, Option<Vec<String>>> = HashMap::new();
@@ -205,7 +205,7 @@ async fn discover(follower: &mut Follower) {
             match kinds {
                 Some(kinds) if kinds.contains(&kind) => follower.start(optional),
                 Some(_) => follower.stop(optional),
-                // Nobody knows: what there is stays.
+                // It is not known: nothing changes.
                 None => {}
             }
         }
@@ -279,8 +279,8 @@ impl Follower {
     }
 }
 
-/// Watches kinds of Kubernetes itself that not every version has. They come with another API server, which ends all
-/// watches: so they are asked for again each time the CRDs are listed anew.
+/// Watches built-in kinds that not every version of Kubernetes has. They change only with the version of the API server, whose restart
+/// ends all watches. So discovery is asked each time the CRDs are listed anew.
 async fn follow_builtin(follower: &mut Follower) {
     let (api, kind) = Optional::ResourceClaimTemplate.resource();
     match kinds_of(&follower.context, &api).await {

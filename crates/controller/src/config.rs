@@ -24,8 +24,8 @@ use crate::{
     watch::Watched,
 };
 
-/// Keeps the finalizer and the status of one config.
-pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> {
+/// Keeps the finalizer and the status of one config up to date.
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassError> {
     let Some(config) = context.caches.configs.get(key) else {
         context.configs.forget(key);
         return Ok(());
@@ -37,7 +37,7 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
         }
         finalizer::add(context, config.as_ref(), names::CONFIG_FINALIZER).await?;
     }
-    // Of a preset it only matters whether it is used, unless it is to go: nearly every service uses it.
+    // Nearly every service uses a preset: unless it is being deleted, it only matters whether any does.
     let most = if is_preset(context, key) && !deleting { 1 } else { usize::MAX };
     let users = users_of(context, key, most, deleting);
     if deleting && users.is_empty() {
@@ -56,9 +56,9 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     publish(context, key, &config, &users, deleting).await
 }
 
-/// Wakes the configs that either of the two uses and the other does not: a service of that namespace before and after something
-/// happened to it, which may be that it came or went.
-pub(crate) fn wake_users(context: &Context, namespace: &str, before: Option<&Peer>, now: Option<&Peer>) {
+/// Enqueues the configs that a service of that namespace uses before a change and not after it, or the other way round. A service that
+/// was created or deleted has only one of both.
+pub(crate) fn enqueue_used(context: &Context, namespace: &str, before: Option<&Peer>, now: Option<&Peer>) {
     let configs = |peer: Option<&Peer>| peer.map(|peer| (peer.configs.clone(), peer.would_use.clone()));
     if configs(before) == configs(now) {
         return;

@@ -1,4 +1,4 @@
-//! What all passes share.
+//! What all reconciles share.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -26,6 +26,7 @@ use crate::{
     args::Args,
     cache::Cache,
     events::EventSink,
+    hash,
     index::Index,
     key::Key,
     merged::Judge,
@@ -33,27 +34,26 @@ use crate::{
     queue::Queue,
     secrets::{SecretContents, SecretMetadata},
     settled::Settled,
-    sum,
 };
 
 /// More services than this that depend on one object are reconciled in the background when it changes.
 const MANY: usize = 32;
 
-/// What all passes share.
+/// What all reconciles share.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) args: Args,
     pub(crate) caches: Caches,
     pub(crate) index: Index,
-    /// Services to look at.
+    /// Services to reconcile.
     pub(crate) services: Queue<Key>,
-    /// Configs to look at.
+    /// Configs to reconcile.
     pub(crate) configs: Queue<Key>,
     pub(crate) events: EventSink,
     pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
     pub(crate) judge: Judge,
-    /// Children that somebody else has a say in.
+    /// Children that somebody else's webhooks change.
     pub(crate) settled: Settled,
     /// Contents of Secrets that services refer to.
     pub(crate) secret_contents: SecretContents,
@@ -62,15 +62,15 @@ pub(crate) struct Context {
     platform: RwLock<PlatformState>,
     /// The configs, prepared for merging.
     layers: RwLock<HashMap<Key, Arc<Layer>>>,
-    /// What each service was last composed from: while that stays, there is nothing new to say about it.
+    /// What each service was last composed from: as long as that is the same, there are no new warnings about it.
     composed: parking_lot::Mutex<HashMap<Key, Composed>>,
-    /// What the last pass over a service failed with, so that the same failure is told once.
+    /// The error of each service's last reconcile, so that the same error is one event.
     errors: parking_lot::Mutex<HashMap<Key, String>>,
 }
 
 /// What a service was composed from.
 struct Composed {
-    /// A sum of its own spec.
+    /// A hash of its own spec.
     own: u64,
     layers: Box<[Arc<Layer>]>,
 }
@@ -168,7 +168,7 @@ impl Context {
         *self.capabilities.read()
     }
 
-    /// Changes the capabilities, and wakes every service if that made a difference.
+    /// Changes the capabilities, and enqueues every service if that made a difference.
     pub(crate) fn update_capabilities(&self, change: impl FnOnce(&mut Capabilities)) {
         let mut capabilities = self.capabilities.write();
         let before = *capabilities;
@@ -176,12 +176,12 @@ impl Context {
         let changed = *capabilities != before;
         drop(capabilities);
         if changed {
-            self.wake_all();
+            self.enqueue_all();
         }
     }
 
     /// Enqueues every service.
-    pub(crate) fn wake_all(&self) {
+    pub(crate) fn enqueue_all(&self) {
         for service in self.caches.inference_services.keys() {
             self.services.add_background(service);
         }
@@ -199,10 +199,10 @@ impl Context {
         }
     }
 
-    /// Remembers from which layers a service was composed. Whether that is news: saying something about layers takes longer
-    /// than merging them, so it is done once.
-    pub(crate) fn is_news(&self, service: &Key, effective: &Effective) -> bool {
-        let Some(own) = sum::of(effective.own()) else { return true };
+    /// Remembers from which layers a service was composed. Whether that has changed: warnings about layers take longer than
+    /// merging them, so they are computed once.
+    pub(crate) fn has_new_layers(&self, service: &Key, effective: &Effective) -> bool {
+        let Some(own) = hash::of(effective.own()) else { return true };
         let now = Composed { own, layers: effective.layers().into() };
         let mut composed = self.composed.lock();
         let same = |known: &Composed| {
@@ -222,7 +222,7 @@ impl Context {
         self.composed.lock().remove(service);
     }
 
-    /// Remembers what a pass failed with, if it did. Whether that is news.
+    /// Remembers the error of a reconcile, if it failed. Whether it is a new one.
     pub(crate) fn note_error(&self, service: &Key, error: Option<&str>) -> bool {
         let mut errors = self.errors.lock();
         match error {

@@ -1,4 +1,4 @@
-//! Who leads: what a lease says, when to take it, and when it is lost (contract 01 §14.3).
+//! Leader election: what a lease says, when to take it, and when it is lost.
 //!
 //! The lease itself says who leads, since when, and how often that changed; unlike client-go, no event says it again, so that a
 //! restart writes nothing but the lease.

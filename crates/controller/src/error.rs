@@ -1,4 +1,4 @@
-//! Why the controller stops, and why a pass is tried again.
+//! Why the controller stops, and why a reconcile is tried again.
 
 /// Why the controller stops.
 #[derive(Debug, thiserror::Error)]
@@ -36,10 +36,10 @@ pub enum Error {
     Tls(#[from] longboat_tls::TlsError),
 }
 
-/// Why a pass over an object has to be tried again.
+/// Why the reconcile of an object has to be tried again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PassError {
-    /// Somebody else changed an object in between; the newer state is on its way.
+    /// Somebody else changed an object at the same time. The watch reports its new state soon.
     #[error("{what} was changed by somebody else")]
     Conflict {
         /// The object.
@@ -52,7 +52,7 @@ pub(crate) enum PassError {
         what: String,
         source: kube::Error,
     },
-    /// The pass itself worked, but what it found may pass with time.
+    /// No request failed, but the problem that was found may go away with time.
     #[error("{0}")]
     Unfinished(String),
 }
@@ -65,12 +65,12 @@ impl PassError {
     }
 }
 
-/// Whether the API server answered with that code.
+/// Whether the API server responded with that code.
 pub(crate) fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-/// What the API server said, or what went wrong on the way.
+/// The message of the API server, or why it could not be reached.
 pub(crate) fn text_of(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -1,4 +1,4 @@
-//! Events about services and configs (contract 02 §9.6).
+//! Events about services and configs.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ use crate::{
 /// Events that may wait to be written: those of a thousand services that come at once. What does not fit is dropped: events help
 /// people, nothing depends on them.
 const WAITING: usize = 16 * 1024;
-/// Longest that an event makes way for passes: where they never end, one a second is still written.
+/// How long an event waits for running reconciles at most: where they never end, one event a second is written.
 const POLITENESS: Duration = Duration::from_secs(1);
 /// Times that an event is tried to be written, where the API server is not there or asks for patience: about half a minute.
 const ATTEMPTS: u32 = 32;
@@ -57,7 +57,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: mpsc::Sender<Note>,
-    /// How many passes are under way.
+    /// How many reconciles are running.
     passes: watch::Sender<usize>,
 }
 
@@ -96,17 +96,17 @@ impl EventSink {
         self.send(Note { subject: subject.clone(), type_: "Normal", reason, message, once: false });
     }
 
-    /// Something happened that the user should look at.
+    /// Records something that the user should look at.
     pub(crate) fn warning(&self, subject: &Subject, reason: &'static str, message: String) {
         self.send(Note { subject: subject.clone(), type_: "Warning", reason, message, once: false });
     }
 
-    /// Something is so; said once, however often a pass finds it (contract 06 B17).
+    /// Records a fact once, however often a reconcile finds it.
     pub(crate) fn once(&self, subject: &Subject, type_: &'static str, reason: &'static str, message: String) {
         self.send(Note { subject: subject.clone(), type_, reason, message, once: true });
     }
 
-    /// A pass begins.
+    /// A reconcile begins.
     pub(crate) fn pass(&self) -> Pass<'_> {
         self.passes.send_modify(|passes| *passes += 1);
         Pass(self)
@@ -127,11 +127,11 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Writes events until the last sink is gone, as far as passes leave time for it.
+/// Writes events until the last sink is dropped, while no reconcile is running.
 pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     let mut counts: HashMap<String, i32> = HashMap::new();
     while let Some(note) = notes.receiver.recv().await {
-        // Without sinks there are no passes either.
+        // Without sinks no reconcile runs.
         let _ = timeout(POLITENESS, notes.passes.wait_for(|passes| *passes == 0)).await;
         if counts.len() >= REMEMBERED {
             counts.clear();

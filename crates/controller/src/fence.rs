@@ -1,4 +1,4 @@
-//! Holds back writes of a process that does not lead (any more).
+//! Holds back the writes of a process that is not the leader, or not any more.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 /// Until when this process may write. Clones share one state.
 ///
-/// Who has lost the lease stops at once; but a process that was suspended goes on where it was, before it looks at the
-/// clock. So each write does.
+/// A leader that loses the lease stops at once. But a process that was suspended continues where it was before it checks the clock.
+/// So each write checks the clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Fence {
     open: Arc<RwLock<Option<Instant>>>,

@@ -1,4 +1,4 @@
-//! Finalizers, added and removed by a patch of nothing else (contract 06 B3).
+//! Finalizers, added and removed by a patch that contains nothing else, so that the rest of the object stays as users wrote it.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub(crate) async fn add<K: Watched>(context: &Context, object: &K, finalizer: &s
     write(context, object, &finalizers).await
 }
 
-/// Removes a finalizer, which lets the object go.
+/// Removes a finalizer, so that the API server can delete the object.
 pub(crate) async fn remove<K: Watched>(
     context: &Context,
     object: &K,
@@ -36,7 +36,7 @@ pub(crate) async fn remove<K: Watched>(
 async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String]) -> Result<(), PassError> {
     let key = Key::of(object);
     let metadata = object.metadata();
-    // With the version, because the list is replaced as a whole.
+    // With the resourceVersion, because a merge patch replaces the whole list.
     let patch = json!({"metadata": {
         "resourceVersion": metadata.resource_version,
         "uid": metadata.uid,
@@ -47,7 +47,7 @@ async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String])
     let asked = cache.asking();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(updated) => {
-            // An object that was only waiting for this is gone now, and the watch says so.
+            // An object that waited only for this is deleted now, and the watch reports that.
             if updated.metadata().deletion_timestamp.is_none() {
                 cache.set_answer(&updated, asked);
             }

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz` (contract 01 §14.1).
+//! `/healthz` and `/readyz`.
 
 use std::{convert::Infallible, fmt, hash::Hash, str::FromStr, sync::Arc, time::Duration};
 
@@ -99,7 +99,7 @@ pub(crate) async fn serve(
     longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
 }
 
-/// Says which pass has been under way for so long that it will not end, if one has.
+/// Names a reconcile that has been running for so long that it will not end, if there is one.
 ///
 /// A pass ends when a request fails, and a request fails when the API server is away: while it is, passes fail and are tried
 /// again, and nothing is stuck.
@@ -108,7 +108,7 @@ fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String
     if running < LONGEST_PASS {
         return None;
     }
-    tracing::error!(object = %key, minutes = running.as_secs() / 60, "A pass does not end.");
+    tracing::error!(object = %key, minutes = running.as_secs() / 60, "A reconcile does not end.");
     Some(format!("[-]reconciling: a pass has been under way for {} minutes\n", running.as_secs() / 60))
 }
 

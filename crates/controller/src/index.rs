@@ -1,4 +1,4 @@
-//! From each object to the services that look at it.
+//! From each object to the services that depend on it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -6,15 +6,16 @@ use parking_lot::Mutex;
 
 use crate::key::{Key, ObjectKey};
 
-/// The last news, for passes under way: more of it, and a pass does not know any more what it missed.
+/// How many changes are remembered for reconciles that are running. After more of them it is not known what a reconcile missed.
 const RECENT: usize = 256;
 
-/// Which services looked at which objects in their last pass, existing or not. A change of an object wakes those, and
-/// no others.
+/// Which services depended on which objects in their last reconcile, existing or not. A change of an object enqueues those services,
+/// and no others.
 ///
-/// What a pass looks at is known only when it has looked: of what changed in between, a first look is told here.
+/// What a reconcile depends on is known only after it has read the caches. So a new dependency is compared with the changes since the
+/// reconcile began.
 ///
-/// Every service looks at some twenty objects, nearly all of which others look at, too: both sides are numbers here.
+/// Each service depends on about twenty objects, nearly all of which are shared. So both sides are stored as numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     state: Mutex<State>,
@@ -24,12 +25,13 @@ pub(crate) struct Index {
 struct State {
     services: Numbered<Key, Box<[u32]>>,
     objects: Numbered<ObjectKey, Vec<u32>>,
-    /// The last objects of which there was news, and of how many there ever was.
+    /// The objects that changed last.
     recent: VecDeque<ObjectKey>,
-    told: u64,
+    /// Number of changes so far.
+    changes: u64,
 }
 
-/// When somebody looked, by the news until then.
+/// A point in time, as the number of changes until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 
@@ -45,11 +47,11 @@ struct Numbered<K, V> {
 
 impl Index {
     pub(crate) fn now(&self) -> Moment {
-        Moment(self.state.lock().told)
+        Moment(self.state.lock().changes)
     }
 
-    /// Replaces what a service looks at, which it began to do at that moment. Whether there was news since then of which nobody
-    /// told it, because it was not known to look there.
+    /// Replaces what a service depends on, after a reconcile that began at that moment. Returns whether a new dependency has changed
+    /// since then: the service was not enqueued for that change.
     pub(crate) fn set(&self, service: &Key, uses: BTreeSet<ObjectKey>, began: Moment) -> bool {
         let mut state = self.state.lock();
         if state.uses(service).is_some_and(|known| known.eq(uses.iter().map(Some))) {
@@ -83,18 +85,18 @@ impl Index {
         self.state.lock().objects.by_key(object).is_some_and(|users| !users.is_empty())
     }
 
-    /// Takes news of objects; the services that look at them.
-    pub(crate) fn tell(&self, news: impl IntoIterator<Item = ObjectKey>) -> Vec<Key> {
+    /// Records that these objects have changed. Returns the services that depend on them.
+    pub(crate) fn record(&self, changed: impl IntoIterator<Item = ObjectKey>) -> Vec<Key> {
         let mut state = self.state.lock();
         let mut users = Vec::new();
-        for object in news {
+        for object in changed {
             let numbers = state.objects.by_key(&object).into_iter().flatten();
             users.extend(numbers.filter_map(|number| state.services.key(*number).cloned()));
             if state.recent.len() == RECENT {
                 state.recent.pop_front();
             }
             state.recent.push_back(object);
-            state.told += 1;
+            state.changes += 1;
         }
         users
     }
@@ -103,29 +105,33 @@ impl Index {
 // === impl State ===
 
 impl State {
-    /// What a service looks at, in order.
+    /// What a service depends on, in order.
     fn uses(&self, service: &Key) -> Option<impl Iterator<Item = Option<&ObjectKey>>> {
         let uses = self.services.by_key(service)?;
         Some(uses.iter().map(|object| self.objects.key(*object)))
     }
 
-    /// Whether there was news since that moment of what a service looks at and did not look at before.
-    fn has_missed(&self, service: &Key, looked_at: &BTreeSet<ObjectKey>, began: Moment) -> bool {
-        let missed = usize::try_from(self.told - began.0).unwrap_or(usize::MAX);
+    /// Whether something has changed since that moment that a service depends on now and did not depend on before.
+    fn has_missed(&self, service: &Key, dependencies: &BTreeSet<ObjectKey>, began: Moment) -> bool {
+        let missed = usize::try_from(self.changes - began.0).unwrap_or(usize::MAX);
         if missed > self.recent.len() {
             return true;
         }
         let number = self.services.numbers.get(service);
-        let was_told = |object| {
+        let was_known = |object| {
             let users = self.objects.by_key(object);
             users.zip(number).is_some_and(|(users, number)| users.contains(number))
         };
-        self.recent.iter().rev().take(missed).any(|object| looked_at.contains(object) && !was_told(object))
+        self.recent
+            .iter()
+            .rev()
+            .take(missed)
+            .any(|object| dependencies.contains(object) && !was_known(object))
     }
 
     fn remove(&mut self, service: &Key) {
-        let Some((number, looked_at)) = self.services.remove(service) else { return };
-        for object in looked_at {
+        let Some((number, dependencies)) = self.services.remove(service) else { return };
+        for object in dependencies {
             let Some(users) = self.objects.get_mut(object) else { continue };
             users.retain(|user| *user != number);
             if users.is_empty()
@@ -193,11 +199,11 @@ mod tests {
     }
 
     fn users(index: &Index, object: &ObjectKey) -> Vec<Key> {
-        index.tell([object.clone()])
+        index.record([object.clone()])
     }
 
     #[test]
-    fn only_what_the_last_pass_looked_at_counts() {
+    fn only_what_the_last_pass_dependencies_counts() {
         let index = Index::default();
         let service = Key::new("ns", "llm");
         let (a, b) = (key("a"), key("b"));
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_what_is_just_being_looked_at_for_the_first_time_is_not_lost() {
+    fn news_of_what_is_just_being_dependencies_for_the_first_time_is_not_lost() {
         let index = Index::default();
         let service = Key::new("ns", "llm");
         let looks_at =
@@ -235,7 +241,7 @@ mod tests {
         assert!(users(&index, &key("a")).is_empty());
         assert!(!looks_at(&["b"], began));
         assert!(looks_at(&["a", "b"], began));
-        // Of what it is known to look at, it was told.
+        // Of what it is known to look at, it was changes.
         let began = index.now();
         assert_eq!(users(&index, &key("b")), std::slice::from_ref(&service));
         assert!(!looks_at(&["a", "b"], began));
@@ -248,9 +254,9 @@ mod tests {
         let index = Index::default();
         let service = Key::new("ns", "llm");
         let began = index.now();
-        index.tell((0..RECENT).map(|number| key(&number.to_string())));
+        index.record((0..RECENT).map(|number| key(&number.to_string())));
         assert!(!index.set(&service, BTreeSet::from([key("a")]), began));
-        index.tell([key("one more")]);
+        index.record([key("one more")]);
         assert!(index.set(&service, BTreeSet::from([key("b")]), began));
     }
 }

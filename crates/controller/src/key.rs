@@ -1,18 +1,18 @@
-//! What objects are called.
+//! Keys of objects.
 
 use std::{fmt, sync::Arc};
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds. Copies share the texts: each key is in
-/// many places.
+/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds. Clones share the strings, because each key is
+/// stored in many places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
 }
 
-/// Kinds that services look at.
+/// Kinds that services depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     InferenceService,
@@ -57,7 +57,7 @@ impl Key {
         Self { namespace: namespace.as_ref().into(), name: name.as_ref().into() }
     }
 
-    /// Of texts that are there already.
+    /// From strings that exist already.
     pub(crate) fn shared(namespace: &Arc<str>, name: &Arc<str>) -> Self {
         Self { namespace: Arc::clone(namespace), name: Arc::clone(name) }
     }

@@ -1,8 +1,8 @@
-//! Watches, apply, events, finalizers and webhooks: the shell around compose and plan (design.md §1).
+//! Watches, apply, events, finalizers and webhooks: the shell around compose and plan.
 //!
-//! Every pass over a service is `observe → compose → plan → apply → report`. What is observed comes from caches that
-//! watches fill; a pass reads nothing else, writes only what differs, and ends in the status. Each pass leaves behind
-//! which objects it looked at, found or not, so that a change of one of them wakes exactly the services concerned.
+//! Every reconcile of a service is `observe → compose → plan → apply → report`. It reads the caches that watches fill, and by name
+//! the Secrets that the service refers to. It writes only what differs, and ends with the status. It records which objects it
+//! depends on, found or not, so that a change of one of them enqueues exactly the services that depend on it.
 
 mod announce;
 mod apply;
@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod fence;
 mod finalizer;
+mod hash;
 mod health;
 mod index;
 mod key;
@@ -38,7 +39,6 @@ mod service;
 mod settled;
 mod spans;
 mod status;
-mod sum;
 mod upstream;
 mod view;
 mod watch;

@@ -1,4 +1,4 @@
-//! What one pass looks up, remembered for the index.
+//! The lookups of one reconcile, recorded for the index.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,8 +14,8 @@ use crate::{
     key::{Key, Kind, ObjectKey},
 };
 
-/// Lookups of a composition: each is recorded, whether or not something was found, so that what comes later wakes the
-/// service.
+/// Lookups of a composition. Each is recorded, whether or not something was found, so that an object that is created later triggers
+/// a reconcile.
 pub(crate) struct Lookups<'a> {
     context: &'a Context,
     snapshot: &'a Snapshot,

@@ -1,4 +1,4 @@
-//! Judges merged specs, each once for as long as it stays the same (contract 01 §10.6).
+//! Validates merged specs. Each is validated once as long as it stays the same.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::outcome::Rejection;
 use parking_lot::Mutex;
 
-use crate::{key::Key, sum};
+use crate::{hash, key::Key};
 
-/// What there is to say of each service's merged spec. Nobody is asked: the schema and the rules are part of the program.
+/// The result of validating each service's merged spec. No request is sent: the schema and its rules are part of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     specs: MergedSpecs,
-    /// A sum of the spec, and what was said of it.
+    /// A hash of the spec, and the result.
     known: Mutex<HashMap<Key, (u64, Option<Rejection>)>>,
 }
 
@@ -22,15 +22,15 @@ pub(crate) struct Judge {
 impl Judge {
     /// Why an API server would refuse a service with this spec; none if it would not.
     pub(crate) fn rejection(&self, service: &Key, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
-        // A spec that cannot be printed is refused for that.
-        let Some(sum) = sum::of(spec) else { return self.specs.rejection(spec) };
+        // A spec that cannot be serialized is refused for that reason.
+        let Some(hash) = hash::of(spec) else { return self.specs.rejection(spec) };
         if let Some((known, rejection)) = self.known.lock().get(service)
-            && *known == sum
+            && *known == hash
         {
             return rejection.clone();
         }
         let rejection = self.specs.rejection(spec);
-        self.known.lock().insert(service.clone(), (sum, rejection.clone()));
+        self.known.lock().insert(service.clone(), (hash, rejection.clone()));
         rejection
     }
 

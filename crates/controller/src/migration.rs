@@ -1,4 +1,4 @@
-//! Bringing stored objects to the storage version of their CRD (contract 01 §14.7, 05): a version that no object is stored in can be
+//! Bringing stored objects to the storage version of their CRD: a version that no object is stored in can be
 //! dropped from the CRD one day. The leader does it, once; a CRD whose status names no other version costs one read.
 //!
 //! An object is rewritten by a patch that changes nothing: the API server stores it anew, in the storage version, and writes
@@ -36,7 +36,7 @@ const JITTER: f64 = 0.1;
 /// Objects that a report names.
 const NAMED: usize = 5;
 
-/// Whether and how long stored objects are migrated (contract 01 §14.1).
+/// Whether and how long stored objects are migrated.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Migration of stored objects")]
 pub struct Migration {

@@ -1,4 +1,4 @@
-//! Observe: what planning looks at, out of the caches; and which of it the service depends on.
+//! Observe: the snapshot of the caches that planning reads, and which objects the service depends on.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     watch::Watched,
 };
 
-/// The world as a pass over a service sees it.
+/// The snapshot for a reconcile of a service.
 pub(crate) fn snapshot(
     context: &Context,
     service: &Key,
@@ -28,14 +28,14 @@ pub(crate) fn snapshot(
 ) -> Snapshot {
     let mut snapshot = empty(context, platform, now);
     add(context, &service.namespace, &mut snapshot);
-    // They live in no namespace, and a cluster has one for each service.
+    // They are cluster-scoped, and there is one for each service: only its own is shared.
     let binding = names::scheduler_auth_binding(&service.namespace, &service.name);
     let bindings = &context.caches.cluster_role_bindings;
     bindings.share_one(&Key::new("", binding), &mut snapshot.cluster_role_bindings);
     snapshot
 }
 
-/// The world as passes over services of any of these namespaces see it.
+/// The snapshot for reconciles of services of any of these namespaces.
 pub(crate) fn several<'a>(
     context: &Context,
     namespaces: impl IntoIterator<Item = &'a str>,
@@ -78,7 +78,7 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
     }
 }
 
-/// What the plan of a service depends on beside its own children: names that it mentions, found or not.
+/// What the plan of a service depends on besides its own children: the objects that it names, found or not.
 pub(crate) fn dependencies(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
@@ -93,7 +93,7 @@ pub(crate) fn dependencies(
     seen
 }
 
-/// A child as the index knows it.
+/// The key of a child in the index.
 pub(crate) fn key_of(object: &ObjectRef) -> ObjectKey {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
@@ -105,8 +105,8 @@ pub(crate) fn key_of(object: &ObjectRef) -> ObjectKey {
     Key::new(&object.namespace, &object.name).of_kind(longboat_plan::child_kinds!(each))
 }
 
-/// The names of the models that a service serves by a route. Nobody who has heard of another one of the name looks for more of them:
-/// a name that all of a namespace have must not wake them all whenever one changes.
+/// The names of the models that a service serves by a route. A service that knows of another one with the same name does not depend on
+/// it further: otherwise a name that a whole namespace shares would enqueue all services whenever one changes.
 pub(crate) fn models(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
@@ -122,7 +122,7 @@ pub(crate) fn models(
     models.map(|model| Key::new(namespace, model).of_kind(Kind::ModelName)).collect()
 }
 
-/// Names under which others look at a service: its group, and its models.
+/// Names under which other services depend on a service: its group and its models.
 pub(crate) fn aliases(namespace: &str, peer: &Peer) -> impl Iterator<Item = ObjectKey> {
     let models = peer.models.iter().map(move |model| Key::new(namespace, model).of_kind(Kind::ModelName));
     models.chain(peer.group.iter().map(move |group| Key::new(namespace, group).of_kind(Kind::RoutingGroup)))
@@ -220,7 +220,7 @@ fn storage(
     }
 }
 
-/// Gateways and what is behind them, routes and pools that the service names.
+/// Gateways and their Services, and the routes and pools that the service names.
 fn router(
     spec: &LLMInferenceServiceSpec,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! What every request to the API server goes through.
+//! The client layer that every request to the API server passes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,16 +14,16 @@ use crate::{
     spans,
 };
 
-/// How long an answer may take, to its end: longer than an API server gives itself, which is a minute unless it is told otherwise.
-/// Beyond that nobody is there any more, as when a machine was lost in the middle and the connection never ended.
+/// How long a whole response may take: longer than the time limit of an API server, a minute by default. After that the connection
+/// is dead, as when a machine in between was lost.
 const PATIENCE: Duration = Duration::from_secs(70);
 
-/// Nobody answered in time.
+/// No response came in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server has not answered for {PATIENCE:?}")]
 struct Silence;
 
-/// A client whose requests are counted and end some time, and that sends writes only while the fence lets them through.
+/// A client that counts requests, limits their time, and sends writes only while the fence is open.
 pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: Option<Fence>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -35,7 +35,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
             }
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let span = spans::write(&asked);
-            // Whoever watches looks at the time itself: silence means something else there.
+            // A watch has time limits of its own: silence is normal there.
             let answer = if is_watch {
                 client.send(request).await
             } else {
@@ -50,8 +50,8 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
     Client::new(service, namespace)
 }
 
-/// The whole answer, if it comes in time. What a write made of an object comes without its managed fields: reading them takes
-/// longer than reading the rest.
+/// The whole response, if it comes in time. Managed fields are removed from responses to writes: decoding them takes longer than
+/// decoding the rest.
 async fn in_time(
     client: &Client,
     request: Request<Body>,

@@ -1,4 +1,4 @@
-//! The controller as a process: reconciling, webhooks and probes side by side (contract 05).
+//! The controller as a process: reconciling, webhooks and probes side by side.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -83,7 +83,7 @@ pub struct Process {
 // === impl Process ===
 
 impl Process {
-    /// Opens the ports. What cannot work is found out here.
+    /// Opens the ports, and checks the settings.
     ///
     /// # Errors
     /// When a port is taken, or flags contradict each other.
@@ -177,7 +177,7 @@ impl Process {
         let mut result = Ok(());
         while let Some(ended) = parts.join_next().await {
             let ended = ended.unwrap_or_else(|error| Err(Error::Task(error.to_string())));
-            // The first failure ends the others, and is the one to tell.
+            // The first failure ends the others, and is reported.
             if !stop.is_cancelled() {
                 stop.cancel();
                 result = ended;
@@ -187,7 +187,7 @@ impl Process {
         for server in [probes, monitoring].into_iter().flatten() {
             let _ = server.await;
         }
-        // The last sink goes with the context: what is still to be said is said, then the writer ends.
+        // The last sink is dropped with the context: the writer writes the remaining events, then ends.
         drop(context);
         let _ = tokio::time::timeout(events::FAREWELL, writer).await;
         result

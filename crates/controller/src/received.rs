@@ -1,5 +1,5 @@
-//! Objects as an API server sends them: with records of who set which field, which often weigh more than all else and which
-//! nobody reads here, and not always readable.
+//! Objects as an API server sends them: with managed fields, which are often larger than the rest and are not used here, and
+//! sometimes in a form that cannot be decoded.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -13,20 +13,20 @@ use serde_json::value::RawValue;
 
 use crate::watch::Watched;
 
-/// An object of a list or a watch, as its text: most are known already when a watch tells of them, from the answers to our own
-/// writes, and need not be read. One that cannot be read does not make the others unreadable.
+/// An object of a list or a watch, as its JSON. Most objects that a watch reports are known already from the responses to our own
+/// writes and need not be decoded. An object that cannot be decoded does not affect the others.
 ///
-/// It can be read from JSON text only, and from there directly: `type` has to come before `object` in what a watch says, as it
-/// does wherever Kubernetes prints it.
+/// It can only be deserialized directly from JSON text: in a watch event `type` has to come before `object`, as in all events that
+/// Kubernetes writes.
 pub(crate) struct Received<K> {
-    /// What it is called and which version it is, nothing else.
+    /// Its name and version only.
     pub(crate) metadata: ObjectMeta,
     /// Without managed fields.
     text: Box<str>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// The part of an object that says which one it is. What comes after it, which is most of the text, is not looked at.
+/// The text of an object up to its metadata. What follows, which is most of the text, is not parsed.
 #[derive(Default)]
 struct Head<'a> {
     metadata: Option<&'a RawValue>,
@@ -41,7 +41,7 @@ enum Field {
     Other,
 }
 
-/// What is looked for in the metadata.
+/// The metadata that are decoded.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Outline<'a> {
@@ -53,17 +53,17 @@ struct Outline<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// The text of an object with null for its managed fields; the same text, where there are none to be found.
+/// The text of an object with null in place of its managed fields; the same text if it has none.
 pub(crate) fn without_managed_fields(text: &str) -> Cow<'_, str> {
     cut(text, metadata_of::<Outline<'_>>(text).ok().and_then(|found| found.managed_fields))
 }
 
-/// The metadata of an object, or what is looked for in them; nothing, where it has none.
+/// The metadata of an object, or a part of them; empty if it has none.
 fn metadata_of<'a, M: Deserialize<'a> + Default>(text: &'a str) -> Result<M, serde_json::Error> {
     let mut head = Head::default();
     let read = serde_json::Deserializer::from_str(text).deserialize_map(&mut head);
     let Some(metadata) = head.metadata else { return read.map(|()| M::default()) };
-    // That there is more than was asked for is no error.
+    // Unknown fields are no error.
     Ok(serde_json::from_str::<Option<_>>(metadata.get())?.unwrap_or_default())
 }
 
@@ -103,12 +103,12 @@ impl<K: DeserializeOwned> Received<K> {
     /// The object.
     ///
     /// # Errors
-    /// When it is not what its kind should be: what is wrong, and where in its text.
+    /// When it does not have the form of its kind: what is wrong, and where in its text.
     pub(crate) fn read(&self) -> Result<K, serde_json::Error> {
         serde_json::from_str(&self.text)
     }
 
-    /// Its metadata, all of them; the rest is not read.
+    /// All of its metadata; the rest is not decoded.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -116,7 +116,7 @@ impl<K: DeserializeOwned> Received<K> {
         metadata_of(&self.text)
     }
 
-    /// What it is read from.
+    /// Its JSON.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -129,7 +129,7 @@ impl<K> Clone for Received<K> {
 }
 
 impl<K> fmt::Debug for Received<K> {
-    /// Secrets stay out of what is printed.
+    /// The content is left out: it may be a Secret's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Received").field("metadata", &self.metadata).finish_non_exhaustive()
     }

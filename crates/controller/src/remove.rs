@@ -12,7 +12,7 @@ use crate::{
     watch::Watched,
 };
 
-/// Deletes one child, if it is still the one that was looked at.
+/// Deletes one child, if it is still the object that was planned against.
 pub(crate) async fn one(context: &Context, subject: &Subject, object: &ObjectRef) -> Result<(), PassError> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
@@ -36,7 +36,7 @@ async fn delete<K: Watched>(
     let params = DeleteParams::background().preconditions(preconditions);
     match K::api(&context.client, namespace).delete(&object.name, &params).await {
         Ok(_) => {
-            // The watch says so too; until then the object must not count as live.
+            // The watch reports it later; until then the object must not count as live.
             K::cache(&context.caches).remove(live.metadata());
             tracing::info!(service = %subject.key, child = %object, "Deleted a child.");
             context.events.normal(subject, event::DELETED, format!("{} {object}", event::DELETED));

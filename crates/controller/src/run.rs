@@ -30,22 +30,22 @@ use crate::{
     watch::{self, FirstList, Watched, scopes},
 };
 
-/// How long passes that have begun get at the end. It fits into the time that Kubernetes gives a pod.
+/// How long running reconciles may take at the end. It fits into the time that Kubernetes gives a pod.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Counts what has to be known before the first pass: a pass that sees half of the world would delete the other half.
+/// Counts what has to be known before the first reconcile: one that sees half of the children would delete the other half.
 #[derive(Clone)]
 pub(crate) struct Startup {
     expected: mpsc::Sender<std::convert::Infallible>,
 }
 
-/// Held until something that was expected is known.
+/// Held until something expected is known.
 pub(crate) struct Expected(
     #[expect(dead_code, reason = "held to be dropped")] mpsc::Sender<std::convert::Infallible>,
 );
 
 impl Startup {
-    /// Expects something; dropping the result says that it is known.
+    /// Expects something. Dropping the result means that it is known.
     pub(crate) fn expect(&self) -> Expected {
         Expected(self.expected.clone())
     }
@@ -62,14 +62,14 @@ pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Res
     let writer = tokio::spawn(events::write_all(client.clone(), notes));
     let context = Arc::new(Context::new(client, args, sink, metrics));
     let result = supervise(&context, &Readiness::default(), None, &shutdown).await;
-    // The last sink goes with the context: what is still to be said is said, then the writer ends.
+    // The last sink is dropped with the context: the writer writes the remaining events, then ends.
     drop(context);
     let _ = tokio::time::timeout(events::FAREWELL, writer).await;
     result
 }
 
-/// Watches until `shutdown`, and reconciles while `candidate` leads, or all the time if there is none; says in `readiness`
-/// when the caches are filled.
+/// Watches until `shutdown`, and reconciles while `candidate` leads, or all the time if there is none. Sets `readiness` when the caches
+/// are filled.
 pub(crate) async fn supervise(
     context: &Arc<Context>,
     readiness: &Readiness,
@@ -78,7 +78,7 @@ pub(crate) async fn supervise(
 ) -> Result<(), Error> {
     let stop = shutdown.child_token();
     let mut watches = JoinSet::new();
-    // Nothing is ever sent: the channel is closed when everything expected is known.
+    // Nothing is ever sent: the channel closes when everything expected is known.
     let (expected, mut known) = mpsc::channel(1);
     let startup = Startup { expected };
     if candidate.is_some() {
@@ -119,7 +119,7 @@ pub(crate) async fn supervise(
     result
 }
 
-/// Returns when a watch ends although nobody asked it to.
+/// Returns when a watch ends before the shutdown.
 async fn first_end(watches: &mut JoinSet<()>, stop: &CancellationToken) -> Error {
     let error = match watches.join_next().await {
         Some(Ok(())) => Error::Task("it ended".to_owned()),
@@ -132,8 +132,8 @@ async fn first_end(watches: &mut JoinSet<()>, stop: &CancellationToken) -> Error
     error
 }
 
-/// Reconciles while holding the lease. When asked to stop, passes that have begun are finished before the lease is given
-/// back: the successor finds no half-done work, and nobody writes at the same time. When the lease is lost, they are not.
+/// Reconciles while holding the lease. On shutdown, running reconciles finish before the lease is released: the successor finds no
+/// half-done work, and no two processes write at the same time. When the lease is lost, they are dropped.
 async fn lead(
     context: &Arc<Context>,
     mut candidate: Candidate,
@@ -144,7 +144,7 @@ async fn lead(
     }
     context.services.open();
     context.configs.open();
-    context.wake_all();
+    context.enqueue_all();
     for config in context.caches.configs.all() {
         context.configs.add_background(Key::of(config.as_ref()));
     }
@@ -193,13 +193,13 @@ fn start<K: Watched>(
     }
 }
 
-/// What to call when the first list of a watch is known to have worked, or not to be possible.
+/// A callback for the first list of a watch, whether it succeeds or is not possible.
 fn known_once(startup: &Startup) -> impl Fn(FirstList) + Send + use<> {
     let expected = parking_lot::Mutex::new(Some(startup.expect()));
     move |_| drop(expected.lock().take())
 }
 
-/// Works on services and configs until cancelled, and finishes what has begun. Dropped, it ends in the middle.
+/// Reconciles services and configs until cancelled, and finishes the reconciles that run. When dropped, it ends at once.
 async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<(), Error> {
     tracing::info!("Reconciling starts.");
     context.metrics.workers(Worker::Services, context.args.workers);
@@ -215,18 +215,18 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
                 let context = context.clone();
                 async move {
                     let _under_way = context.events.pass();
-                    Box::pin(service::pass(&context, &key)).await
+                    Box::pin(service::reconcile(&context, &key)).await
                 }
             };
             work(&context, Worker::Services, &context.services, &stop, pass).await;
         });
     }
-    // Configs change rarely, and their passes are short: one worker is enough.
+    // Configs change rarely, and their reconciles are short: one worker is enough.
     let (configs, ends) = (context.clone(), stop.clone());
     workers.spawn(async move {
         let pass = |key: Key| {
             let context = configs.clone();
-            async move { config::pass(&context, &key).await }
+            async move { config::reconcile(&context, &key).await }
         };
         work(&configs, Worker::Configs, &configs.configs, &ends, pass).await;
     });
@@ -250,14 +250,14 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
                 Some(Err(error)) => return Err(Error::Task(error.to_string())),
             },
             () = &mut drained => {
-                tracing::warn!("Cut the passes that did not end within {DRAIN:?}.");
+                tracing::warn!("Dropped the reconciles that did not end in time.");
                 return Ok(());
             }
         }
     }
 }
 
-/// Works on keys until cancelled; a pass that has begun is finished.
+/// Reconciles keys until cancelled. A reconcile that runs is finished.
 async fn work<F: Future<Output = Result<(), PassError>>>(
     context: &Context,
     worker: Worker,
@@ -289,12 +289,12 @@ async fn work<F: Future<Output = Result<(), PassError>>>(
 
 fn report(key: &Key, error: &PassError) {
     match error {
-        PassError::Conflict { .. } => tracing::debug!(object = %key, %error, "The pass is tried again."),
+        PassError::Conflict { .. } => tracing::debug!(object = %key, %error, "The reconcile is tried again."),
         PassError::Request { source, .. } => {
-            tracing::warn!(object = %key, %error, cause = %source, "The pass failed and is tried again.");
+            tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed and is tried again.");
         }
         PassError::Unfinished(_) => {
-            tracing::warn!(object = %key, %error, "The pass failed and is tried again.");
+            tracing::warn!(object = %key, %error, "The reconcile failed and is tried again.");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One pass over a service: observe, compose, plan, apply, report.
+//! One reconcile of a service: observe, compose, plan, apply, report.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -31,8 +31,8 @@ use crate::{
     spans, status,
 };
 
-/// Brings one service to where its spec wants it, as far as possible now.
-pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> {
+/// Brings one service to the state that its spec asks for, as far as that is possible now.
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassError> {
     let Some(stored) = context.caches.inference_services.get(key) else {
         forget(context, key);
         return Ok(());
@@ -46,7 +46,7 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
         finalizer::add(context, &service, names::SERVICE_FINALIZER).await?;
     }
     defaulting::apply_typed(&mut service);
-    let result = Box::pin(reconcile(context, &subject, &service)).await;
+    let result = Box::pin(update(context, &subject, &service)).await;
     let text = match &result {
         Ok(unsolved) => unsolved.clone(),
         Err(PassError::Conflict { .. }) => None,
@@ -61,7 +61,7 @@ pub(crate) async fn pass(context: &Context, key: &Key) -> Result<(), PassError> 
     result.map(drop)
 }
 
-/// Whether the status has told of a failure already, perhaps when another process looked at the service.
+/// Whether the status reports a failure already, perhaps written by another process.
 fn is_reported(service: &LLMInferenceService, text: &str) -> bool {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|found| found.is_false() && found.message == text)
@@ -85,9 +85,9 @@ fn forget(context: &Context, key: &Key) {
     context.note_error(key, None);
 }
 
-/// What keeps the service from what it wants until something else changes, if something does; an error for what is tried
-/// again.
-async fn reconcile(
+/// Returns what prevents the service from reaching its spec until something else changes, if anything does; an error for what is
+/// tried again.
+async fn update(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
@@ -107,14 +107,14 @@ async fn reconcile(
         context.preset_names.pin(service.status.as_ref().map(|status| &status.annotations))
     });
 
-    // Without a spec to plan, what there is stays as it is.
+    // Without a spec to plan, the children stay as they are.
     let spec = match composition.stop {
         Some(_) => None,
         None => Some(spec.as_deref().filter(|_| !composition.use_own_spec).unwrap_or(&service.spec)),
     };
     let (done, after) = match spec {
         None => {
-            looked_at(context, &subject.key, seen, began);
+            record_dependencies(context, &subject.key, seen, began);
             let verdict = match composition.stop {
                 Some(Retry::Backoff) => Err(PassError::Unfinished(composition.message.clone())),
                 _ => Ok(()),
@@ -143,7 +143,7 @@ async fn reconcile(
             seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
             seen.extend(observe::models(service, spec, &planned));
             seen.extend(planned.taken.iter().map(observe::key_of));
-            looked_at(context, &subject.key, seen, began);
+            record_dependencies(context, &subject.key, seen, began);
             phases.end(Phase::Plan);
             let is_removing = !planned.remove.is_empty();
             let mut done = match denied {
@@ -176,7 +176,7 @@ async fn reconcile(
         .in_scope(|| plan::status(service, report, &children, &after, now))
         .map_err(|error| not_stored(&error))?;
     let found = failure(&status);
-    // A transient failure is over in a moment: reporting it would make conditions flap.
+    // A conflict is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
     }
@@ -185,15 +185,16 @@ async fn reconcile(
     verdict.map(|()| stopped.or(problem.map(|problem| problem.message)).or(found))
 }
 
-/// Notes what a pass that began at that moment has looked at; what changed meanwhile is looked at again.
-fn looked_at(context: &Context, service: &Key, seen: BTreeSet<ObjectKey>, began: Moment) {
+/// Records what a reconcile that began at that moment depends on. If one of these objects has changed since, the service is enqueued
+/// again.
+fn record_dependencies(context: &Context, service: &Key, seen: BTreeSet<ObjectKey>, began: Moment) {
     if context.index.set(service, seen, began) {
         context.services.add(service.clone());
     }
     context.secret_contents.sweep(&context.index);
 }
 
-/// What reporting has found to fail, not just to take its time.
+/// A condition of the status that says that something failed, not just that it takes time.
 fn failure(status: &LLMInferenceServiceStatus) -> Option<String> {
     const FAILURES: [&str; 3] = [
         reason::HTTP_ROUTE_RECONCILE_ERROR,
@@ -214,7 +215,7 @@ struct Composed {
     pins: Option<std::collections::BTreeMap<String, String>>,
 }
 
-/// Merges and renders the layers, and looks whether an API server would accept the result.
+/// Merges and renders the layers, and checks whether an API server would accept the result.
 fn compose(
     context: &Context,
     subject: &Subject,
@@ -243,7 +244,7 @@ fn compose(
         };
         let effective = context.composer.compose(&inputs);
         let advice = match &effective {
-            Ok(effective) if context.is_news(&subject.key, effective) => {
+            Ok(effective) if context.has_new_layers(&subject.key, effective) => {
                 context.composer.layer_warnings(&inputs, effective)
             }
             _ => Vec::new(),
@@ -274,7 +275,7 @@ fn compose(
     }
 }
 
-/// Without platform settings nothing can be composed; the ConfigMap's change wakes every service.
+/// Without platform settings nothing can be composed. A change of the ConfigMap enqueues every service.
 fn no_platform(error: &PlatformError, stopped: bool) -> Composition {
     let (message, stop) = if stopped {
         (format!("Service is stopped with warning: {error}"), None)
@@ -297,7 +298,7 @@ struct Done {
     verdict: Result<(), PassError>,
 }
 
-/// Writes what differs, removes what is superfluous, tells what planning had to say.
+/// Writes what differs, removes what is superfluous, and records the planned events.
 async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planned: Plan) -> Done {
     let Plan { children, certificates, remove, events, problem, taken: _ } = planned;
     for event in events {
@@ -312,7 +313,7 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
         } else {
             PassError::Unfinished(message)
         });
-        // The earlier part of the service is the one to report.
+        // The problem in the earlier part of the service is reported.
         if problem.as_ref().is_none_or(|known| failure.problem.phase <= known.phase) {
             problem = Some(failure.problem);
         }
@@ -325,7 +326,7 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
     Done { children: outcome.children, problem, verdict }
 }
 
-/// Removes what no owner reference removes, then lets the service go.
+/// Removes what no owner reference removes, then the finalizer.
 async fn finalize(
     context: &Context,
     subject: &Subject,
@@ -349,7 +350,7 @@ async fn finalize(
     Ok(())
 }
 
-/// Says whose traffic has to stop first. Their routes say when it has.
+/// Reports which members still send traffic to the service. It depends on their routes, so it is enqueued when that ends.
 async fn wait_for(
     context: &Context,
     subject: &Subject,
@@ -361,7 +362,7 @@ async fn wait_for(
     let route = |sender: &String| Key::new(namespace, plan::names::route(sender)).of_kind(Kind::HttpRoute);
     let mut seen: BTreeSet<ObjectKey> = senders.iter().map(route).collect();
     seen.extend(observe::group(&service.spec, namespace));
-    looked_at(context, &subject.key, seen, began);
+    record_dependencies(context, &subject.key, seen, began);
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
     let status = plan::leaving(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await

@@ -1,7 +1,7 @@
-//! Children that the API server stores otherwise than they are asked for.
+//! Children that the API server stores differently from what was requested.
 //!
-//! A mutating webhook of somebody else's may add to, or overrule, what is written. Writing it again changes nothing and
-//! wakes the service once more: the answer to a write is taken for the outcome as long as neither side changes.
+//! Somebody else's mutating webhook may add to what is written, or overrule it. Writing it again would change nothing and trigger
+//! another reconcile. So the response to a write counts as its outcome until the plan or the stored object changes.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::key::Key;
 
-/// What was asked for, and what came of it, for each such child of each service.
+/// What was requested and what was stored, for each such child of each service.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     outcomes: Mutex<HashMap<Key, HashMap<ObjectRef, Outcome>>>,
@@ -31,13 +31,13 @@ struct Outcome {
 // === impl Settled ===
 
 impl Settled {
-    /// Whether asking for this again would lead to what is there.
+    /// Whether requesting this again would lead to the live object.
     pub(crate) fn holds<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: &K, live: &K) -> bool {
         let known = self.outcomes.lock().get(service).and_then(|children| children.get(child)).copied();
         known.is_some_and(|known| known == Outcome { asked: fingerprint(asked), stored: fingerprint(live) })
     }
 
-    /// Remembers what the server made of a request.
+    /// Remembers what the server stored for a request.
     pub(crate) fn note<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: u64, stored: &K) {
         let outcome = Outcome { asked, stored: fingerprint(stored) };
         self.outcomes.lock().entry(service.clone()).or_default().insert(child.clone(), outcome);
@@ -49,7 +49,7 @@ impl Settled {
     }
 }
 
-/// A number that tells objects apart by what is wanted of them: not by status, nor by what every write changes.
+/// A hash of what is requested of an object: without its status, and without the metadata that every write changes.
 pub(crate) fn fingerprint<K: Serialize>(object: &K) -> u64 {
     let mut hasher = DefaultHasher::new();
     if let Ok(mut object) = serde_json::to_value(object) {

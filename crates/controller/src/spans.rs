@@ -1,4 +1,4 @@
-//! Spans of what the controller does, for traces. Where none are recorded, each costs a look at a flag.
+//! Spans of what the controller does, for traces. Where none are recorded, each costs the check of a flag.
 
 use longboat_telemetry::traces::SPANS;
 use tracing::{Span, field::Empty};
@@ -9,7 +9,7 @@ use crate::{
     metrics::{Asked, Phase, Worker},
 };
 
-/// A pass over an object.
+/// A reconcile of an object.
 pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
     tracing::trace_span!(
         target: SPANS, parent: None, "reconcile",
@@ -18,7 +18,7 @@ pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
     )
 }
 
-/// How the pass of a span ended.
+/// Records how the reconcile of a span ended.
 pub(crate) fn ended(span: &Span, result: &Result<(), PassError>) {
     if let Err(error) = result {
         span.record("otel.status_code", "ERROR");
@@ -26,12 +26,12 @@ pub(crate) fn ended(span: &Span, result: &Result<(), PassError>) {
     }
 }
 
-/// A part of a pass.
+/// A phase of a reconcile.
 pub(crate) fn phase(phase: Phase) -> Span {
     tracing::trace_span!(target: SPANS, "phase", otel.name = phase.name())
 }
 
-/// A write within a pass. What is written besides, leases and events, belongs to no trace.
+/// A write within a reconcile. Other writes, of leases and events, belong to no trace.
 pub(crate) fn write(asked: &Asked) -> Span {
     match asked.write() {
         Some((resource, verb)) if !Span::current().is_none() => tracing::trace_span!(

@@ -16,7 +16,7 @@ use crate::{
     watch::Watched,
 };
 
-/// Writes the status unless it is stored already, and tells when the service became ready or stopped being it.
+/// Writes the status unless it is stored already. Records an event when the service becomes ready, or is no longer ready.
 pub(crate) async fn publish(
     context: &Context,
     subject: &Subject,
@@ -26,7 +26,7 @@ pub(crate) async fn publish(
     if service.status.as_ref() == Some(&status) {
         return Ok(());
     }
-    // The whole status and nothing else: the spec does not travel, and there is nothing to conflict with.
+    // The whole status and nothing else: the spec is not sent, and no other writer can conflict.
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
@@ -46,12 +46,12 @@ pub(crate) async fn publish(
             return Err(PassError::request(format!("update the status of {}", subject.key), error));
         }
     }
-    tell(context, subject, service.status.as_ref(), &status);
+    record_readiness(context, subject, service.status.as_ref(), &status);
     Ok(())
 }
 
-/// True to unknown says nothing, as in the reference (contract 01 §10.4).
-fn tell(
+/// A change from True to Unknown is no event: readiness may come back without anything having failed.
+fn record_readiness(
     context: &Context,
     subject: &Subject,
     before: Option<&LLMInferenceServiceStatus>,

@@ -1,5 +1,4 @@
-//! Flags of the reference's manager that manifests and harnesses pass, and that change nothing here yet (contract 01 §14.1,
-//! 05). They are accepted, so that nobody has to edit a command line, and each that is expected to do something is warned
+//! Flags of the reference's manager that manifests and harnesses pass, and that change nothing here yet. They are accepted, so that nobody has to edit a command line, and each that is expected to do something is warned
 //! about.
 
 /// Flags without an effect.

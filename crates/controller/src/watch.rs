@@ -1,4 +1,4 @@
-//! Watches: from the API server into the caches, and from there to the services concerned.
+//! Watches: from the API server into the caches, and from there to the services that depend on a change.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
@@ -48,7 +48,7 @@ use crate::{
 
 /// Annotates Services with the Gateway they belong to.
 const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
-/// Types of Secrets whose content is of no use here, and better not kept.
+/// Types of Secrets that hold no credentials for models. Their contents are not kept.
 const SEALED: [&str; 5] = [
     "bootstrap.kubernetes.io/token",
     "helm.sh/release.v1",
@@ -56,7 +56,8 @@ const SEALED: [&str; 5] = [
     "kubernetes.io/dockerconfigjson",
     "kubernetes.io/service-account-token",
 ];
-/// Objects per page of a list. All kinds are listed at once when the process starts: their pages are most of what it ever holds.
+/// Objects per page of a list. All kinds are listed at the same time when the process starts, and their pages are the peak of its
+/// memory.
 const PAGE: u32 = 100;
 
 /// A kind that is watched.
@@ -81,40 +82,41 @@ pub(crate) trait Watched:
     const OF_SECRETS: bool = false;
     /// Whether its objects live in no namespace.
     const OF_CLUSTER: bool;
-    /// Whether services of other namespaces look at those of the platform's namespace.
+    /// Whether services of other namespaces depend on those of the platform's namespace.
     const OF_PLATFORM: bool = false;
-    /// Makes an object of which only the metadata are known: where that is enough to tell whom a change concerns and how the object
-    /// is kept, and its text is always readable, as that of what is part of Kubernetes. No more of it is read then until a pass
-    /// asks for it.
-    const OUTLINE: Option<fn(ObjectMeta) -> Self> = None;
+    /// Makes an object with metadata only. It is set for built-in kinds whose metadata decide which services a change concerns and how
+    /// the object is stored: the rest is decoded only when a reconcile reads the object.
+    const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = None;
 
     fn cache(caches: &Caches) -> &Cache<Self>;
 
-    /// The objects of a namespace, or all.
+    /// The API of the objects of a namespace, or of all.
     fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
 
-    /// The same, where each object may turn out not to be readable.
+    /// The same, but an object that cannot be decoded does not fail the whole response.
     fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>>;
 
-    /// Whether it is kept as text: if no pass but that of its own service looks at it. What was before a change is not told of it.
+    /// Whether it is stored as compressed text, because only the reconcile of its own service reads it. A change event of such an
+    /// object does not contain the old object.
     fn is_packed(&self) -> bool;
 
-    /// Whether others are alike, so that they may be compressed by it. It stays for as long as the process does.
+    /// Whether other objects resemble it, so that it may serve as the dictionary for compressing them. A dictionary stays in memory as
+    /// long as the process runs.
     fn is_typical(&self) -> bool {
         !self.concerns().is_empty()
     }
 
-    /// What others look at of it, where it is not looked at as a whole.
+    /// The part of it that other services depend on, where they do not depend on the whole.
     fn peer(&self) -> Option<Peer> {
         None
     }
 
-    /// Drops what nobody reads, to save memory; whether there was any.
+    /// Drops fields that nothing reads, to save memory. Returns whether there were any.
     fn slim(&mut self) -> bool {
         false
     }
 
-    /// Whether a change is worth looking at.
+    /// Whether a change can make a difference.
     fn matters(_old: &Self, _new: &Self) -> bool {
         true
     }
@@ -124,12 +126,12 @@ pub(crate) trait Watched:
         false
     }
 
-    /// Services that are concerned whether or not they looked at the object.
+    /// Services that a change concerns whether or not they depend on the object.
     fn concerns(&self) -> Vec<Key> {
         owner(self.metadata()).into_iter().collect()
     }
 
-    /// Other names under which services look at the object.
+    /// Other names under which services depend on the object.
     fn aliases(&self) -> Vec<ObjectKey> {
         Vec::new()
     }
@@ -179,8 +181,8 @@ macro_rules! watched {
             true
         }
     };
-    (@form outlined) => {
-        const OUTLINE: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
+    (@form metadata_first) => {
+        const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
 
         watched!(@form packed);
     };
@@ -189,7 +191,7 @@ macro_rules! watched {
             false
         }
     };
-    // It says so itself.
+    // The kind defines it itself.
     (@form either) => {};
     (@api namespaced) => {
         const OF_CLUSTER: bool = false;
@@ -224,7 +226,7 @@ macro_rules! watched {
 watched! {
     LLMInferenceService => InferenceService, inference_services, namespaced, packed, labelled: false {
         fn is_typical(&self) -> bool {
-            // Most of what services say is their status.
+            // Most of a service is its status.
             self.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
         }
 
@@ -242,17 +244,17 @@ watched! {
         }
 
         fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
-            // Only when it is gone do its configs have a user less: while it was being finalized it still counted. And a status
-            // may have been written although nobody was told so.
+            // A service uses its configs until it is deleted, also while it is being finalized. And a status may have been written
+            // although its response was lost.
             let [before, now] = &change.peers;
-            config::wake_users(context, &key.namespace, before.as_deref(), now.as_deref());
+            config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
         }
     };
     LLMInferenceServiceConfig => Config, configs, namespaced, whole, labelled: false {
         const OF_PLATFORM: bool = true;
 
         fn matters(old: &Self, new: &Self) -> bool {
-            // A status is nobody's business, and ours least of all.
+            // Nothing depends on the status of a config.
             old.spec != new.spec
                 || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
                 || old.metadata.finalizers != new.metadata.finalizers
@@ -280,7 +282,7 @@ watched! {
         fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
             let platform = *key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
             if platform && context.load_platform() {
-                context.wake_all();
+                context.enqueue_all();
             }
         }
     };
@@ -294,7 +296,7 @@ watched! {
         }
 
         fn slim(&mut self) -> bool {
-            // What nobody looks for credentials in. Helm's releases are most of what Secrets weigh in many clusters.
+            // In many clusters Helm's releases are most of the size of all Secrets.
             let is_sealed = self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_));
             is_sealed && self.data.take().is_some()
         }
@@ -316,13 +318,13 @@ watched! {
             context.secret_contents.forget(key);
         }
     };
-    ServiceAccount => ServiceAccount, service_accounts, namespaced, outlined, labelled: false;
+    ServiceAccount => ServiceAccount, service_accounts, namespaced, metadata_first, labelled: false;
     Service => Service, services, namespaced, either, labelled: false {
         const OF_PLATFORM: bool = true;
-        const OUTLINE: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
+        const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
 
         fn is_packed(&self) -> bool {
-            // Gateways' are looked for by their label.
+            // Services of Gateways are found by their label.
             owner(&self.metadata).is_some() && gateway_of(self).is_none()
         }
 
@@ -332,10 +334,10 @@ watched! {
             gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
         }
     };
-    Deployment => Deployment, deployments, namespaced, outlined, labelled: true;
+    Deployment => Deployment, deployments, namespaced, metadata_first, labelled: true;
     Pod => Pod, pods, namespaced, whole, labelled: true {
         fn slim(&mut self) -> bool {
-            // Whose it is and where it listens is all that certificates need. Pods are never written.
+            // Certificates need the labels and the addresses only. Pods are never written.
             self.spec = None;
             self.metadata.annotations = None;
             self.status = self.status.take().map(|status| PodStatus {
@@ -355,8 +357,8 @@ watched! {
             labelled(&self.metadata, self.metadata.namespace.as_deref().unwrap_or_default()).into_iter().collect()
         }
     };
-    Role => Role, roles, namespaced, outlined, labelled: true;
-    RoleBinding => RoleBinding, role_bindings, namespaced, outlined, labelled: true;
+    Role => Role, roles, namespaced, metadata_first, labelled: true;
+    RoleBinding => RoleBinding, role_bindings, namespaced, metadata_first, labelled: true;
     ClusterRoleBinding => ClusterRoleBinding, cluster_role_bindings, cluster, packed, labelled: true {
         fn concerns(&self) -> Vec<Key> {
             let subjects = self.subjects.iter().flatten();
@@ -367,7 +369,7 @@ watched! {
     LeaderWorkerSet => LeaderWorkerSet, leader_worker_sets, namespaced, packed, labelled: true;
     HorizontalPodAutoscaler => HorizontalPodAutoscaler, horizontal_pod_autoscalers, namespaced, whole, labelled: true {
         fn matters(old: &Self, new: &Self) -> bool {
-            // Its status changes with every metric that is read; its conditions do not.
+            // The status changes with every metric that is read; the conditions do not.
             let says = |object: &Self| object.status.as_ref().and_then(|status| status.conditions.clone());
             old.spec != new.spec || old.metadata.labels != new.metadata.labels
                 || old.metadata.annotations != new.metadata.annotations
@@ -384,8 +386,8 @@ watched! {
     GatewayClass => GatewayClass, gateway_classes, cluster, whole, labelled: false;
 }
 
-/// Where a kind is watched: everywhere at once (none), or in these namespaces one by one. Who is confined to namespaces does
-/// not ask for what lives in none.
+/// Where a kind is watched: in the whole cluster (`None`), or in each of these namespaces. A controller that is confined to namespaces
+/// does not watch cluster-scoped kinds.
 pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
     if args.namespaces.is_empty() {
         if K::OF_SECRETS && !args.secret_namespaces.is_empty() {
@@ -414,21 +416,21 @@ fn selector<K: Watched>() -> Option<String> {
 /// How the first list of a watch went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstList {
-    /// The cache holds what there is.
+    /// The cache is filled.
     Complete,
-    /// The API server does not serve the kind, or does not let us see it. The watch goes on trying.
+    /// The API server does not serve the kind, or denies access. The watch is retried.
     Unavailable,
 }
 
-/// Watches a kind until cancelled; calls `first` when it is known how the first list went, and again when a kind that
-/// was unavailable has become available.
+/// Watches a kind until cancelled. Calls `first` with the result of the first list, and again when a kind that was unavailable becomes
+/// available.
 pub(crate) async fn watch<K: Watched>(
     context: Arc<Context>,
     namespace: Option<String>,
     cancel: CancellationToken,
     first: impl Fn(FirstList) + Send,
 ) {
-    // One object that cannot be read must not end the watch for all others.
+    // An object that cannot be decoded must not end the watch for all others.
     let api = K::guarded_api(&context.client, namespace.as_deref());
     let mut config = watcher::Config::default().page_size(PAGE);
     if let Some(selector) = selector::<K>() {
@@ -445,7 +447,7 @@ pub(crate) async fn watch<K: Watched>(
         match event {
             None => return,
             Some(Ok(Event::Init)) => present.clear(),
-            Some(Ok(Event::InitApply(object))) => present.extend(heard(&context, &object)),
+            Some(Ok(Event::InitApply(object))) => present.extend(store(&context, &object)),
             Some(Ok(Event::InitDone)) => {
                 forget_others::<K>(&context, namespace.as_deref(), &std::mem::take(&mut present));
                 if state != Some(FirstList::Complete) {
@@ -454,7 +456,7 @@ pub(crate) async fn watch<K: Watched>(
                 }
             }
             Some(Ok(Event::Apply(object))) => {
-                heard(&context, &object);
+                store(&context, &object);
             }
             Some(Ok(Event::Delete(object))) => {
                 if let Some(change) = K::cache(&context.caches).remove(&object.metadata) {
@@ -496,14 +498,14 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
     }
 }
 
-/// Takes over an object that is there; how it is called, unless it is news that cannot be read.
-fn heard<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
+/// Stores an object that exists and announces the change. Returns its key, unless it is a change that cannot be decoded.
+fn store<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
     let key = Key::of_metadata(&object.metadata);
     let cache = K::cache(&context.caches);
     if cache.knows(&object.metadata) {
         return Some(key);
     }
-    let mut read = match outline_of(object).map_or_else(|| object.read(), Ok) {
+    let mut read = match metadata_only(object).map_or_else(|| object.read(), Ok) {
         Ok(read) => read,
         Err(error) => {
             tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
@@ -517,13 +519,13 @@ fn heard<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
     Some(key)
 }
 
-/// An object of which no more is read than its metadata, if that is enough.
-fn outline_of<K: Watched>(object: &Received<K>) -> Option<K> {
-    let outline = K::OUTLINE?;
-    Some(outline(object.read_metadata().ok()?)).filter(K::is_packed)
+/// The object with metadata only, if that is enough.
+fn metadata_only<K: Watched>(object: &Received<K>) -> Option<K> {
+    let make = K::FROM_METADATA?;
+    Some(make(object.read_metadata().ok()?)).filter(K::is_packed)
 }
 
-/// Drops what is not there any more.
+/// Removes the objects that no longer exist from the cache.
 pub(crate) fn forget_others<K: Watched>(context: &Context, namespace: Option<&str>, present: &BTreeSet<Key>) {
     for change in &K::cache(&context.caches).retain(namespace, present) {
         announce(context, change);
@@ -549,7 +551,7 @@ pub(crate) async fn list_selected<K: Watched>(
     let mut present = BTreeSet::new();
     loop {
         let page = api.list(&params).await?;
-        present.extend(page.items.into_iter().filter_map(|object| heard(context, &object)));
+        present.extend(page.items.into_iter().filter_map(|object| store(context, &object)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => break,

@@ -40,6 +40,7 @@ use crate::{
 
 /// What the controller needs, as it is shipped: for the whole cluster, or in each namespace that it keeps to.
 const ROLE: &str = include_str!("../../../deploy/rbac/role.yaml");
+const SECRETS_ROLE: &str = include_str!("../../../deploy/rbac/secrets.yaml");
 const WATCHED_ROLE: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
 
 /// Selects what belongs to services.
@@ -252,7 +253,13 @@ async fn denied(client: &Client, facts: &mut Facts) {
     );
     let watched = check::controller::watched(facts.controller.as_ref());
     let needed = if watched.is_empty() {
-        needed(ROLE, None)
+        let open = check::controller::secret_namespaces(facts.controller.as_ref());
+        let mut all = needed(ROLE, None);
+        if open.is_empty() {
+            all.extend(needed(SECRETS_ROLE, None));
+        }
+        all.extend(open.iter().flat_map(|namespace| needed(SECRETS_ROLE, Some(namespace))));
+        all
     } else {
         watched.iter().flat_map(|namespace| needed(WATCHED_ROLE, Some(namespace))).collect()
     };

@@ -132,6 +132,8 @@ fn arguments(values: &Values) -> Vec<String> {
         arguments.push(format!("--webhook-cert-dir={CERTIFICATE_FOLDER}"));
     }
     arguments.extend(values.watch_namespaces.iter().map(|namespace| format!("--namespace={namespace}")));
+    let open = values.secret_namespaces.iter();
+    arguments.extend(open.map(|namespace| format!("--secret-namespace={namespace}")));
     arguments.extend(values.extra_args.iter().cloned());
     arguments
 }

@@ -1,5 +1,5 @@
 //! What the controller may do, written by hand: `deploy/rbac` for the whole cluster, `deploy/rbac-namespaced` for some
-//! namespaces.
+//! namespaces, `deploy/rbac-secrets` for the Secrets of some namespaces.
 
 use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use crate::{Values, installation::label, names::CONTROLLER};
 
 /// The files of `deploy/rbac`: name and content.
-pub(crate) const FILES: [(&str, &str); 5] = [
+pub(crate) const FILES: [(&str, &str); 6] = [
     ("service-account.yaml", include_str!("../../../deploy/rbac/service-account.yaml")),
     ("role.yaml", include_str!("../../../deploy/rbac/role.yaml")),
+    ("secrets.yaml", include_str!("../../../deploy/rbac/secrets.yaml")),
     ("binding.yaml", include_str!("../../../deploy/rbac/binding.yaml")),
     ("leader-election.yaml", include_str!("../../../deploy/rbac/leader-election.yaml")),
     ("metrics-reader.yaml", include_str!("../../../deploy/rbac/metrics-reader.yaml")),
@@ -19,6 +20,13 @@ pub(crate) const FILES: [(&str, &str); 5] = [
 const PLATFORM: &str = include_str!("../../../deploy/rbac-namespaced/platform/role.yaml");
 /// Rights in each namespace that such a controller looks at.
 const WATCHED: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
+
+/// The binding that gives the right to the Secrets of the whole cluster.
+const ALL_SECRETS: (&str, &str) = ("ClusterRoleBinding", "llmisvc-secrets-rolebinding");
+/// Instead of it: the right to the CA of the webhooks in the platform's namespace.
+const WEBHOOK_CA: &str = include_str!("../../../deploy/rbac-secrets/platform.yaml");
+/// And the right to the Secrets of one namespace.
+const SECRETS: &str = include_str!("../../../deploy/rbac-secrets/namespace.yaml");
 
 /// The account and its rights.
 ///
@@ -32,13 +40,29 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
         let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
         let is_wide =
             |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole"));
-        all.extend(documents.into_iter().filter(|object| !(narrow && is_wide(object))));
+        let is_all_secrets =
+            |object: &Value| object["kind"] == ALL_SECRETS.0 && object["metadata"]["name"] == ALL_SECRETS.1;
+        all.extend(documents.into_iter().filter(|object| {
+            !(narrow && is_wide(object)) && (values.secret_namespaces.is_empty() || !is_all_secrets(object))
+        }));
     }
     if narrow {
         all.extend(serde_saphyr::from_multiple::<Value>(PLATFORM)?);
         for watched in &values.watch_namespaces {
             for mut object in serde_saphyr::from_multiple::<Value>(WATCHED)? {
                 object["metadata"]["namespace"] = watched.as_str().into();
+                all.push(object);
+            }
+        }
+    }
+    if !values.secret_namespaces.is_empty() {
+        // cert-manager makes another certificate than the controller would.
+        if !values.cert_manager {
+            all.extend(serde_saphyr::from_multiple::<Value>(WEBHOOK_CA)?);
+        }
+        for open in &values.secret_namespaces {
+            for mut object in serde_saphyr::from_multiple::<Value>(SECRETS)? {
+                object["metadata"]["namespace"] = open.as_str().into();
                 all.push(object);
             }
         }
@@ -85,6 +109,31 @@ mod tests {
         let mut known = FILES.map(|(name, _)| name);
         known.sort_unstable();
         assert_eq!(files, known);
+    }
+
+    #[test]
+    fn without_a_right_to_all_secrets_there_are_bindings_in_namespaces() {
+        let values = Values { secret_namespaces: vec!["a".to_owned(), "b".to_owned()], ..Values::default() };
+        let objects = objects("platform", &values).unwrap();
+        let named = |kind: &str, name: &str| {
+            let found =
+                objects.iter().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+            found
+                .map(|object| object["metadata"]["namespace"].as_str().unwrap_or_default())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(named("ClusterRoleBinding", "llmisvc-secrets-rolebinding"), [""; 0]);
+        assert_eq!(named("RoleBinding", "llmisvc-secrets-rolebinding"), ["a", "b"]);
+        assert_eq!(named("Role", "llmisvc-webhook-ca-role"), ["platform"]);
+        // Nothing else that is bound for the whole cluster gives a right to Secrets.
+        let bound = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding");
+        for binding in bound {
+            let role = objects.iter().find(|object| {
+                object["kind"] == "ClusterRole" && object["metadata"]["name"] == binding["roleRef"]["name"]
+            });
+            let rules = role.unwrap()["rules"].to_string();
+            assert!(!rules.contains("secrets"), "{rules}");
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct Values {
     pub resources: Map<String, Value>,
     /// Namespaces whose services are looked at, with rights in these alone; empty for all, with rights in all.
     pub watch_namespaces: Vec<String>,
+    /// Namespaces whose Secrets the controller may use; services of others are not served. Empty for all. With
+    /// `watchNamespaces` the controller uses no others anyway.
+    pub secret_namespaces: Vec<String>,
     /// Whether cert-manager issues the certificate of the webhooks. Without it the controller makes a CA of its own.
     pub cert_manager: bool,
     /// The controller's metrics.
@@ -192,6 +195,18 @@ impl Values {
                 return wrong(&format!("watchNamespaces[{index}]"), namespace, NAMESPACE);
             }
         }
+        for (index, namespace) in self.secret_namespaces.iter().enumerate() {
+            if !is_label(namespace) {
+                return wrong(&format!("secretNamespaces[{index}]"), namespace, NAMESPACE);
+            }
+        }
+        if let (Some(namespace), false) = (self.secret_namespaces.first(), self.watch_namespaces.is_empty()) {
+            return wrong(
+                "secretNamespaces[0]",
+                namespace,
+                "nothing where watchNamespaces are given: they bound the right to Secrets already",
+            );
+        }
         for (index, name) in self.image_pull_secrets.iter().enumerate() {
             if name.is_empty() {
                 return wrong(&format!("imagePullSecrets[{index}]"), name, "the name of a Secret");
@@ -238,6 +253,7 @@ impl Default for Values {
                 "limits": {"memory": "300Mi"},
             })),
             watch_namespaces: Vec::new(),
+            secret_namespaces: Vec::new(),
             cert_manager: false,
             metrics: Metrics::default(),
             preset_prefix: longboat_api::names::DEFAULT_PRESET_PREFIX.to_owned(),
@@ -385,6 +401,14 @@ mod tests {
             (
                 "watchNamespaces: [a, B]",
                 "values: `watchNamespaces[1]` is `B`: expected the name of a namespace",
+            ),
+            (
+                "secretNamespaces: ['']",
+                "values: `secretNamespaces[0]` is ``: expected the name of a namespace",
+            ),
+            (
+                "{watchNamespaces: [a], secretNamespaces: [a], metrics: {secure: false}}",
+                "values: `secretNamespaces[0]` is `a`: expected nothing where watchNamespaces are given",
             ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),

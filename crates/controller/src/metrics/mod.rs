@@ -1,4 +1,4 @@
-//! What the controller says about itself (contract 05): under the names of controller-runtime and client-go where they have one,
+//! What the controller says about itself: under the names of controller-runtime and client-go where they have one,
 //! so that dashboards and alerts for the reference's manager go on working, and `longboat_…` for the rest.
 //!
 //! Counting on the way is a few atomic additions. What can be read off the queues and caches is read when somebody asks.
@@ -119,7 +119,7 @@ pub(crate) enum Worker {
     Configs,
 }
 
-/// A part of a pass.
+/// A phase of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Observe,
@@ -150,7 +150,7 @@ pub(crate) struct Metrics {
     leads: Family<NameLabel, Gauge>,
 }
 
-/// Measures the phases of one pass, one after the other.
+/// Measures the phases of one reconcile, one after the other.
 #[derive(Debug)]
 pub(crate) struct Phases<'a> {
     metrics: &'a Metrics,
@@ -251,7 +251,7 @@ impl Metrics {
         self.most.get_or_create(&worker.label()).set(i64::from(count));
     }
 
-    /// A pass begins; call what is returned with how it ended.
+    /// A reconcile begins. Call the returned function with its result.
     pub(crate) fn pass(&self, worker: Worker) -> impl FnOnce(&Result<(), PassError>) {
         let (began, label) = (Instant::now(), worker.label());
         self.active.get_or_create(&label).inc();

@@ -20,7 +20,7 @@ use crate::{context::Context, error::Error};
 const CONNECTIONS: usize = 64;
 /// How long a handshake or a request's head may take; between two scrapes a connection is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Name of the Service in front of the port (contract 01 §18).
+/// Name of the Service in front of the port.
 const SERVICE: &str = "llmisvc-controller-manager-service";
 /// Nobody checks this certificate, as nobody checks the reference's: longer than any process lives.
 const DAYS: u32 = 3650;

@@ -1,4 +1,4 @@
-//! Flags of the metrics server (contract 01 §14.1).
+//! Flags of the metrics server.
 
 use crate::health::Listen;
 

@@ -1,4 +1,4 @@
-//! Each source of changes, and exactly the services that it wakes (contract 03 §11).
+//! Each source of changes, and exactly the services that it enqueues.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::{Watched, list};
 use crate::{
     announce::announce, args::Args, cache::Change, capabilities, config, context::Context, error::PassError,
-    events, key::Key, metrics::Metrics, queue::Ended, service,
+    events, key::Key, metrics::Metrics, queue::Ended, secrets::SecretMetadata, service,
 };
 
 /// Nobody admits anything: passes fill in what is missing by themselves.
@@ -163,7 +163,7 @@ impl Scene {
             self.look().await;
             self.context.load_platform();
             for service in self.context.caches.inference_services.all() {
-                let result = Box::pin(service::pass(&self.context, &Key::of(service.as_ref()))).await;
+                let result = Box::pin(service::reconcile(&self.context, &Key::of(service.as_ref()))).await;
                 assert!(matches!(result, Ok(()) | Err(PassError::Conflict { .. })), "{result:?}");
             }
         }
@@ -178,6 +178,7 @@ impl Scene {
         list::<LLMInferenceServiceConfig>(context, None).await.unwrap();
         list::<ConfigMap>(context, None).await.unwrap();
         list::<Secret>(context, None).await.unwrap();
+        list::<SecretMetadata>(context, None).await.unwrap();
         list::<ServiceAccount>(context, None).await.unwrap();
         list::<Service>(context, None).await.unwrap();
         list::<Deployment>(context, None).await.unwrap();
@@ -250,8 +251,8 @@ const ALL: [&str; 7] = ["blue", "external", "full", "green", "plain", "referring
 async fn what_services_refer_to_wakes_those_that_refer_to_it() {
     let scene = Box::pin(Scene::settled()).await;
     let data = json!({"stringData": {"HF_TOKEN": "b"}});
-    assert_eq!(scene.change::<Secret>("ns", "keys", data.clone()).await, only(&["full"]));
-    assert_eq!(scene.change::<Secret>("ns", "nobodys", data).await, only(&[]));
+    assert_eq!(scene.change::<SecretMetadata>("ns", "keys", data.clone()).await, only(&["full"]));
+    assert_eq!(scene.change::<SecretMetadata>("ns", "nobodys", data).await, only(&[]));
     assert_eq!(scene.change::<ServiceAccount>("ns", "reader", annotated("a")).await, only(&["full"]));
     // Every pod without an account of its own has this one, and its secrets of the hub.
     assert_eq!(scene.change::<ServiceAccount>("ns", "default", annotated("a")).await, only(&ALL));
@@ -370,11 +371,11 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
     services.patch("plain", &params, &replicas).await.unwrap();
     let ready = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
     assert_eq!(scene.change::<Deployment>("ns", "plain-kserve", ready).await, only(&["plain"]));
-    Box::pin(service::pass(context, &Key::new("ns", "plain"))).await.unwrap();
+    Box::pin(service::reconcile(context, &Key::new("ns", "plain"))).await.unwrap();
     assert_eq!(scene.woken().await, only(&["plain"]));
 
     let configs = LLMInferenceServiceConfig::api(&context.client, Some("ns"));
-    config::pass(context, &Key::new("ns", "nobodys")).await.unwrap();
+    config::reconcile(context, &Key::new("ns", "nobodys")).await.unwrap();
     configs.patch("nobodys", &params, &replicas).await.unwrap();
     let user = json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
@@ -382,9 +383,9 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
         "spec": {"model": {"uri": "hf://org/model", "name": "user"}, "baseRefs": [{"name": "nobodys"}]},
     });
     assert_eq!(scene.add(user).await, only(&["user"]));
-    Box::pin(service::pass(context, &Key::new("ns", "user"))).await.unwrap();
+    Box::pin(service::reconcile(context, &Key::new("ns", "user"))).await.unwrap();
     scene.woken().await;
-    config::pass(context, &Key::new("ns", "nobodys")).await.unwrap();
+    config::reconcile(context, &Key::new("ns", "nobodys")).await.unwrap();
     assert_eq!(scene.woken().await, only(&["user"]));
 }
 

@@ -37,7 +37,7 @@ impl Source {
     /// The facts for one request.
     ///
     /// Configs are checked against the settings as they are now, not as a cache has them: whoever installs a platform
-    /// writes both within milliseconds (contract 05).
+    /// writes both within milliseconds.
     pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, Unread> {
         patiently(|| self.at_once(hook, body)).await
     }
@@ -111,7 +111,7 @@ impl LiveFacts {
     async fn model_caches(&self, namespace: Option<String>) -> Result<Option<Vec<ModelCache>>, kube::Error> {
         let client = &self.client;
         let mut all = Vec::new();
-        // Who is confined to namespaces cannot see those of the cluster.
+        // A controller that is confined to namespaces cannot list cluster-scoped objects.
         if self.args.namespaces.is_empty() {
             let Some(found) = list(client, "LocalModelCache", None).await? else { return Ok(None) };
             all = found;

@@ -1,4 +1,4 @@
-//! The webhook server: HTTPS in front of [`longboat_admission`] (contract 01 §13, 05).
+//! The webhook server: HTTPS in front of [`longboat_admission`].
 //!
 //! Every replica serves, whoever leads. With `--webhook-cert-dir` the certificate is somebody else's, cert-manager's as a
 //! rule, who also has API servers trust it. Without one, [`keep`] makes a CA, shares it between replicas in a Secret and

@@ -1,4 +1,4 @@
-//! Flags of the webhook server (contract 01 §14.1, 05).
+//! Flags of the webhook server.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 

@@ -127,6 +127,52 @@ async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
         .await;
 }
 
+/// The reason of the condition that says whether a config is in use.
+async fn use_of(world: &longboat_testkit::World, name: &str, wanted: &str) {
+    let api = configs(world.client(), "ns");
+    world
+        .eventually(wanted, async || {
+            let status = api.get_opt(name).await.unwrap()?.status?;
+            status
+                .conditions
+                .iter()
+                .any(|found| found.type_ == "ConfigInUse" && found.reason == wanted)
+                .then_some(())
+        })
+        .await;
+}
+
+async fn is_gone(world: &longboat_testkit::World, name: &str) {
+    let api = configs(world.client(), "ns");
+    world.eventually("it is gone", async || api.get_opt(name).await.unwrap().is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_preset_that_a_service_would_use_stays_although_the_service_lacks_another_config() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    let (used, unused) = ("kserve-config-llm-template", "kserve-config-llm-worker-data-parallel");
+    for name in [used, unused] {
+        world.apply(config(name, &with_image("own:1"))).await;
+    }
+    world.apply(service("llm", json!({"baseRefs": [{"name": "missing"}]}))).await;
+    condition(&world, "llm", "PresetsCombined", |found| found.reason == "ConfigNotFound").await;
+    let api = configs(world.client(), "ns");
+    for name in [used, unused] {
+        // It has its finalizer by then.
+        use_of(&world, name, "NotInUse").await;
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+        use_of(&world, name, "DeletionBlocked").await;
+    }
+    // Once it is composed, it is known which one it uses.
+    world.apply(config("missing", &json!({"replicas": 1}))).await;
+    condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
+    is_gone(&world, unused).await;
+    use_of(&world, used, "DeletionBlocked").await;
+    services(world.client()).delete("llm", &DeleteParams::default()).await.unwrap();
+    is_gone(&world, used).await;
+}
+
 #[tokio::test]
 async fn another_service_does_not_rewrite_the_presets() {
     let world = world().await;

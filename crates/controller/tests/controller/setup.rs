@@ -88,12 +88,17 @@ impl Running {
 
     pub(crate) fn with(world: &World, faults: Faults) -> Self {
         let client = faulty(&world.server, &faults);
+        Self { faults, ..Self::with_client(Args::default(), client) }
+    }
+
+    /// A controller with another client, to which no faults happen.
+    pub(crate) fn with_client(args: Args, client: Client) -> Self {
         let stop = CancellationToken::new();
         let ends = stop.clone();
         let task = tokio::spawn(async move {
-            longboat_controller::run(Args::default(), client, ends).await.unwrap();
+            longboat_controller::run(args, client, ends).await.unwrap();
         });
-        Self { faults, stop, task }
+        Self { faults: Faults::default(), stop, task }
     }
 
     /// Ends it in order.

@@ -42,6 +42,16 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 
 /// The namespaces that the controller keeps to; none if it watches all.
 pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<String> {
+    values_of("--namespace", deployment)
+}
+
+/// The namespaces whose Secrets the controller uses; none if it uses all.
+pub(crate) fn secret_namespaces(deployment: Option<&Deployment>) -> Vec<String> {
+    values_of("--secret-namespace", deployment)
+}
+
+/// What a flag of the controller is given.
+fn values_of(flag: &str, deployment: Option<&Deployment>) -> Vec<String> {
     let pod = deployment.and_then(|found| found.spec.as_ref()?.template.spec.as_ref());
     let containers = pod.into_iter().flat_map(|pod| &pod.containers);
     let words: Vec<&String> =
@@ -49,8 +59,8 @@ pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<String> {
     let mut all = Vec::new();
     for (at, word) in words.iter().enumerate() {
         match word.split_once('=') {
-            Some(("--namespace", name)) => all.push(name.to_owned()),
-            None if *word == "--namespace" => all.extend(words.get(at + 1).map(ToString::to_string)),
+            Some((name, value)) if name == flag => all.push(value.to_owned()),
+            None if *word == flag => all.extend(words.get(at + 1).map(ToString::to_string)),
             _ => {}
         }
     }

@@ -15,6 +15,9 @@ use super::difference;
 const MERGED: &str = "(combined from similar events)";
 /// After so many events about an object the client of the reference drops further ones; each repetition counts.
 const BURST: i64 = 25;
+/// The reference issues the certificate of nearly every service twice, before and after its Service has an address; ours waits for the
+/// address. The Secrets themselves are compared as children.
+const CERTIFICATE: &str = "Updated v1.Secret ";
 /// Reasons that are told once for each time.
 const COUNTED: [&str; 2] = ["Created", "Deleted"];
 
@@ -93,6 +96,9 @@ fn of_objects(events: &[Value]) -> All {
 }
 
 fn add(all: &mut All, object: &str, reason: &str, count: i64, message: &str) {
+    if message.starts_with(CERTIFICATE) {
+        return;
+    }
     let told = all.entry(object.to_owned()).or_default().entry(reason.to_owned()).or_default();
     let message = if message.starts_with(MERGED) { MERGED } else { message };
     let known = told.messages.entry(message.to_owned()).or_default();

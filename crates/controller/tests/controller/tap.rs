@@ -1,0 +1,77 @@
+//! A client that notes what it is asked for, and can hold requests back.
+
+use std::sync::Arc;
+
+use http::{Method, Request, header::ACCEPT};
+use kube::{Client, client::Body};
+use longboat_testkit::World;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// A request that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    /// Path and query.
+    pub(crate) uri: String,
+    pub(crate) accept: String,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What a client was asked for, and what it holds back. Clones share one state.
+#[derive(Clone)]
+pub(crate) struct Tap {
+    log: Arc<Mutex<Vec<Asked>>>,
+    /// The end of the path of creations that wait.
+    held: watch::Sender<Option<&'static str>>,
+}
+
+// === impl Tap ===
+
+impl Tap {
+    pub(crate) fn new() -> Self {
+        Self { log: Arc::default(), held: watch::Sender::new(None) }
+    }
+
+    /// Holds creations back below paths that end so, until [`Self::release`].
+    pub(crate) fn hold(&self, end: &'static str) {
+        self.held.send_replace(Some(end));
+    }
+
+    /// Lets everything through.
+    pub(crate) fn release(&self) {
+        self.held.send_replace(None);
+    }
+
+    /// What was asked for, in order; a request is noted before it is held back.
+    pub(crate) fn log(&self) -> Vec<Asked> {
+        self.log.lock().clone()
+    }
+
+    /// A client with all rights that this taps.
+    pub(crate) fn client(&self, world: &World) -> Client {
+        let (tap, server) = (self.clone(), world.server.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (tap, server) = (tap.clone(), server.clone());
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+                tap.log.lock().push(Asked {
+                    method: head.method.clone(),
+                    uri: head.uri.to_string(),
+                    accept: accept.unwrap_or_default().to_owned(),
+                    body: body.to_vec(),
+                });
+                if head.method == Method::POST {
+                    let path = head.uri.path().to_owned();
+                    let mut held = tap.held.subscribe();
+                    let is_free = |end: &Option<&'static str>| end.is_none_or(|end| !path.ends_with(end));
+                    held.wait_for(is_free).await.map_err(|error| kube::Error::Service(error.into()))?;
+                }
+                server.client("default").send(Request::from_parts(head, Body::from(body.to_vec()))).await
+            }
+        });
+        Client::new(service, "default")
+    }
+}
