@@ -66,11 +66,8 @@ fn padding(length: usize) -> usize {
 
 fn header(path: &str, length: usize) -> [u8; BLOCK] {
     // A path of more than 100 bytes is cut at a slash.
-    let cut = if path.len() <= NAME.1 { None } else { path.bytes().position(|byte| byte == b'/') };
-    let cut = cut.map(|first| {
-        let slashes = path.match_indices('/').map(|(at, _)| at);
-        slashes.filter(|at| *at <= PREFIX.1).last().unwrap_or(first)
-    });
+    let mut slashes = path.match_indices('/').map(|(at, _)| at);
+    let cut = if path.len() <= NAME.1 { None } else { slashes.rfind(|at| *at <= PREFIX.1) };
     let (prefix, name) = cut.map_or(("", path), |at| (&path[..at], &path[at + 1..]));
     assert!(name.len() <= NAME.1, "a path that is too long for a tar file: {path}");
     let mut header = [0; BLOCK];

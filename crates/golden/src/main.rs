@@ -13,7 +13,9 @@ const USAGE: &str = "usage: longboat-golden COMMAND
   list PART       what is in a part
   show NAME       a case, transcript or file: its texts. NAME is a name of `list`, or a path such as cases/NAME/input
   pack DIR        packs each folder of DIR as a part, with stand-ins for what the reference wrote for people and for shells
-  prove DIR       runs the tests that read recordings on DIR and on the packed parts: both must say the same";
+  prove DIR [PACKAGE]
+                  runs the tests that read recordings, or those of one package, on DIR and on the packed parts: both must
+                  say the same";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,7 +38,8 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        ["prove", folder] => prove::prove(Path::new(folder)),
+        ["prove", folder] => prove::prove(Path::new(folder), None),
+        ["prove", folder, package] => prove::prove(Path::new(folder), Some(package)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

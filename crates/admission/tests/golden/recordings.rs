@@ -278,7 +278,7 @@ async fn every_recorded_case_is_admitted_defaulted_and_refused_as_the_reference_
     for case in cases(&golden) {
         let about = case.join("about.txt").text().unwrap_or_default();
         server.know(facts(&golden, &about));
-        server.namespace(&case.name()).await;
+        server.namespace(case.name()).await;
         let mut run = Run {
             server: &server,
             namespace: case.name().to_owned(),

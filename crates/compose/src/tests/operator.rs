@@ -59,7 +59,7 @@ fn merged_generally(layers: Vec<Value>) -> Result<Value, String> {
 fn layers(folder: &Entry) -> Vec<Value> {
     (1..=9)
         .map(|i| folder.join(&format!("layer-{i}.yaml")))
-        .take_while(|file| file.exists())
+        .take_while(Entry::exists)
         .map(|file| yaml(&file))
         .collect()
 }
@@ -138,8 +138,8 @@ fn merging_over_borrowed_trees_equals_the_general_strategic_merge() {
     let golden = golden();
     for folder in golden.join("merge").folders().iter().filter(|f| f.name().starts_with("merge-")) {
         let Ok(ours) = merged(layers(folder)) else { continue };
-        let theirs = merged_generally(layers(folder)).unwrap_or_else(|e| panic!("{}: {e}", folder));
-        assert_eq!(differences(&ours, &theirs), Vec::<String>::new(), "{}", folder);
+        let theirs = merged_generally(layers(folder)).unwrap_or_else(|e| panic!("{folder}: {e}"));
+        assert_eq!(differences(&ours, &theirs), Vec::<String>::new(), "{folder}");
     }
 }
 

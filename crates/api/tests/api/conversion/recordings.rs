@@ -53,7 +53,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
                 }
                 let older = down(&object);
                 let none = Vec::<String>::new();
-                assert_eq!(differences(&without_kept(older.clone()), &wanted), none, "{}", stage);
+                assert_eq!(differences(&without_kept(older.clone()), &wanted), none, "{stage}");
                 // Entries without an adapter go, as in the reference.
                 let mut back = up(&older);
                 for object in [&mut back, &mut object] {
@@ -61,7 +61,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
                         annotations.remove(LORA_CRITICALITIES);
                     }
                 }
-                assert_eq!(differences(&without_empty(back), &without_empty(object)), none, "{}", stage);
+                assert_eq!(differences(&without_empty(back), &without_empty(object)), none, "{stage}");
                 seen += 1;
             }
         }
