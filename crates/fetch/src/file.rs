@@ -127,7 +127,9 @@ impl Fetching {
     async fn attempt(&self, start_over: bool) -> Result<Option<String>, Ended> {
         let arriving = Arc::new(self.begin(start_over).await.map_err(Ended::Failed)?);
         let mut follower = Follower::start(arriving.clone());
-        if arriving.written.lock().ranges.total() == 0
+        // One that turned out to be damaged is not taken a second time.
+        if !start_over
+            && arriving.written.lock().ranges.total() == 0
             && let Some(path) = self.source.on_this_machine(&self.file)
         {
             let arriving = arriving.clone();
