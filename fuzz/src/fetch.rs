@@ -6,8 +6,8 @@ use std::io::{self, Cursor};
 
 use longboat_fetch::{
     parsers::{
-        Challenge, Filter, HubAddress, Journal, Manifest, Model, Page, TarReader, Tree, check, gcs_objects, matches,
-        zip_directory,
+        Challenge, Filter, HubAddress, Journal, Manifest, Model, Page, TarReader, Tree, check, gcs_objects,
+        matches, zip_directory,
     },
     redacted,
 };

@@ -89,8 +89,10 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             Err(error) => return Err(FetchError::file("read", &self.root)(error)),
         };
-        let mut models: Vec<_> =
-            entries.filter_map(|entry| read(&entry.ok()?.path()).transpose()).collect::<Result<_, _>>().map_err(FetchError::file("read", &self.root))?;
+        let mut models: Vec<_> = entries
+            .filter_map(|entry| read(&entry.ok()?.path()).transpose())
+            .collect::<Result<_, _>>()
+            .map_err(FetchError::file("read", &self.root))?;
         models.sort_by(|a: &CachedModel, b| (&a.source, &a.folder).cmp(&(&b.source, &b.folder)));
         Ok(models)
     }

@@ -85,10 +85,7 @@ mod tests {
 
     #[test]
     fn the_check_values_of_the_catalogue_come_out() {
-        for (mut crc, check) in [
-            (Crc::crc32c(), 0xE306_9283),
-            (Crc::crc64_nvme(), 0xAE8B_1486_0A79_9888),
-        ] {
+        for (mut crc, check) in [(Crc::crc32c(), 0xE306_9283), (Crc::crc64_nvme(), 0xAE8B_1486_0A79_9888)] {
             crc.update(b"123456789");
             assert_eq!(crc.value(), check);
         }

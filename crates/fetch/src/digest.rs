@@ -85,7 +85,7 @@ impl Algorithm {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.algorithm.name())?;
-        self.value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&self.hex())
     }
 }
 
@@ -103,8 +103,12 @@ impl Digest {
             return None;
         }
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let value: Option<Vec<u8>> =
-            text.as_chunks::<2>().0.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+        let value: Option<Vec<u8>> = text
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+            .collect();
         Some(Self { algorithm, value: value? })
     }
 
@@ -123,7 +127,7 @@ impl Digest {
 
     /// The value in hexadecimal.
     pub(crate) fn hex(&self) -> String {
-        self.value.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.value)
     }
 
     /// The digest of something in memory.
@@ -132,6 +136,13 @@ impl Digest {
         hasher.update(bytes);
         hasher.finish()
     }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 0xf)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 // === impl Hasher ===

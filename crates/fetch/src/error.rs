@@ -189,12 +189,16 @@ impl Protocol {
     fn authentication(self, resource: &str) -> String {
         match self {
             Self::HuggingFace => {
-                "HuggingFace authentication failed. Set HF_TOKEN or request access to the gated repository.".into()
+                "HuggingFace authentication failed. Set HF_TOKEN or request access to the gated repository."
+                    .into()
             }
             Self::S3 => "S3 authentication failed. Set AWS_ACCESS_KEY_ID/AWS_SECRET_ACCESS_KEY or use \
                          awsAnonymousCredential=true."
                 .into(),
-            Self::Gcs => "GCS authentication failed. Verify GOOGLE_APPLICATION_CREDENTIALS or use anonymous access.".into(),
+            Self::Gcs => {
+                "GCS authentication failed. Verify GOOGLE_APPLICATION_CREDENTIALS or use anonymous access."
+                    .into()
+            }
             Self::Http => format!("HTTP authentication failed for '{resource}'. Verify credentials."),
             Self::Oci => format!("OCI authentication failed for '{resource}'. Verify the image pull secret."),
         }

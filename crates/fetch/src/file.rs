@@ -179,7 +179,9 @@ impl Fetching {
             let open = || -> io::Result<(File, u64, Ranges)> {
                 let number = former.as_ref().map_or_else(|| ledger.number(), |former| former.number);
                 let opened = target.private(&ledger.partial_name(number))?;
-                let ranges = former.as_ref().map_or_else(|| Ok(Ranges::default()), |former| verified(&opened, former))?;
+                let ranges = former
+                    .as_ref()
+                    .map_or_else(|| Ok(Ranges::default()), |former| verified(&opened, former))?;
                 Ok((opened, number, ranges))
             };
             let path = target.path().join(&file.path);
@@ -221,7 +223,12 @@ impl Fetching {
             }
         };
         // Parts behind a hole in the middle: without ranges only the whole can be had.
-        if !self.file.ranged && (parts.len() > 1 || parts.first().is_some_and(|part| Some(&part.1) != arriving.size.get() && part.1 != u64::MAX)) {
+        if !self.file.ranged
+            && (parts.len() > 1
+                || parts
+                    .first()
+                    .is_some_and(|part| Some(&part.1) != arriving.size.get() && part.1 != u64::MAX))
+        {
             return Err(Ended::Over { why: "the server sends no parts of files".into(), ranged: false });
         }
         let at_once = self.source.parallel().connections;
@@ -267,12 +274,7 @@ impl Fetching {
         }
     }
 
-    async fn stream(
-        &self,
-        arriving: &Arc<Arriving>,
-        at: &mut u64,
-        end: Option<u64>,
-    ) -> Result<(), Stopped> {
+    async fn stream(&self, arriving: &Arc<Arriving>, at: &mut u64, end: Option<u64>) -> Result<(), Stopped> {
         // To the end of the file and from its start is all of it, for which no range is needed.
         let end_wanted = end.filter(|end| Some(end) != arriving.size.get());
         let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity.clone());
@@ -343,12 +345,7 @@ impl Fetching {
         }
     }
 
-    async fn write(
-        &self,
-        arriving: &Arc<Arriving>,
-        at: &mut u64,
-        chunks: Vec<Bytes>,
-    ) -> Result<(), Stopped> {
+    async fn write(&self, arriving: &Arc<Arriving>, at: &mut u64, chunks: Vec<Bytes>) -> Result<(), Stopped> {
         let (arriving, start) = (arriving.clone(), *at);
         let written = spawn_blocking(move || arriving.write(start, &chunks)).await;
         let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
@@ -413,9 +410,10 @@ impl Arriving {
         let identity = self.identity.get().cloned().flatten().or_else(|| file.identity.clone());
         let mut result = Ok(());
         self.is_recorded.get_or_init(|| {
-            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else { return false };
-            let record =
-                Record::Partial { number: self.number, size, identity: &identity, path: &self.path };
+            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else {
+                return false;
+            };
+            let record = Record::Partial { number: self.number, size, identity: &identity, path: &self.path };
             result = self.ledger.append(&record);
             result.is_ok()
         });

@@ -36,7 +36,8 @@ impl Ledger {
         let key = Digest::of(Algorithm::Sha256, source.as_bytes()).hex()[..16].to_owned();
         let name = format!("{key}.journal");
         let open = || -> io::Result<(Journal, File)> {
-            let journal = read(BufReader::new(target.private(&name)?))?.filter(|found| found.source == source);
+            let journal =
+                read(BufReader::new(target.private(&name)?))?.filter(|found| found.source == source);
             let journal = journal.unwrap_or_else(|| Journal { source: source.into(), ..Journal::default() });
             target.replace_private(&name, &text(&journal))?;
             remove_orphans(target, &key, &journal)?;

@@ -59,7 +59,7 @@ pub mod parsers {
         filter::{Filter, matches},
         journal::Journal,
         names::check,
-        source::{Challenge, Layers, Manifest, Model, Page, Tree, gcs_objects, HubAddress},
+        source::{Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects},
     };
 }
 
@@ -89,11 +89,7 @@ pub async fn run(args: Args, watcher: Option<Watcher>) -> Result<(), FetchError>
 }
 
 /// The same with other settings.
-pub async fn run_with(
-    args: Args,
-    settings: &Settings,
-    watcher: Option<Watcher>,
-) -> Result<(), FetchError> {
+pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>) -> Result<(), FetchError> {
     let (pairs, rest) = args.pairs.as_chunks::<2>();
     if pairs.is_empty() || !rest.is_empty() {
         let _ = writeln!(std::io::stdout(), "{USAGE}");

@@ -48,7 +48,10 @@ pub(crate) fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<
     for path in paths {
         check(path)?;
         if !seen.insert(path) {
-            return Err(FetchError::Name { name: shown(path), why: "two files of the source have it".into() });
+            return Err(FetchError::Name {
+                name: shown(path),
+                why: "two files of the source have it".into(),
+            });
         }
     }
     for path in &seen {

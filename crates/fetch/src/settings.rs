@@ -27,9 +27,10 @@ pub struct Settings {
 impl Settings {
     /// The settings of this process.
     pub fn from_environment() -> Result<Self, FetchError> {
-        Self::new(std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        }))
+        Self::new(
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
     }
 
     /// The settings that these variables make. `STORAGE_CONFIG` overrides what is set.

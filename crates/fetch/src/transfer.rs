@@ -96,10 +96,8 @@ impl Transfer {
         let connections = Arc::new(Semaphore::new(parallel.connections));
         let missing: Vec<Remote> =
             items.iter().filter(|item| !item.is_here).map(|item| item.file.clone()).collect();
-        let patience = Patience {
-            attempts: parallel.attempts.unwrap_or(self.patience.attempts),
-            ..self.patience
-        };
+        let patience =
+            Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
         let fetched: Vec<(Remote, String)> = stream::iter(missing)
             .map(|file| {
                 let fetching = Fetching::new(&self, file, revision, patience, connections.clone());
@@ -154,7 +152,8 @@ impl Transfer {
             }
             Placement::Archive(members) => {
                 let filter = self.ledger.complete().map(|(_, filter)| filter);
-                let mut of = all.iter().filter(|done| done.archive.as_ref() == Some(&file.locator)).peekable();
+                let mut of =
+                    all.iter().filter(|done| done.archive.as_ref() == Some(&file.locator)).peekable();
                 // An image's layer of which nothing is wanted leaves no trace, so the whole must be complete.
                 let known = of.peek().is_some() || (members.whiteouts && filter.is_some());
                 known && filter.as_ref() == Some(&self.filter.key()) && of.all(same)
@@ -176,8 +175,11 @@ impl Transfer {
                     if item.is_here {
                         return Ok(item);
                     }
-                    let file =
-                        if item.file.described { item.file } else { transfer.source.describe(&item.file).await? };
+                    let file = if item.file.described {
+                        item.file
+                    } else {
+                        transfer.source.describe(&item.file).await?
+                    };
                     blocking(move || {
                         let is_here = transfer.is_here(&file, revision.as_deref(), &[])
                             || transfer.adopt(&file, revision.as_deref())?;
@@ -196,7 +198,9 @@ impl Transfer {
         let (Some(digest), Some(size), Placement::File) = (&file.digest, file.size, &file.placement) else {
             return Ok(false);
         };
-        let Some(stat) = self.target.stat(&file.path).filter(|stat| stat.size == size) else { return Ok(false) };
+        let Some(stat) = self.target.stat(&file.path).filter(|stat| stat.size == size) else {
+            return Ok(false);
+        };
         let hashed = self.target.read(&file.path).and_then(|mut found| hash(&mut found, digest, size));
         if !hashed.is_ok_and(|hashed| hashed == *digest) {
             return Ok(false);
@@ -233,8 +237,9 @@ impl Transfer {
             let written = self.ledger.partial(&file.path).filter(|partial| {
                 partial.size == file.size && file.identity.as_ref().is_none_or(|is| *is == partial.identity)
             });
-            let written: u64 = written
-                .map_or(0, |partial| partial.blocks.iter().map(|(start, end, _)| end.saturating_sub(*start)).sum());
+            let written: u64 = written.map_or(0, |partial| {
+                partial.blocks.iter().map(|(start, end, _)| end.saturating_sub(*start)).sum()
+            });
             let size = file.size.unwrap_or(0);
             let unpacked = if file.placement == Placement::File { 0 } else { size };
             needed = needed.saturating_add(size.saturating_sub(written)).saturating_add(unpacked);
@@ -271,7 +276,7 @@ impl Transfer {
         let stage = || -> io::Result<archive::Stage> {
             self.target.remove_private(&staging)?;
             std::fs::create_dir(&at)?;
-            archive::Stage::open(&at, self.target.free())
+            Ok(archive::Stage::open(&at, self.target.free()))
         };
         let mut stage = stage().map_err(FetchError::file("unpack in", &at))?;
         for (file, private) in &fetched {
@@ -283,7 +288,9 @@ impl Transfer {
         if members.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
-        names::check_all(members.iter().filter(|member| !member.is_folder).map(|member| member.path.as_str()))?;
+        names::check_all(
+            members.iter().filter(|member| !member.is_folder).map(|member| member.path.as_str()),
+        )?;
         let files: BTreeSet<&str> = wanted
             .iter()
             .filter(|file| file.placement == Placement::File)
@@ -350,7 +357,10 @@ impl Transfer {
             let is_ours = stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified));
             let remove = || -> io::Result<()> {
                 if is_ours {
-                    tracing::info!(file = done.path, "The source does not have this file any more: removing it.");
+                    tracing::info!(
+                        file = done.path,
+                        "The source does not have this file any more: removing it."
+                    );
                     self.target.remove(&done.path)?;
                 }
                 self.ledger.append(&Record::Gone(&done.path))
@@ -371,10 +381,9 @@ impl Transfer {
             return Err(failed());
         }
         let transfer = self.clone();
-        let all_right = blocking(move || {
-            Ok(transfer.ledger.all_done().iter().all(|done| transfer.is_verified(done)))
-        })
-        .await?;
+        let all_right =
+            blocking(move || Ok(transfer.ledger.all_done().iter().all(|done| transfer.is_verified(done))))
+                .await?;
         if !all_right {
             return Err(failed());
         }

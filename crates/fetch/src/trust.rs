@@ -15,10 +15,8 @@ pub(crate) fn usual(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError
     if let Some(bundle) = settings.get("REQUESTS_CA_BUNDLE") {
         pems.push(read("REQUESTS_CA_BUNDLE", Path::new(bundle))?);
     }
-    longboat_tls::extended_client_config(&pems).map_err(|error| FetchError::Setting {
-        name: "the CA bundle".into(),
-        why: error.to_string(),
-    })
+    longboat_tls::extended_client_config(&pems)
+        .map_err(|error| FetchError::Setting { name: "the CA bundle".into(), why: error.to_string() })
 }
 
 /// The trust of S3: `AWS_CA_BUNDLE`, or the mounted bundle, in place of the system's; no check at all where

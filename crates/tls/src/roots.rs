@@ -28,9 +28,8 @@ pub fn environment_client_config() -> Arc<ClientConfig> {
 pub fn extended_client_config(pems: &[String]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = environment_roots();
     for pem in pems {
-        let (added, _) = roots.add_parsable_certificates(
-            CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok),
-        );
+        let (added, _) = roots
+            .add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok));
         if added == 0 {
             return Err(TlsError::Pem { what: "certificate" });
         }

@@ -96,7 +96,8 @@ impl<R: Read> Reader<R> {
                         b'5' => Kind::Folder,
                         _ => Kind::Special,
                     };
-                    let mode = u32::try_from(number(&header[100..108]).unwrap_or(0o644) & 0o7777).unwrap_or(0);
+                    let mode =
+                        u32::try_from(number(&header[100..108]).unwrap_or(0o644) & 0o7777).unwrap_or(0);
                     return Ok(Some(Entry { path, kind, size: self.left, mode }));
                 }
             }
@@ -118,7 +119,11 @@ impl<R: Read> Reader<R> {
             return Ok(None);
         }
         let written = number(&header[148..156]);
-        let sum: u64 = header.iter().enumerate().map(|(i, byte)| u64::from(if (148..156).contains(&i) { b' ' } else { *byte })).sum();
+        let sum: u64 = header
+            .iter()
+            .enumerate()
+            .map(|(i, byte)| u64::from(if (148..156).contains(&i) { b' ' } else { *byte }))
+            .sum();
         if written != Some(sum) {
             return Err("The file format is not valid.".into());
         }
@@ -187,8 +192,10 @@ fn records(mut content: &[u8]) -> Result<BTreeMap<String, String>, Problem> {
     let mut records = BTreeMap::new();
     while !content.is_empty() && content[0] != 0 {
         let space = content.iter().take(20).position(|byte| *byte == b' ').ok_or_else(broken)?;
-        let length = std::str::from_utf8(&content[..space]).ok().and_then(|length| length.parse::<usize>().ok());
-        let length = length.filter(|length| (space + 1..=content.len()).contains(length)).ok_or_else(broken)?;
+        let length =
+            std::str::from_utf8(&content[..space]).ok().and_then(|length| length.parse::<usize>().ok());
+        let length =
+            length.filter(|length| (space + 1..=content.len()).contains(length)).ok_or_else(broken)?;
         let record = content[space + 1..length].strip_suffix(b"\n").ok_or_else(broken)?;
         let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(broken)?;
         records.insert(text(&record[..equals]), text(&record[equals + 1..]));
@@ -202,7 +209,13 @@ pub(super) mod tests {
     use super::*;
 
     /// A header and content of one member.
-    pub(in crate::archive) fn member(path: &str, typeflag: u8, mode: u32, link: &str, content: &[u8]) -> Vec<u8> {
+    pub(in crate::archive) fn member(
+        path: &str,
+        typeflag: u8,
+        mode: u32,
+        link: &str,
+        content: &[u8],
+    ) -> Vec<u8> {
         let mut block = vec![0; BLOCK];
         block[..path.len()].copy_from_slice(path.as_bytes());
         block[100..107].copy_from_slice(format!("{mode:07o}").as_bytes());
@@ -258,8 +271,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_archive_cut_anywhere_is_refused() {
-        let archive =
-            [member("a", b'0', 0o644, "", &[7; 700]), member("b", b'0', 0o644, "", b"x")].concat();
+        let archive = [member("a", b'0', 0o644, "", &[7; 700]), member("b", b'0', 0o644, "", b"x")].concat();
         for length in 0..=archive.len() {
             let mut reader = Reader::new(&archive[..length]);
             let read = (|| {

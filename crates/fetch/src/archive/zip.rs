@@ -52,7 +52,9 @@ pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
     let (mut count, mut size, mut offset) =
         (u64::from(u16_at(end, 10)?), u64::from(u32_at(end, 12)?), u64::from(u32_at(end, 16)?));
     // The larger form is announced in the 20 bytes before the end.
-    if let Some(locator) = at.checked_sub(20).map(|from| &tail[from..at]).filter(|l| l.starts_with(b"PK\x06\x07")) {
+    if let Some(locator) =
+        at.checked_sub(20).map(|from| &tail[from..at]).filter(|l| l.starts_with(b"PK\x06\x07"))
+    {
         let large = read(file, u64_at(locator, 8)?, 56)?;
         if !large.starts_with(b"PK\x06\x06") {
             return Err(invalid());

@@ -67,7 +67,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     });
     let limits = Limits {
         connect: Duration::from_secs(30),
-        read: Duration::from_secs(60),
+        read: Duration::from_mins(1),
         patience: settings.patience()?,
     };
     let tls = trust::usual(settings)?;
@@ -80,18 +80,18 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// The objects that a page of a listing names, with their sizes, and the token of the next page.
-pub fn objects(text: &[u8]) -> Option<(Vec<(String, u64)>, Option<String>)> {
+/// The names of the objects on a page of a listing; none if it is no such page.
+pub fn objects(text: &[u8]) -> Option<Vec<String>> {
     let page: Page = serde_json::from_slice(text).ok()?;
-    let size = |object: &Object| object.size.as_deref().and_then(|size| size.parse().ok()).unwrap_or(0);
-    Some((page.items.iter().map(|object| (object.name.clone(), size(object))).collect(), page.next_page_token))
+    Some(page.items.into_iter().map(|object| object.name).collect())
 }
 
 // === impl Gcs ===
 
 impl Gcs {
     fn url(&self, path: &str) -> Result<Url, Failure> {
-        Url::parse(&format!("{}/{path}", self.endpoint)).map_err(|_| Failure::last("STORAGE_EMULATOR_HOST is no address"))
+        Url::parse(&format!("{}/{path}", self.endpoint))
+            .map_err(|_| Failure::last("STORAGE_EMULATOR_HOST is no address"))
     }
 
     async fn request(&self, path: &str) -> Result<Request, Failure> {
@@ -115,10 +115,10 @@ impl Gcs {
         loop {
             let mut path = format!("storage/v1/b/{}/o?projection=noAcl", self.bucket);
             if !prefix.is_empty() {
-                path.push_str(&format!("&prefix={}", encode::part(&prefix)));
+                path.extend(["&prefix=", &encode::part(&prefix)]);
             }
             if let Some(token) = &token {
-                path.push_str(&format!("&pageToken={}", encode::part(token)));
+                path.extend(["&pageToken=", &encode::part(token)]);
             }
             path.push_str("&prettyPrint=false");
             let document = self.ask(&path).await?;
@@ -142,7 +142,11 @@ impl Gcs {
         if is_folder || self.path.is_empty() {
             return Ok(files);
         }
-        let path = format!("storage/v1/b/{}/o/{}?projection=noAcl&prettyPrint=false", self.bucket, encode::part(&self.path));
+        let path = format!(
+            "storage/v1/b/{}/o/{}?projection=noAcl&prettyPrint=false",
+            self.bucket,
+            encode::part(&self.path)
+        );
         let document = self.ask(&path).await?;
         let object: Object = serde_json::from_slice(&document.body)
             .map_err(|error| Failure::last(format!("the object cannot be read: {error}")))?;
@@ -157,15 +161,16 @@ impl Object {
     fn into_file(self, path: String) -> Result<Remote, Failure> {
         if self.content_encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip")) {
             let name = crate::names::shown(&self.name);
-            return Err(Failure::last(format!("`{name}` is stored with Content-Encoding gzip, which is not supported")));
+            return Err(Failure::last(format!(
+                "`{name}` is stored with Content-Encoding gzip, which is not supported"
+            )));
         }
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
         file.identity = self.generation;
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
-        file.digest =
-            self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
+        file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
         // Objects that were put together of others have no MD5.
         file.digest = md5().or(file.digest);
         Ok(file)

@@ -115,7 +115,10 @@ impl Credentials {
                 match self.near.document(&request, LONGEST).await {
                     Ok(document) => read(&document.body)?,
                     Err(failure) => {
-                        tracing::debug!("No metadata server answers, so requests are anonymous: {}.", failure.why);
+                        tracing::debug!(
+                            "No metadata server answers, so requests are anonymous: {}.",
+                            failure.why
+                        );
                         (None, None)
                     }
                 }
@@ -143,8 +146,8 @@ impl Credentials {
 }
 
 fn read(body: &[u8]) -> Result<(Option<String>, Option<i64>), Failure> {
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|_| Failure::last("the answer with the token cannot be read"))?;
+    let answer: Answer = serde_json::from_slice(body)
+        .map_err(|_| Failure::last("the answer with the token cannot be read"))?;
     Ok((Some(answer.access_token), answer.expires_in))
 }
 
@@ -159,7 +162,8 @@ impl From {
         if let Some(file) = settings.get(VARIABLE) {
             return Self::read(&PathBuf::from(file));
         }
-        let known = settings.home().map(|home| home.join(".config/gcloud/application_default_credentials.json"));
+        let known =
+            settings.home().map(|home| home.join(".config/gcloud/application_default_credentials.json"));
         if let Some(file) = known.filter(|file| file.is_file()) {
             return Self::read(&file);
         }
@@ -172,8 +176,7 @@ impl From {
     fn read(file: &PathBuf) -> Result<Self, FetchError> {
         let refuse = |why: String| FetchError::Setting { name: VARIABLE.into(), why };
         let shown = file.display();
-        let text =
-            std::fs::read(file).map_err(|error| refuse(format!("cannot read `{shown}`: {error}")))?;
+        let text = std::fs::read(file).map_err(|error| refuse(format!("cannot read `{shown}`: {error}")))?;
         let value: serde_json::Value =
             serde_json::from_slice(&text).map_err(|_| refuse(format!("`{shown}` is no JSON")))?;
         let kind = value["type"].as_str().unwrap_or_default().to_owned();
@@ -213,7 +216,8 @@ impl Account {
         let pair = pair.map_err(|_| refuse())?;
         let mut signed = vec![0; pair.public().modulus_len()];
         let random = SystemRandom::new();
-        pair.sign(&signature::RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signed).map_err(|_| refuse())?;
+        pair.sign(&signature::RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signed)
+            .map_err(|_| refuse())?;
         let grant = encode::part("urn:ietf:params:oauth:grant-type:jwt-bearer");
         Ok(format!("grant_type={grant}&assertion={text}.{}", URL_SAFE_NO_PAD.encode(signed)))
     }
@@ -248,7 +252,12 @@ mod tests {
             let settings = Settings::new([(VARIABLE.to_owned(), file.display().to_string())]).unwrap();
             From::find(&settings).err().map(|error| error.to_string())
         };
-        for content in [None, Some("s3cr3t"), Some(r#"{"type":"external_account"}"#), Some(r#"{"type":"service_account"}"#)] {
+        for content in [
+            None,
+            Some("s3cr3t"),
+            Some(r#"{"type":"external_account"}"#),
+            Some(r#"{"type":"service_account"}"#),
+        ] {
             let error = find(content).unwrap();
             assert!(error.contains(VARIABLE) && !error.contains("s3cr3t"), "{error}");
         }

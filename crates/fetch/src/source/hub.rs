@@ -119,7 +119,8 @@ impl Hub {
                 let model: Model = serde_json::from_slice(&document.body)
                     .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
                 let commit = model.commit().map(str::to_owned);
-                let commit = commit.ok_or_else(|| Failure::last("the hub does not say which commit this is"))?;
+                let commit =
+                    commit.ok_or_else(|| Failure::last("the hub does not say which commit this is"))?;
                 (commit, model.into_files())
             }
             Err(failure) => return Err(failure),
@@ -155,7 +156,9 @@ impl Hub {
         let code = failure.header("x-error-code").unwrap_or_default();
         let protocol = Protocol::HuggingFace;
         match failure.status {
-            Some(401 | 403) if is_hub && code == "GatedRepo" => FetchError::Authentication { protocol, resource },
+            Some(401 | 403) if is_hub && code == "GatedRepo" => {
+                FetchError::Authentication { protocol, resource }
+            }
             Some(status @ (408 | 425 | 429 | 500..)) => FetchError::Unreachable {
                 protocol,
                 resource,

@@ -51,7 +51,8 @@ impl HubCache {
     /// Commit and files of a revision. The cache does not say whether they are all, but while one of them is being downloaded
     /// they are not.
     pub(super) fn list(&self, revision: &str) -> Option<(String, Vec<Remote>)> {
-        let is_unfinished = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".incomplete");
+        let is_unfinished =
+            |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".incomplete");
         if fs::read_dir(self.folder.join("blobs")).ok()?.filter_map(Result::ok).any(is_unfinished) {
             return None;
         }

@@ -83,7 +83,9 @@ impl Address {
                 return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: the owner or the model is empty"));
             }
             if part.contains('/') {
-                return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: folders of a model cannot be named"));
+                return Err(refuse(
+                    "expected hf://OWNER/MODEL[:REVISION]: folders of a model cannot be named",
+                ));
             }
             let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             let ends = |c: char| matches!(c, '-' | '.');
@@ -100,7 +102,9 @@ impl Address {
                 ));
             }
         }
-        if revision.chars().any(|c| c.is_control() || c == ' ') || revision.split('/').any(|part| part == "..") {
+        if revision.chars().any(|c| c.is_control() || c == ' ')
+            || revision.split('/').any(|part| part == "..")
+        {
             return Err(refuse("this cannot be a revision"));
         }
         let revision = if revision.is_empty() { "main" } else { revision };
@@ -124,7 +128,12 @@ impl Model {
         if self.siblings.len() > Self::MOST {
             return None;
         }
-        Some(self.siblings.into_iter().map(|file| remote(&file.rfilename, file.size, file.blob, file.lfs)).collect())
+        Some(
+            self.siblings
+                .into_iter()
+                .map(|file| remote(&file.rfilename, file.size, file.blob, file.lfs))
+                .collect(),
+        )
     }
 }
 
@@ -140,16 +149,7 @@ impl Tree {
 
 fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>) -> Remote {
     let mut file = Remote::new(path, path);
-    match lfs {
-        Some(lfs) => {
-            file.size = lfs.size.or(size);
-            file.identity = lfs.sha256;
-        }
-        None => {
-            file.size = size;
-            file.identity = blob;
-        }
-    }
+    (file.size, file.identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
     file.digest = file.identity.as_deref().and_then(digest);
     file.described = file.size.is_some() && file.digest.is_some();
     file
@@ -207,8 +207,20 @@ mod tests {
         }
         let long = format!("hf://a/{}", "b".repeat(97));
         for uri in [
-            "hf://a", "hf:///b", "hf://a/", "hf://a/:r", "hf://a/b/c", "hf://a/b@r", "hf://a/b--c", "hf://-a/b",
-            "hf://a/b.", "hf://a/..", "hf://a/b:../x", "hf://ä/b", &long, "s3://a/b",
+            "hf://a",
+            "hf:///b",
+            "hf://a/",
+            "hf://a/:r",
+            "hf://a/b/c",
+            "hf://a/b@r",
+            "hf://a/b--c",
+            "hf://-a/b",
+            "hf://a/b.",
+            "hf://a/..",
+            "hf://a/b:../x",
+            "hf://ä/b",
+            &long,
+            "s3://a/b",
         ] {
             assert!(Address::parse(uri).is_err(), "{uri}");
         }

@@ -67,7 +67,10 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
         patience: settings.patience()?,
     };
     let tls = if insecure {
-        tracing::warn!(registry = host, "KSERVE_OCI_INSECURE_REGISTRY is on: nobody checks who the registry is.");
+        tracing::warn!(
+            registry = host,
+            "KSERVE_OCI_INSECURE_REGISTRY is on: nobody checks who the registry is."
+        );
         longboat_tls::insecure_client_config(&[])
     } else {
         trust::usual(settings)?
@@ -117,8 +120,11 @@ fn address(uri: &str) -> Result<(String, String, String), FetchError> {
     {
         return Err(refuse("expected oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]"));
     }
-    let repository =
-        if host == "docker.io" && !repository.contains('/') { format!("library/{repository}") } else { repository.to_owned() };
+    let repository = if host == "docker.io" && !repository.contains('/') {
+        format!("library/{repository}")
+    } else {
+        repository.to_owned()
+    };
     Ok((host.to_owned(), repository, reference.to_owned()))
 }
 
@@ -163,7 +169,11 @@ impl Oci {
             };
             match result {
                 // Somebody there speaks another protocol.
-                Err(failure) if matches!(failure.status, None | Some(400)) && known.is_none() && self.bases.len() > 1 => {
+                Err(failure)
+                    if matches!(failure.status, None | Some(400))
+                        && known.is_none()
+                        && self.bases.len() > 1 =>
+                {
                     last = Some(last.unwrap_or(failure));
                 }
                 result => {
@@ -185,7 +195,8 @@ impl Oci {
                 self.login.as_ref().and_then(Login::basic).ok_or_else(|| refused.clone())
             }
             Some(Challenge::Bearer { realm, service, scope }) => {
-                let mut url = Url::parse(&realm).map_err(|_| Failure::last("the registry names no token server"))?;
+                let mut url =
+                    Url::parse(&realm).map_err(|_| Failure::last("the registry names no token server"))?;
                 if url.scheme() != "https" && self.bases.len() == 1 {
                     return Err(Failure::last("the registry names a token server without encryption"));
                 }
@@ -303,9 +314,20 @@ mod tests {
             (&format!("oci://r.io/m:1@{digest}"), "r.io", "m", digest.as_str()),
         ] {
             let found = address(uri).unwrap();
-            assert_eq!((found.0.as_str(), found.1.as_str(), found.2.as_str()), (host, repository, reference), "{uri}");
+            assert_eq!(
+                (found.0.as_str(), found.1.as_str(), found.2.as_str()),
+                (host, repository, reference),
+                "{uri}"
+            );
         }
-        for uri in ["oci://", "oci://r.io/", "oci://r.io/m@sha256:1", "oci://r.io/../m", "oci://r.io/m:a/b", "oci://r.io/m?x"] {
+        for uri in [
+            "oci://",
+            "oci://r.io/",
+            "oci://r.io/m@sha256:1",
+            "oci://r.io/../m",
+            "oci://r.io/m:a/b",
+            "oci://r.io/m?x",
+        ] {
             assert!(address(uri).is_err(), "{uri}");
         }
     }

@@ -61,7 +61,8 @@ pub struct Layers(pub(crate) Vec<Remote>);
 impl Manifest {
     /// Reads a manifest or an index.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let manifest: Self = serde_json::from_slice(text).map_err(|error| format!("the manifest cannot be read: {error}"))?;
+        let manifest: Self =
+            serde_json::from_slice(text).map_err(|error| format!("the manifest cannot be read: {error}"))?;
         if manifest.layers.len().max(manifest.manifests.len()) > MOST_LAYERS {
             return Err(format!("it has more than {MOST_LAYERS} layers"));
         }
@@ -115,11 +116,14 @@ impl Manifest {
             }
             let digest = Digest::parse(&layer.digest).filter(|digest| digest.algorithm == Algorithm::Sha256);
             let shown = crate::names::shown(&layer.digest);
-            let digest = digest.ok_or_else(|| format!("a layer has the digest `{shown}`; expected sha256"))?;
+            let digest =
+                digest.ok_or_else(|| format!("a layer has the digest `{shown}`; expected sha256"))?;
             let mut file = Remote::new(path, &layer.digest);
             // The same blob under two names is two files.
             let place = &placement;
-            if files.iter().any(|other: &Remote| other.locator == file.locator && other.placement == *place && other.path == file.path) {
+            if files.iter().any(|other: &Remote| {
+                other.locator == file.locator && other.placement == *place && other.path == file.path
+            }) {
                 continue;
             }
             file.size = Some(layer.size);
@@ -134,7 +138,10 @@ impl Manifest {
             kinds.sort_unstable();
             kinds.dedup();
             kinds.truncate(8);
-            return Err(format!("none of its layers is part of a model; their types are {}", kinds.join(", ")));
+            return Err(format!(
+                "none of its layers is part of a model; their types are {}",
+                kinds.join(", ")
+            ));
         }
         Ok(Layers(files))
     }
@@ -148,15 +155,12 @@ fn is_layer(media_type: &str) -> bool {
 }
 
 /// Where a layer belongs; none if it is not part of the model.
-fn place(
-    layer: &Descriptor,
-    layout: Layout,
-    filter: &Filter,
-) -> Result<Option<(String, Placement)>, String> {
+fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(String, Placement)>, String> {
     let annotation = |names: &[&str]| {
-        names.iter().find_map(|name| layer.annotations.get(*name)).map(|path| {
-            path.trim_start_matches("./").to_owned()
-        })
+        names
+            .iter()
+            .find_map(|name| layer.annotations.get(*name))
+            .map(|path| path.trim_start_matches("./").to_owned())
     };
     let all = Members { filter: filter.clone(), ..Members::default() };
     // The name of what is unpacked is not one of the model's files.
@@ -173,7 +177,7 @@ fn place(
                 "org.cnai.model.filepath",
                 "org.opencontainers.image.title",
             ]);
-            let is_tar = kind.ends_with(".tar") || kind.contains(".tar+") || kind.ends_with(".dir.tar");
+            let is_tar = kind.split(['.', '+']).any(|part| part == "tar");
             if is_tar {
                 return Ok(Some((private(), Placement::Archive(all))));
             }
@@ -196,7 +200,8 @@ fn place(
         }
         Layout::Files => {
             let Some(name) = annotation(&["org.opencontainers.image.title"]) else { return Ok(None) };
-            let unpack = layer.annotations.get("io.deis.oras.content.unpack").is_some_and(|value| value == "true");
+            let unpack =
+                layer.annotations.get("io.deis.oras.content.unpack").is_some_and(|value| value == "true");
             Ok(Some(if unpack { (private(), Placement::Archive(all)) } else { (name, Placement::File) }))
         }
     }

@@ -206,16 +206,17 @@ impl S3 {
         // In order, as they are signed.
         let mut query = String::new();
         if let Some(token) = token {
-            query.push_str(&format!("continuation-token={}&", encode::part(token)));
+            query.extend(["continuation-token=", &encode::part(token), "&"]);
         }
         query.push_str("encoding-type=url&list-type=2");
         if !self.key.is_empty() {
-            query.push_str(&format!("&prefix={}", encode::part(&self.key)));
+            query.extend(["&prefix=", &encode::part(&self.key)]);
         }
         patiently(self.patience(), || async {
             let answer = self.send(Method::GET, None, &query, HeaderMap::new()).await?;
             let body = answer.body(LONGEST_PAGE).await?;
-            Page::parse(&body).map_err(|why| Failure::last(format!("the list of objects cannot be read: {why}")))
+            Page::parse(&body)
+                .map_err(|why| Failure::last(format!("the list of objects cannot be read: {why}")))
         })
         .await
     }
@@ -254,11 +255,19 @@ impl S3 {
         let resource = self.bucket.clone();
         match (failure.status, code.as_str()) {
             (Some(403), "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken") => {
-                FetchError::Answer { protocol, resource, why: format!("the credentials are refused ({code})") }
+                FetchError::Answer {
+                    protocol,
+                    resource,
+                    why: format!("the credentials are refused ({code})"),
+                }
             }
             (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
                 let code = crate::names::shown(code);
-                FetchError::Answer { protocol, resource, why: format!("the server answered {status} ({code})") }
+                FetchError::Answer {
+                    protocol,
+                    resource,
+                    why: format!("the server answered {status} ({code})"),
+                }
             }
             _ => failure.into_error(protocol, &resource),
         }
@@ -284,9 +293,10 @@ fn promised(header: impl Fn(&str) -> Option<String>) -> Option<Digest> {
         ("x-amz-checksum-crc32", Algorithm::Crc32),
     ];
     // That of an object of several parts ends in their number, and is none of the content.
-    let checksum = checksums.into_iter().filter(|_| is_whole).find_map(|(name, algorithm)| {
-        Digest::from_base64(algorithm, &header(name)?)
-    });
+    let checksum = checksums
+        .into_iter()
+        .filter(|_| is_whole)
+        .find_map(|(name, algorithm)| Digest::from_base64(algorithm, &header(name)?));
     // The ETag is an MD5 unless the object has several parts, or is encrypted with keys of the user's.
     let is_plain = header("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
         && header("x-amz-server-side-encryption-customer-algorithm").is_none();
@@ -309,8 +319,7 @@ impl Source for S3 {
         async move {
             let files = self.objects(filter).await.map_err(|failure| self.error_of(failure))?;
             if files.is_empty() {
-                let source_uri =
-                    if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
+                let source_uri = if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
                 return Err(FetchError::Empty { source_uri });
             }
             for file in &files {
@@ -394,7 +403,9 @@ mod tests {
     fn an_etag_is_a_digest_only_where_it_is_one() {
         let md5 = "d41d8cd98f00b204e9800998ecf8427e";
         let ask = |headers: &[(&str, &str)]| {
-            promised(|name| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+            promised(|name| {
+                headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
         };
         let etag = format!("\"{md5}\"");
         assert_eq!(ask(&[("etag", &etag)]).unwrap().hex(), md5);
@@ -409,11 +420,16 @@ mod tests {
     #[test]
     fn endpoints_and_styles() {
         let url = |variables: &[(&str, &str)]| {
-            let settings = Settings::new(variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))).unwrap();
+            let settings =
+                Settings::new(variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))).unwrap();
             let region = settings.get("AWS_DEFAULT_REGION").unwrap_or("us-east-1").to_owned();
             let client = Client::new(
                 longboat_tls::insecure_client_config(&[]),
-                Limits { connect: std::time::Duration::MAX, read: std::time::Duration::MAX, patience: settings.patience().unwrap() },
+                Limits {
+                    connect: std::time::Duration::MAX,
+                    read: std::time::Duration::MAX,
+                    patience: settings.patience().unwrap(),
+                },
             );
             let s3 = S3 {
                 client: client.unwrap(),

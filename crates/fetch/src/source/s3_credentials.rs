@@ -9,8 +9,7 @@ use serde::Deserialize;
 
 use super::s3_list::value_of;
 use crate::{
-    FetchError,
-    encode,
+    FetchError, encode,
     error::Protocol,
     http::{Client, Failure, Limits, Request},
     retry::Patience,
@@ -122,11 +121,8 @@ impl Credentials {
     /// A client that does not wait long: what it asks is near.
     fn client(&self, attempts: u32) -> Result<Client, Failure> {
         let second = Duration::from_secs(1);
-        let limits = Limits {
-            connect: second,
-            read: 5 * second,
-            patience: Patience { attempts, time: 30 * second },
-        };
+        let limits =
+            Limits { connect: second, read: 5 * second, patience: Patience { attempts, time: 30 * second } };
         Ok(Client::new(trust::usual(&self.settings)?, limits)?)
     }
 
@@ -152,7 +148,8 @@ impl Credentials {
         let document = self.client(5)?.document(&request, LONGEST).await?;
         let text = String::from_utf8_lossy(&document.body);
         let value = |name: &str| {
-            let path = ["AssumeRoleWithWebIdentityResponse", "AssumeRoleWithWebIdentityResult", "Credentials", name];
+            let path =
+                ["AssumeRoleWithWebIdentityResponse", "AssumeRoleWithWebIdentityResult", "Credentials", name];
             value_of(&text, &path).ok_or_else(|| Failure::last(format!("the answer has no {name}")))
         };
         Ok(Keys {
@@ -181,7 +178,9 @@ impl Credentials {
         let token = match self.settings.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
             Some(file) => {
                 let read = std::fs::read_to_string(file);
-                Some(read.map_err(|_| Failure::last("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read"))?)
+                Some(
+                    read.map_err(|_| Failure::last("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read"))?,
+                )
             }
             None => self.settings.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
         };
@@ -193,11 +192,14 @@ impl Credentials {
 
     /// The metadata service of the machine, with a session.
     async fn machine(&self) -> Result<Keys, Failure> {
-        let endpoint = self.settings.get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or("http://169.254.169.254");
+        let endpoint =
+            self.settings.get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or("http://169.254.169.254");
         let endpoint = endpoint.trim_end_matches('/');
         let client = self.client(1)?;
         let mut session = Request::new(http::Method::PUT, url(&format!("{endpoint}/latest/api/token"))?);
-        session.headers.insert("x-aws-ec2-metadata-token-ttl-seconds", http::HeaderValue::from_static("21600"));
+        session
+            .headers
+            .insert("x-aws-ec2-metadata-token-ttl-seconds", http::HeaderValue::from_static("21600"));
         let token = client.document(&session, LONGEST).await?.body;
         let token = String::from_utf8_lossy(&token).into_owned();
         let ask = |path: &str| -> Result<Request, Failure> {

@@ -64,7 +64,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
 }
 
 fn is_git(url: &Url) -> bool {
-    url.scheme() == "https" && url.path().ends_with(".git")
+    url.scheme() == "https" && url.path().rsplit_once('.').is_some_and(|(_, end)| end == "git")
 }
 
 fn basic(url: &Url) -> String {
@@ -128,14 +128,15 @@ impl Source for Web {
             if header("content-encoding").is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
                 return Err(Failure::last("the server compresses the file although it was asked not to"));
             }
-            let is_page = header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/html"));
-            let wants_page = [".html", ".htm"].iter().any(|end| self.name.to_ascii_lowercase().ends_with(end));
+            let is_page =
+                header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/html"));
+            let wants_page =
+                [".html", ".htm"].iter().any(|end| self.name.to_ascii_lowercase().ends_with(end));
             if is_page && !wants_page {
                 return Err(Failure::last("the server answers with a web page, not with the file"));
             }
-            let digest = header("repr-digest")
-                .or_else(|| header("digest"))
-                .and_then(|text| repr_digest(&text));
+            let digest =
+                header("repr-digest").or_else(|| header("digest")).and_then(|text| repr_digest(&text));
             let etag = header("etag").filter(|etag| etag.starts_with('"'));
             let mut opened = Opened::of(answer, want)?;
             opened.identity = etag;

@@ -22,9 +22,8 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     assert!(world.servers.sent.load(Relaxed) - sent < 1000, "only the list was sent");
     assert!(world.read("second/sub/w.safetensors") == large);
     assert!(!world.folder.path().join("second/.longboat").exists());
-    let inode = |folder: &str| {
-        world.folder.path().join(folder).join("sub/w.safetensors").metadata().unwrap().ino()
-    };
+    let inode =
+        |folder: &str| world.folder.path().join(folder).join("sub/w.safetensors").metadata().unwrap().ino();
     assert_eq!(inode("first"), inode("second"));
 
     world.requests();
@@ -34,7 +33,9 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     world.fault("hub", u64::MAX, What { status: Some(503), ..What::default() });
     let impatient = [cached[0], ("LONGBOAT_FETCH_PATIENCE", "1")];
     world.fetch("fourth", &impatient).await.unwrap();
-    assert!(world.read("third/sub/w.safetensors") == large && world.read("fourth/sub/w.safetensors") == large);
+    assert!(
+        world.read("third/sub/w.safetensors") == large && world.read("fourth/sub/w.safetensors") == large
+    );
 
     let cache = Cache::at(&root);
     let models = cache.list().unwrap();

@@ -30,7 +30,8 @@ async fn a_killed_download_goes_on_where_it_was() {
     // Each kill costs at most the blocks of the two parts that were under way, and what was still in sockets.
     let sent = world.servers.sent.load(Relaxed);
     assert!(sent < (SIZE + 3 * (6 << 20)) as u64, "{sent} bytes were sent");
-    let left: Vec<_> = std::fs::read_dir(to.join(".longboat")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(to.join(".longboat")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{left:?}");
 }
 
@@ -40,8 +41,9 @@ async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     let world = World::with_model(large.clone()).await;
     world.fault("cdn", u64::MAX, What { throttle: Some(30 << 20), ..What::default() });
     let to = world.folder.path().join("m");
-    let mut child =
-        process(&["hf://org/m".to_owned(), to.display().to_string()], world.variables(&[]), None).spawn().unwrap();
+    let mut child = process(&["hf://org/m".to_owned(), to.display().to_string()], world.variables(&[]), None)
+        .spawn()
+        .unwrap();
     while world.servers.sent.load(Relaxed) < SIZE as u64 / 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

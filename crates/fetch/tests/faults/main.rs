@@ -43,11 +43,10 @@ impl World {
     pub(crate) async fn with_model(large: Vec<u8>) -> Self {
         longboat_tls::install_default_provider();
         let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
-        let file = |path: &str, content: Vec<u8>, lfs| File { path: path.into(), content: Arc::new(content), lfs };
-        let files = vec![
-            file("config.json", b"{}\n".to_vec(), false),
-            file("sub/w.safetensors", large, true),
-        ];
+        let file =
+            |path: &str, content: Vec<u8>, lfs| File { path: path.into(), content: Arc::new(content), lfs };
+        let files =
+            vec![file("config.json", b"{}\n".to_vec(), false), file("sub/w.safetensors", large, true)];
         let repository = Repository {
             refs: [("main".into(), COMMIT.into())].into(),
             commits: [(COMMIT.into(), files)].into(),
@@ -137,7 +136,11 @@ pub(crate) fn process(pairs: &[String], variables: Vec<(String, String)>, before
             command
         }
     };
-    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(variables).env("FETCH_CHILD", pairs.join(" "));
+    command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .envs(variables)
+        .env("FETCH_CHILD", pairs.join(" "));
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
@@ -175,7 +178,8 @@ async fn large_files_come_in_parts_and_a_complete_folder_costs_one_request() {
 }
 
 fn requests_of_the_list(world: &World) -> u64 {
-    let request = Request { target: "/api/models/org/m/revision/main?blobs=true".into(), ..Request::default() };
+    let request =
+        Request { target: "/api/models/org/m/revision/main?blobs=true".into(), ..Request::default() };
     world.hub.answer(&request).body.len() as u64
 }
 
@@ -217,7 +221,8 @@ async fn a_body_that_is_compressed_without_being_asked_for_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn layers_in_zstandard_are_unpacked() {
     longboat_tls::install_default_provider();
-    let archive = tar(&[("models/config.json", 0o644, b"{}\n".to_vec()), ("models/d/w", 0o600, vec![7; 5000])]);
+    let archive =
+        tar(&[("models/config.json", 0o644, b"{}\n".to_vec()), ("models/d/w", 0o600, vec![7; 5000])]);
     // Two frames one after the other are one stream.
     let frames = |bytes: &[u8]| {
         ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Uncompressed)
@@ -255,5 +260,8 @@ async fn pairs_are_needed_and_mounted_models_are_left_alone() {
         assert!(matches!(fetch(&pairs, vec![]).await, Err(FetchError::Usage)));
     }
     fetch(&["/mnt/models/not/there".into(), folder.clone()], vec![]).await.unwrap();
-    assert!(matches!(fetch(&["pvc://claim/m".into(), folder], vec![]).await, Err(FetchError::UnknownScheme { .. })));
+    assert!(matches!(
+        fetch(&["pvc://claim/m".into(), folder], vec![]).await,
+        Err(FetchError::UnknownScheme { .. })
+    ));
 }

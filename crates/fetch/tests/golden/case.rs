@@ -230,14 +230,16 @@ fn hub(server: &Value) -> Hub {
 fn store(server: &Value) -> Store {
     let options = &server["options"];
     let mut store = Store {
-        page: usize::try_from(options["s3_page"].as_u64().or(options["gcs_page"].as_u64()).unwrap_or(0)).unwrap(),
+        page: usize::try_from(options["s3_page"].as_u64().or(options["gcs_page"].as_u64()).unwrap_or(0))
+            .unwrap(),
         key: options["s3_private"].as_str().map(str::to_owned),
         crc: options["s3_crc"].as_str().map(str::to_owned),
         private: options["gcs_private"] == true,
         ..Store::default()
     };
     for bucket in list(&server["s3"]).chain(list(&server["gcs"])) {
-        let objects = list(&bucket["objects"]).map(|object| (text(&object["path"]), described(object).unwrap()));
+        let objects =
+            list(&bucket["objects"]).map(|object| (text(&object["path"]), described(object).unwrap()));
         store.buckets.insert(text(&bucket["bucket"]), objects.collect());
     }
     store
@@ -250,7 +252,8 @@ fn web(server: &Value, web2: &str, places: &mut Vec<(String, String)>) -> Web {
         let content = match page["redirect"].as_str() {
             Some(to) => Page::Redirect(to.replace("${WEB2}", web2)),
             None => Page::File {
-                content: described(page).unwrap_or_else(|| Arc::new(tar(&[("a.txt", 0o644, b"a\n".to_vec())]))),
+                content: described(page)
+                    .unwrap_or_else(|| Arc::new(tar(&[("a.txt", 0o644, b"a\n".to_vec())]))),
                 kind: text(&page["content_type"]),
             },
         };
@@ -262,10 +265,8 @@ fn web(server: &Value, web2: &str, places: &mut Vec<(String, String)>) -> Web {
 /// The registry, and what its blobs are called here: those that were recorded without their content are made of the files that
 /// came out of them.
 fn registry(server: &Value) -> (Registry, Vec<(String, String)>) {
-    let mut registry = Registry {
-        auth: server["options"]["reg_auth"].as_str().map(str::to_owned),
-        ..Registry::default()
-    };
+    let mut registry =
+        Registry { auth: server["options"]["reg_auth"].as_str().map(str::to_owned), ..Registry::default() };
     let mut renamed = Vec::new();
     for repository in list(&server["registry"]) {
         registry.repository = text(&repository["repo"]);

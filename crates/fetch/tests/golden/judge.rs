@@ -45,8 +45,12 @@ fn walk(root: &Path, folder: &Path, files: &mut Files) {
 }
 
 fn is_state(name: &str) -> bool {
-    name.contains("/.cache/") || name.ends_with("/.cache") || name.contains("/.longboat") || name.contains("/.docker")
-        || name.starts_with("/mnt/ca/") || name.starts_with("/mnt/oci-fetch-auth/")
+    name.contains("/.cache/")
+        || name.ends_with("/.cache")
+        || name.contains("/.longboat")
+        || name.contains("/.docker")
+        || name.starts_with("/mnt/ca/")
+        || name.starts_with("/mnt/oci-fetch-auth/")
 }
 
 /// The files that a recording has after a run.

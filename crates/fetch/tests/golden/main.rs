@@ -12,11 +12,7 @@ mod judge;
 #[path = "../servers/mod.rs"]
 mod servers;
 
-use std::{
-    collections::BTreeSet,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use futures::{StreamExt, stream};
 use longboat_fetch::{Args, Settings, run_with};
@@ -277,7 +273,9 @@ fn as_listed(
     found: &Files,
 ) -> Vec<String> {
     if difference.fails {
-        let Some(message) = message else { return vec![format!("it succeeded; expected: {}", difference.what)] };
+        let Some(message) = message else {
+            return vec![format!("it succeeded; expected: {}", difference.what)];
+        };
         let mut problems = appeared(before, found, &Files::new());
         if !message.contains(&difference.what) {
             problems.push(format!("it failed with: {message}"));

@@ -131,7 +131,8 @@ impl Hub {
             return Answer::new(status, "").with("X-Error-Code", "GatedRepo");
         }
         let commit = repository.refs.get(commit).map_or(commit, String::as_str);
-        let file = repository.commits.get(commit).and_then(|files| files.iter().find(|file| file.path == path));
+        let file =
+            repository.commits.get(commit).and_then(|files| files.iter().find(|file| file.path == path));
         let Some(file) = file else { return Answer::new(404, "").with("X-Error-Code", "EntryNotFound") };
         let head = |answer: Answer| {
             if repository.no_commit { answer } else { answer.with("X-Repo-Commit", commit) }
@@ -149,8 +150,11 @@ impl Hub {
             };
         }
         let sum = known_sha256(&file.content);
-        let location =
-            format!("{}/repos/{name}/{sum}?X-Amz-Signature=SIGNED&filename={}", self.cdn.lock(), file.path.replace('/', "%2F"));
+        let location = format!(
+            "{}/repos/{name}/{sum}?X-Amz-Signature=SIGNED&filename={}",
+            self.cdn.lock(),
+            file.path.replace('/', "%2F")
+        );
         let mut answer = head(Answer::new(302, "").with("Location", location))
             .with("X-Linked-Size", file.content.len().to_string());
         if !repository.no_etag {

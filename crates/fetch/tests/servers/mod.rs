@@ -244,7 +244,8 @@ impl Servers {
             for (name, value) in &answer.headers {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
-            let has_length = answer.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+            let has_length =
+                answer.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
             if !what.no_length && !has_length {
                 head.push_str(&format!("Content-Length: {}\r\n", end - start));
             }
@@ -253,7 +254,9 @@ impl Servers {
             }
             head.push_str("\r\n");
             stream.write_all(head.as_bytes()).await?;
-            if request.method != "HEAD" && !self.body(&mut stream, &answer.body[start..end], start, &what).await? {
+            if request.method != "HEAD"
+                && !self.body(&mut stream, &answer.body[start..end], start, &what).await?
+            {
                 stream.flush().await?;
                 return Ok(());
             }
@@ -320,7 +323,11 @@ impl Servers {
 }
 
 fn if_range(request: &Request, answer: &Answer) -> bool {
-    let etag = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("etag")).map(|(_, value)| value.as_str());
+    let etag = answer
+        .headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("etag"))
+        .map(|(_, value)| value.as_str());
     request.header("if-range").is_none_or(|wanted| Some(wanted) == etag)
 }
 

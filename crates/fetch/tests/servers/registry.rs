@@ -30,12 +30,17 @@ impl Registry {
     pub fn answer(&self, request: &Request) -> Answer {
         let shown = request.header("authorization").unwrap_or_default();
         if request.path() == "/token" {
-            return if shown == LOGIN { Answer::new(200, r#"{"token":"t0k"}"#) } else { Answer::new(401, "") };
+            return if shown == LOGIN {
+                Answer::new(200, r#"{"token":"t0k"}"#)
+            } else {
+                Answer::new(401, "")
+            };
         }
         match self.auth.as_deref() {
             Some("token") if shown != "Bearer t0k" => {
                 let realm = format!("http://{}/token", self.address.lock());
-                let challenge = format!("Bearer realm=\"{realm}\",service=\"reg\",scope=\"repository:m:pull\"");
+                let challenge =
+                    format!("Bearer realm=\"{realm}\",service=\"reg\",scope=\"repository:m:pull\"");
                 return Answer::new(401, "").with("WWW-Authenticate", challenge);
             }
             Some("basic") if shown != LOGIN => {
@@ -47,7 +52,8 @@ impl Registry {
         let Some(rest) = request.path().strip_prefix(&start) else { return Answer::new(404, "") };
         if let Some(reference) = rest.strip_prefix("manifests/") {
             let Some(bytes) = self.bytes.get(reference) else { return Answer::new(404, "") };
-            let kind = serde_json::from_slice::<Value>(bytes).unwrap()["mediaType"].as_str().map(str::to_owned);
+            let kind =
+                serde_json::from_slice::<Value>(bytes).unwrap()["mediaType"].as_str().map(str::to_owned);
             return Answer::new(200, bytes.clone()).with("Content-Type", kind.unwrap_or_default());
         }
         let blob = rest.strip_prefix("blobs/").and_then(|digest| self.blobs.get(digest));

@@ -67,7 +67,8 @@ impl Store {
         let all: Vec<_> =
             objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after).collect();
         let page = if self.page == 0 { 1000 } else { self.page };
-        let mut text = String::from("<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType>");
+        let mut text =
+            String::from("<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType>");
         for (key, content) in all.iter().take(page) {
             let key = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
             let etag = hex(&md5(content));
@@ -104,13 +105,15 @@ impl Store {
             let name = decoded(name);
             let Some(content) = objects.get(&name) else { return Answer::new(404, "{}") };
             if request.query("alt").is_some() {
-                return Answer::file(content).with("X-Goog-Hash", format!("md5={}", STANDARD.encode(md5(content))));
+                return Answer::file(content)
+                    .with("X-Goog-Hash", format!("md5={}", STANDARD.encode(md5(content))));
             }
             return Answer::new(200, item(&name, content).to_string());
         }
         let prefix = request.query("prefix").unwrap_or_default();
         let after = request.query("pageToken").unwrap_or_default();
-        let all: Vec<_> = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after).collect();
+        let all: Vec<_> =
+            objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after).collect();
         let page = if self.page == 0 { 1000 } else { self.page };
         let items: Vec<_> = all.iter().take(page).map(|(name, content)| item(name, content)).collect();
         let mut answer = json!({"items": items});

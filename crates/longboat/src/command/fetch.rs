@@ -25,7 +25,8 @@ pub(super) fn run(args: Args) -> ExitCode {
 /// One line that is drawn over the one before.
 fn draw(progress: &Progress) {
     const CELLS: u64 = 24;
-    let filled = progress.bytes_done.saturating_mul(CELLS).checked_div(progress.bytes).unwrap_or(0).min(CELLS);
+    let filled =
+        progress.bytes_done.saturating_mul(CELLS).checked_div(progress.bytes).unwrap_or(0).min(CELLS);
     let bar: String = (0..CELLS).map(|cell| if cell < filled { '█' } else { '░' }).collect();
     let text = format!("{bar} {}/{} files, {progress}", progress.files_done, progress.files);
     let text: String = text.chars().take(printer::width().saturating_sub(1)).collect();

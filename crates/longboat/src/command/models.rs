@@ -11,7 +11,8 @@ use crate::{
 
 /// Shows or removes models.
 pub(super) fn run(command: &ModelsCommand) -> anyhow::Result<()> {
-    let cache = Cache::from_environment()?.context("there is no place for a cache: set LONGBOAT_CACHE or HOME")?;
+    let cache =
+        Cache::from_environment()?.context("there is no place for a cache: set LONGBOAT_CACHE or HOME")?;
     match command {
         ModelsCommand::Ls(args) => list(&cache, args.output),
         ModelsCommand::Rm(args) if args.all => {
@@ -48,8 +49,12 @@ fn list(cache: &Cache, output: Shown) -> anyhow::Result<()> {
     for model in &models {
         let size = size(model.bytes);
         let unfinished = if model.complete { "" } else { "  (unfinished)" };
-        let line =
-            format!("{:width$}  {size:>9}  {:>5}  {}{unfinished}", model.source, model.files, model.folder.display());
+        let line = format!(
+            "{:width$}  {size:>9}  {:>5}  {}{unfinished}",
+            model.source,
+            model.files,
+            model.folder.display()
+        );
         printer::line(&line);
     }
     Ok(())
