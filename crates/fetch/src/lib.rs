@@ -2,12 +2,13 @@
 //!
 //! The core is pure: addresses and what servers say of files (`source/*_wire`, `*_list`, `*_manifest`), names, patterns,
 //! digests, ranges, retries, and the journal's format. Around it are one HTTP client (`http`), the folder that is written to
-//! (`target`, `ledger`, `archive`), and the two that bring files (`transfer`, `file`).
+//! (`target`, `ledger`, `archive`), and the two that bring files (`transfer`, `file`, `arriving`).
 //!
 //! Own state is in the folder `.longboat` of the target: a journal for each source, and unfinished files. It may be
 //! deleted at any time; then files whose digests the source offers are checked instead of fetched, and others are fetched again.
 
 mod archive;
+mod arriving;
 mod cache;
 mod crc;
 mod digest;

@@ -439,7 +439,7 @@ mod tests {
             (&["longboat", "epp", "--help"], "Usage: longboat epp [OPTIONS]\n"),
             (
                 &["/storage-initializer/scripts/initializer-entrypoint", "--help"],
-                "Usage: initializer-entrypoint [OPTIONS] [SOURCE DEST]",
+                "Usage: initializer-entrypoint [SOURCE] [DEST]...",
             ),
         ] {
             let said = parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string();
