@@ -45,14 +45,18 @@ pub struct CachedModel {
 impl Cache {
     /// The cache that the environment names: `LONGBOAT_CACHE`, or `longboat/models` in the XDG cache folder.
     pub fn from_environment() -> Result<Option<Self>, FetchError> {
-        let settings = Settings::from_environment()?;
+        Ok(Self::of(&Settings::from_environment()?))
+    }
+
+    /// The cache that these settings name.
+    pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let set = settings.get(CACHE_VARIABLE).map(PathBuf::from);
         let home = || settings.home().map(|home| home.join(".cache"));
         let usual = || {
             let cache = settings.get("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
             Some(cache.join("longboat/models"))
         };
-        Ok(set.or_else(usual).map(|root| Self { root }))
+        set.or_else(usual).map(|root| Self { root })
     }
 
     /// The cache in a folder, which need not exist yet.

@@ -85,7 +85,7 @@ impl Algorithm {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.algorithm.name())?;
-        self.value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&self.hex())
     }
 }
 
@@ -127,7 +127,7 @@ impl Digest {
 
     /// The value in hexadecimal.
     pub(crate) fn hex(&self) -> String {
-        self.value.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.value)
     }
 
     /// The digest of something in memory.
@@ -136,6 +136,13 @@ impl Digest {
         hasher.update(bytes);
         hasher.finish()
     }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 0xf)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 // === impl Hasher ===

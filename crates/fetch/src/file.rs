@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io,
-    os::unix::fs::FileExt,
     sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
 };
 
@@ -12,13 +11,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Condvar, Mutex};
 use tokio::{
     sync::Semaphore,
-    task::{JoinHandle, spawn_blocking},
+    task::spawn_blocking,
     time::{Instant, sleep},
 };
 
 use crate::{
     FetchError,
-    digest::{Algorithm, Digest, Hasher},
+    arriving::{Arriving, Follower, Written},
+    digest::Digest,
     http::Failure,
     journal::{Done, Record},
     ledger::{Ledger, verified},
@@ -34,8 +34,6 @@ use crate::{
 const PART: u64 = 32 << 20;
 /// Bytes are gathered to blocks of about this size, which are written and recorded as one.
 const BLOCK: usize = 1 << 20;
-/// A file up to this size is not worth a journal: it is fetched again as a whole.
-const SMALL: u64 = 1 << 20;
 
 /// One file on its way.
 pub(crate) struct Fetching {
@@ -55,30 +53,6 @@ enum Ended {
     Failed(FetchError),
     /// What is there is of no use: everything once more, and parts only if the server knows them.
     Over { why: String, ranged: bool },
-}
-
-/// What is known while a file comes.
-struct Arriving {
-    file: File,
-    ledger: Arc<Ledger>,
-    counters: Arc<Counters>,
-    path: String,
-    number: u64,
-    /// Size in bytes, once it is known.
-    size: OnceLock<u64>,
-    identity: OnceLock<Option<String>>,
-    digest: OnceLock<Option<Digest>>,
-    /// Whether blocks are recorded.
-    is_recorded: OnceLock<bool>,
-    written: Mutex<Written>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Written {
-    ranges: Ranges,
-    /// Whether nothing more will come.
-    ended: bool,
 }
 
 // === impl Fetching ===
@@ -127,7 +101,9 @@ impl Fetching {
     async fn attempt(&self, start_over: bool) -> Result<Option<String>, Ended> {
         let arriving = Arc::new(self.begin(start_over).await.map_err(Ended::Failed)?);
         let mut follower = Follower::start(arriving.clone());
-        if arriving.written.lock().ranges.total() == 0
+        // One that turned out to be damaged is not taken a second time.
+        if !start_over
+            && arriving.written.lock().ranges.total() == 0
             && let Some(path) = self.source.on_this_machine(&self.file)
         {
             let arriving = arriving.clone();
@@ -397,144 +373,4 @@ enum Stopped {
     Failure(Failure),
     /// It must not.
     Ended(Ended),
-}
-
-// === impl Arriving ===
-
-impl Arriving {
-    /// Records the start of the file, once its content has a name.
-    fn record(&self, file: &Remote) -> io::Result<()> {
-        let size = self.size.get().copied();
-        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity.clone());
-        let mut result = Ok(());
-        self.is_recorded.get_or_init(|| {
-            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else {
-                return false;
-            };
-            let record = Record::Partial { number: self.number, size, identity: &identity, path: &self.path };
-            result = self.ledger.append(&record);
-            result.is_ok()
-        });
-        result
-    }
-
-    /// Writes the next bytes, and only then records them.
-    fn write(&self, start: u64, chunks: &[Bytes]) -> io::Result<u64> {
-        let mut at = start;
-        let mut sum = crc32fast::Hasher::new();
-        let is_recorded = self.is_recorded.get() == Some(&true);
-        for chunk in chunks {
-            self.file.write_all_at(chunk, at)?;
-            if is_recorded {
-                sum.update(chunk);
-            }
-            at += chunk.len() as u64;
-        }
-        if is_recorded {
-            let sum = sum.finalize();
-            self.ledger.append(&Record::Block { number: self.number, start, end: at, sum })?;
-        }
-        self.written.lock().ranges.insert(start, at);
-        self.changed.notify_all();
-        self.counters.arrived(at - start);
-        Ok(at - start)
-    }
-
-    /// Takes the whole content from a file of this machine.
-    fn copy(&self, from: &std::path::Path) -> io::Result<()> {
-        let mut from = File::open(from)?;
-        let size = from.metadata()?.len();
-        if self.size.get().is_some_and(|expected| *expected != size) {
-            return Err(io::Error::other("its size is another one"));
-        }
-        io::copy(&mut from, &mut &self.file)?;
-        self.written.lock().ranges.insert(0, size);
-        self.changed.notify_all();
-        self.counters.arrived(size);
-        Ok(())
-    }
-
-    /// Some mirrors of the hub put the SHA-1 of the content where the hub itself has git's name for it.
-    fn is_sha1(&self, expected: &Digest) -> io::Result<bool> {
-        if expected.algorithm != Algorithm::GitBlob {
-            return Ok(false);
-        }
-        let size = self.written.lock().ranges.total();
-        let mut hasher = Hasher::new(Algorithm::Sha1, size);
-        let mut buffer = vec![0; 256 << 10];
-        let mut at = 0;
-        while at < size {
-            let count = self.file.read_at(&mut buffer, at)?;
-            if count == 0 {
-                return Ok(false);
-            }
-            hasher.update(&buffer[..count]);
-            at += count as u64;
-        }
-        Ok(hasher.finish().value == expected.value)
-    }
-
-    fn end(&self) {
-        self.written.lock().ended = true;
-        self.changed.notify_all();
-    }
-
-    /// Computes the digest of what is written, from the beginning, while the rest still comes. Reading it back costs little, as
-    /// it is still in memory, and what is checked is what is in the file.
-    fn follow(&self) -> io::Result<Option<Digest>> {
-        let mut hasher: Option<Hasher> = None;
-        let mut buffer = vec![0; 256 << 10];
-        let mut at = 0;
-        loop {
-            let (prefix, ended) = {
-                let mut written = self.written.lock();
-                while !written.ended && (written.ranges.prefix() <= at || self.digest.get().is_none()) {
-                    self.changed.wait(&mut written);
-                }
-                (written.ranges.prefix(), written.ended)
-            };
-            let Some(digest) = self.digest.get().cloned().flatten() else { return Ok(None) };
-            let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
-            let hasher = hasher.get_or_insert_with(|| Hasher::new(digest.algorithm, size));
-            while at < prefix {
-                let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());
-                let count = self.file.read_at(&mut buffer[..want], at)?;
-                if count == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                hasher.update(&buffer[..count]);
-                at += count as u64;
-            }
-            if ended {
-                break;
-            }
-        }
-        Ok(hasher.map(Hasher::finish))
-    }
-}
-
-/// The task that computes the digest of a file. It ends with the file, whatever becomes of that.
-struct Follower {
-    arriving: Arc<Arriving>,
-    task: Option<JoinHandle<io::Result<Option<Digest>>>>,
-}
-
-// === impl Follower ===
-
-impl Follower {
-    fn start(arriving: Arc<Arriving>) -> Self {
-        let followed = arriving.clone();
-        Self { arriving, task: Some(spawn_blocking(move || followed.follow())) }
-    }
-
-    async fn finish(&mut self) -> io::Result<Option<Digest>> {
-        let Some(task) = self.task.take() else { return Ok(None) };
-        task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        self.arriving.end();
-    }
 }

@@ -79,7 +79,7 @@ pub(crate) struct Failure {
     /// The status, if there was an answer.
     pub(crate) status: Option<u16>,
     /// The headers of the answer.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Box<HeaderMap>,
     /// The host that answered or did not.
     pub(crate) host: String,
     /// The beginning of the body.
@@ -147,7 +147,7 @@ impl Failure {
             cause,
             why: why.into(),
             status: None,
-            headers: HeaderMap::new(),
+            headers: Box::default(),
             host: String::new(),
             body: String::new(),
             error: None,
@@ -413,7 +413,7 @@ impl Answer {
     pub(crate) async fn into_failure(mut self) -> Failure {
         let status = self.status();
         let after = self.header("retry-after").and_then(retry_after);
-        let headers = self.headers().clone();
+        let headers = Box::new(self.headers().clone());
         let host = origin(self.url());
         let mut body = Vec::new();
         while body.len() < LONGEST_ERROR {

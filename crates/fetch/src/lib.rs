@@ -2,12 +2,13 @@
 //!
 //! The core is pure: addresses and what servers say of files (`source/*_wire`, `*_list`, `*_manifest`), names, patterns,
 //! digests, ranges, retries, and the journal's format. Around it are one HTTP client (`http`), the folder that is written to
-//! (`target`, `ledger`, `archive`), and the two that bring files (`transfer`, `file`).
+//! (`target`, `ledger`, `archive`), and the two that bring files (`transfer`, `file`, `arriving`).
 //!
 //! Own state is in the folder `.longboat` of the target: a journal for each source, and unfinished files. It may be
 //! deleted at any time; then files whose digests the source offers are checked instead of fetched, and others are fetched again.
 
 mod archive;
+mod arriving;
 mod cache;
 mod crc;
 mod digest;
@@ -63,8 +64,8 @@ pub mod parsers {
     };
 }
 
-/// Set to `skip` by a node whose engine is the simulator.
-pub const SKIP_VARIABLE: &str = "LONGBOAT_FETCH";
+/// Set by a node: to `skip` where the engine is the simulator, and to `cache` where it is a real one.
+pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
 const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
 
@@ -76,8 +77,9 @@ pub struct Args {
     /// its folder
     #[arg(value_names = ["SOURCE", "DEST"], num_args = 0..)]
     pub pairs: Vec<String>,
-    /// `skip`: fetch nothing and say so, because the engine reads no weights
-    #[arg(long, env = SKIP_VARIABLE, hide = true)]
+    /// `skip`: fetch nothing and say so, because the engine reads no weights; `cache`: keep what is fetched in this
+    /// machine's cache
+    #[arg(long, env = MODE_VARIABLE, hide = true)]
     pub mode: Option<String>,
 }
 
@@ -115,11 +117,15 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
         std::fs::create_dir_all(destination).map_err(FetchError::file("create", destination))?;
     }
 
+    let cache = match args.mode.as_deref() {
+        Some("cache") => Cache::of(settings),
+        _ => settings.get(CACHE_VARIABLE).map(Cache::at),
+    };
     let counters = Arc::new(Counters::default());
     let file = settings.get(PROGRESS_VARIABLE).map(PathBuf::from);
     let all = async {
         for [source, destination] in pairs {
-            bring(source, destination, settings, &counters).await?;
+            bring(source, destination, settings, cache.as_ref(), &counters).await?;
         }
         Ok(())
     };
@@ -135,6 +141,7 @@ async fn bring(
     source: &str,
     destination: &str,
     settings: &Settings,
+    cache: Option<&Cache>,
     counters: &Arc<Counters>,
 ) -> Result<(), FetchError> {
     let shown = redacted(source);
@@ -154,8 +161,8 @@ async fn bring(
         blocking(move || local::link(&path, &destination, &filter)).await?;
     } else if source.starts_with("/mnt/models") {
         tracing::info!("{source} is where models are mounted: nothing is to be done.");
-    } else if let Some(root) = settings.get(CACHE_VARIABLE) {
-        let folder = Cache::at(root).folder(source, &filter.key())?;
+    } else if let Some(cache) = cache {
+        let folder = cache.folder(source, &filter.key())?;
         remote(source, &folder, settings, counters).await?;
         let destination = PathBuf::from(destination);
         blocking(move || cache::share(&folder, &destination)).await?;
@@ -163,7 +170,7 @@ async fn bring(
         remote(source, Path::new(destination), settings, counters).await?;
     }
     tracing::info!("Successfully copied {shown} to {destination}");
-    tracing::info!("Model downloaded in {} seconds.", start.elapsed().as_secs_f64());
+    tracing::info!("Model downloaded in {:.3} seconds.", start.elapsed().as_secs_f64());
     Ok(())
 }
 

@@ -84,7 +84,7 @@ fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
     let opened = || -> io::Result<(File, Stage)> {
         target.remove_private("local-unpacked")?;
         fs::create_dir(&at)?;
-        Ok((File::open(archive)?, Stage::open(&at, target.free())?))
+        Ok((File::open(archive)?, Stage::open(&at, target.free())))
     };
     let (file, mut stage) = opened().map_err(FetchError::file("unpack", archive))?;
     let name = archive.display().to_string();

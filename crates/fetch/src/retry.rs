@@ -37,10 +37,9 @@ pub(crate) fn pause(
     random: f64,
 ) -> Option<Duration> {
     let asked = match cause {
-        Cause::Final => return None,
         Cause::Connection => None,
         Cause::Status(408 | 425 | 429 | 500..=599, asked) => asked,
-        Cause::Status(..) => return None,
+        Cause::Final | Cause::Status(..) => return None,
     };
     if attempt >= patience.attempts {
         return None;

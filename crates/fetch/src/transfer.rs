@@ -276,7 +276,7 @@ impl Transfer {
         let stage = || -> io::Result<archive::Stage> {
             self.target.remove_private(&staging)?;
             std::fs::create_dir(&at)?;
-            archive::Stage::open(&at, self.target.free())
+            Ok(archive::Stage::open(&at, self.target.free()))
         };
         let mut stage = stage().map_err(FetchError::file("unpack in", &at))?;
         for (file, private) in &fetched {

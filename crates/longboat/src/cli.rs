@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Show or remove models that are kept on this machine
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Models(ModelsCommand),
     /// Install the controller, its definitions, rights, webhooks and presets on a cluster, or upgrade them
     Install(Box<InstallArgs>),

@@ -64,8 +64,8 @@ struct Budget {
 
 impl Stage {
     /// Starts in an empty folder of our own.
-    pub(crate) fn open(root: &Path, free: Option<u64>) -> io::Result<Self> {
-        Ok(Self { root: root.to_owned(), free, members: BTreeMap::new() })
+    pub(crate) fn open(root: &Path, free: Option<u64>) -> Self {
+        Self { root: root.to_owned(), free, members: BTreeMap::new() }
     }
 
     /// Unpacks an archive on top of those before.
@@ -376,7 +376,7 @@ mod tests {
         members: &Members,
     ) -> Result<(tempfile::TempDir, Vec<Member>), FetchError> {
         let dir = tempfile::tempdir().unwrap();
-        let mut stage = Stage::open(dir.path(), None).unwrap();
+        let mut stage = Stage::open(dir.path(), None);
         for (number, archive) in archives.iter().enumerate() {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(archive).unwrap();
@@ -463,13 +463,13 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&packed.finish().unwrap()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let mut stage = Stage::open(dir.path(), Some(1 << 20)).unwrap();
+        let mut stage = Stage::open(dir.path(), Some(1 << 20));
         let result = stage.unpack(file.try_clone().unwrap(), "m.tar", "m", &Members::default());
         assert!(
             matches!(&result, Err(FetchError::Archive { why, .. }) if why.contains("free space")),
             "{result:?}"
         );
-        let grown = |free| Stage::open(dir.path(), free).unwrap().budget(&file).unwrap();
+        let grown = |free| Stage::open(dir.path(), free).budget(&file).unwrap();
         assert_eq!(grown(None).bytes, FREE_GROWTH);
         file.set_len(FREE_GROWTH).unwrap();
         assert_eq!(grown(None).bytes, FREE_GROWTH * MOST_GROWTH);

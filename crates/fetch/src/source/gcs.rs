@@ -67,7 +67,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     });
     let limits = Limits {
         connect: Duration::from_secs(30),
-        read: Duration::from_secs(60),
+        read: Duration::from_mins(1),
         patience: settings.patience()?,
     };
     let tls = trust::usual(settings)?;
@@ -80,14 +80,10 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// The objects that a page of a listing names, with their sizes, and the token of the next page.
-pub fn objects(text: &[u8]) -> Option<(Vec<(String, u64)>, Option<String>)> {
+/// The names of the objects on a page of a listing; none if it is no such page.
+pub fn objects(text: &[u8]) -> Option<Vec<String>> {
     let page: Page = serde_json::from_slice(text).ok()?;
-    let size = |object: &Object| object.size.as_deref().and_then(|size| size.parse().ok()).unwrap_or(0);
-    Some((
-        page.items.iter().map(|object| (object.name.clone(), size(object))).collect(),
-        page.next_page_token,
-    ))
+    Some(page.items.into_iter().map(|object| object.name).collect())
 }
 
 // === impl Gcs ===
@@ -119,10 +115,10 @@ impl Gcs {
         loop {
             let mut path = format!("storage/v1/b/{}/o?projection=noAcl", self.bucket);
             if !prefix.is_empty() {
-                path.push_str(&format!("&prefix={}", encode::part(&prefix)));
+                path.extend(["&prefix=", &encode::part(&prefix)]);
             }
             if let Some(token) = &token {
-                path.push_str(&format!("&pageToken={}", encode::part(token)));
+                path.extend(["&pageToken=", &encode::part(token)]);
             }
             path.push_str("&prettyPrint=false");
             let document = self.ask(&path).await?;

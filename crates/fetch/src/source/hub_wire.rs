@@ -149,16 +149,7 @@ impl Tree {
 
 fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>) -> Remote {
     let mut file = Remote::new(path, path);
-    match lfs {
-        Some(lfs) => {
-            file.size = lfs.size.or(size);
-            file.identity = lfs.sha256;
-        }
-        None => {
-            file.size = size;
-            file.identity = blob;
-        }
-    }
+    (file.size, file.identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
     file.digest = file.identity.as_deref().and_then(digest);
     file.described = file.size.is_some() && file.digest.is_some();
     file

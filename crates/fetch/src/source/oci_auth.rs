@@ -151,7 +151,7 @@ impl Challenge {
                 None => after.split_at(after.find(',').unwrap_or(after.len())),
             };
             values.insert(name.trim().to_ascii_lowercase(), value.to_owned());
-            rest = after.trim_start_matches(|c: char| c == ',' || c == ' ');
+            rest = after.trim_start_matches([',', ' ']);
         }
         let realm = values.remove("realm")?;
         Some(Self::Bearer { realm, service: values.remove("service"), scope: values.remove("scope") })

@@ -177,7 +177,7 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
                 "org.cnai.model.filepath",
                 "org.opencontainers.image.title",
             ]);
-            let is_tar = kind.ends_with(".tar") || kind.contains(".tar+") || kind.ends_with(".dir.tar");
+            let is_tar = kind.split(['.', '+']).any(|part| part == "tar");
             if is_tar {
                 return Ok(Some((private(), Placement::Archive(all))));
             }

@@ -206,11 +206,11 @@ impl S3 {
         // In order, as they are signed.
         let mut query = String::new();
         if let Some(token) = token {
-            query.push_str(&format!("continuation-token={}&", encode::part(token)));
+            query.extend(["continuation-token=", &encode::part(token), "&"]);
         }
         query.push_str("encoding-type=url&list-type=2");
         if !self.key.is_empty() {
-            query.push_str(&format!("&prefix={}", encode::part(&self.key)));
+            query.extend(["&prefix=", &encode::part(&self.key)]);
         }
         patiently(self.patience(), || async {
             let answer = self.send(Method::GET, None, &query, HeaderMap::new()).await?;

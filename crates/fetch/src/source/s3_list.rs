@@ -43,9 +43,11 @@ impl Page {
                 (["IsTruncated"], Some(value)) => truncated = value == "true",
                 (["EncodingType"], Some(value)) => encoded = value == "url",
                 (["NextContinuationToken"], Some(value)) => token = Some(value.to_owned()),
-                (["Contents", "Key"], Some(value)) => object.get_or_insert_default().key = value.to_owned(),
+                (["Contents", "Key"], Some(value)) => {
+                    value.clone_into(&mut object.get_or_insert_default().key);
+                }
                 (["Contents", "ETag"], Some(value)) => {
-                    object.get_or_insert_default().etag = value.trim_matches('"').to_owned();
+                    value.trim_matches('"').clone_into(&mut object.get_or_insert_default().etag);
                 }
                 (["Contents", "Size"], Some(value)) => {
                     let size = value.parse().map_err(|_| format!("`{value}` is no size"))?;

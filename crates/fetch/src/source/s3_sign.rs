@@ -7,7 +7,7 @@ use ring::hmac;
 
 use super::s3_credentials::Keys;
 use crate::{
-    digest::{Algorithm, Digest},
+    digest::{Algorithm, Digest, hex},
     http::{Failure, ascii},
 };
 
@@ -43,7 +43,7 @@ pub(super) fn sign(
     }
     signed.sort();
     let names = signed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(";");
-    let lines: String = signed.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    let lines: String = signed.iter().flat_map(|(name, value)| [name, ":", value, "\n"]).collect();
     // Query strings here are made with their names in order and every value encoded.
     let query = url.query().unwrap_or_default();
     let canonical = format!("{method}\n{}\n{query}\n{lines}\n{names}\n{EMPTY}", url.path());
@@ -54,8 +54,7 @@ pub(super) fn sign(
     for part in [region, "s3", "aws4_request"] {
         key = mac(key.as_ref(), part);
     }
-    let signature: String =
-        mac(key.as_ref(), &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature = hex(mac(key.as_ref(), &text).as_ref());
     let mut value = ascii(&format!(
         "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
         keys.id

@@ -64,7 +64,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
 }
 
 fn is_git(url: &Url) -> bool {
-    url.scheme() == "https" && url.path().ends_with(".git")
+    url.scheme() == "https" && url.path().rsplit_once('.').is_some_and(|(_, end)| end == "git")
 }
 
 fn basic(url: &Url) -> String {

@@ -324,7 +324,9 @@ fn faults(case: &Value, renamed: &[(String, String)]) -> Vec<Fault> {
             let pattern = |name: &str| {
                 fault[name].as_str().map(|pattern| {
                     let mut pattern = pattern.to_owned();
-                    renamed.iter().for_each(|(from, to)| pattern = pattern.replace(from, to));
+                    for (from, to) in renamed {
+                        pattern = pattern.replace(from, to);
+                    }
                     Regex::new(&pattern).unwrap()
                 })
             };

@@ -102,7 +102,9 @@ async fn every_recording_is_equal_or_better() {
     let mut wrong = 0;
     for (name, problems) in &outcomes {
         wrong += usize::from(!problems.is_empty());
-        problems.iter().for_each(|problem| println!("DIFFERENT {name}: {problem}"));
+        for problem in problems {
+            println!("DIFFERENT {name}: {problem}");
+        }
     }
     println!("{all} recordings, {wrong} different, {} left out", LEFT_OUT.len());
     assert_eq!(wrong, 0);

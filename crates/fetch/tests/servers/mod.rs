@@ -1,11 +1,14 @@
 //! Servers that models are fetched from, with faults on demand: a hub with a CDN, object stores, a registry, plain web servers.
 #![allow(dead_code, reason = "each test uses some of them")]
-#![expect(
+#![allow(
     clippy::unwrap_used,
-    clippy::missing_panics_doc,
     clippy::cast_possible_truncation,
+    clippy::format_collect,
+    clippy::format_push_string,
+    clippy::struct_excessive_bools,
+    clippy::unused_self,
     unreachable_pub,
-    reason = "a test that cannot go on should stop"
+    reason = "these are for tests, which should stop where they cannot go on"
 )]
 
 pub mod contents;

@@ -33,7 +33,7 @@ fn document() -> String {
     command.build();
     let mut text = HEAD.to_owned();
     for verb in command.get_subcommands().filter(|verb| is_shown(verb)) {
-        section(&mut text, verb);
+        section(&mut text, verb, "longboat");
     }
     text
 }
@@ -43,12 +43,12 @@ fn is_shown(verb: &Command) -> bool {
     !verb.is_hide_set() && verb.get_name() != "help"
 }
 
-fn section(text: &mut String, verb: &Command) {
+fn section(text: &mut String, verb: &Command, above: &str) {
     let usage = verb.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
     let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-    let name = verb.get_name();
-    let _ = write!(text, "\n## `longboat {name}`\n\n{about}.");
+    let name = format!("{above} {}", verb.get_name());
+    let _ = write!(text, "\n## `{name}`\n\n{about}.");
     for alias in verb.get_visible_aliases() {
         let _ = write!(text, " Also `longboat {alias}`.");
     }
@@ -71,6 +71,9 @@ fn section(text: &mut String, verb: &Command) {
     }
     if let Some(more) = verb.get_after_help() {
         let _ = write!(text, "\n```text\n{}\n```\n", more.to_string().trim_end());
+    }
+    for verb in verb.get_subcommands().filter(|verb| is_shown(verb)) {
+        section(text, verb, &name);
     }
 }
 

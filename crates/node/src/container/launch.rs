@@ -289,10 +289,10 @@ fn environment(
         ("LONGBOAT_NODE_ID", host.node_id.clone()),
     ];
     env.extend(added.map(|(key, value)| (key.to_owned(), value)));
-    if host.engine == Engine::Simulator {
-        // A simulator serves no weights, so none are fetched. The role logs that.
-        env.insert("LONGBOAT_FETCH".to_owned(), "skip".to_owned());
-    }
+    // A simulator serves no weights, so none are fetched, and the role logs that. Those of a real engine are kept for the next
+    // run and for other services.
+    let fetch = if host.engine == Engine::Simulator { "skip" } else { "cache" };
+    env.insert("LONGBOAT_FETCH".to_owned(), fetch.to_owned());
     env
 }
 

@@ -1,0 +1,189 @@
+//! A file while it comes: what is written and recorded of it, and its digest, which is computed meanwhile.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::{
+    digest::{Algorithm, Digest, Hasher},
+    journal::Record,
+    ledger::Ledger,
+    progress::Counters,
+    ranges::Ranges,
+    source::Remote,
+};
+
+/// A file up to this size, in bytes, is not worth a journal: it is fetched again as a whole.
+const SMALL: u64 = 1 << 20;
+
+/// What is known while a file comes.
+pub(crate) struct Arriving {
+    pub(crate) file: File,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) path: String,
+    pub(crate) number: u64,
+    /// Size in bytes, once it is known.
+    pub(crate) size: OnceLock<u64>,
+    pub(crate) identity: OnceLock<Option<String>>,
+    pub(crate) digest: OnceLock<Option<Digest>>,
+    /// Whether blocks are recorded.
+    pub(crate) is_recorded: OnceLock<bool>,
+    pub(crate) written: Mutex<Written>,
+    pub(crate) changed: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) ranges: Ranges,
+    /// Whether nothing more will come.
+    pub(crate) ended: bool,
+}
+
+// === impl Arriving ===
+
+impl Arriving {
+    /// Records the start of the file, once its content has a name.
+    pub(crate) fn record(&self, file: &Remote) -> io::Result<()> {
+        let size = self.size.get().copied();
+        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity.clone());
+        let mut result = Ok(());
+        self.is_recorded.get_or_init(|| {
+            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else {
+                return false;
+            };
+            let record = Record::Partial { number: self.number, size, identity: &identity, path: &self.path };
+            result = self.ledger.append(&record);
+            result.is_ok()
+        });
+        result
+    }
+
+    /// Writes the next bytes, and only then records them.
+    pub(crate) fn write(&self, start: u64, chunks: &[Bytes]) -> io::Result<u64> {
+        let mut at = start;
+        let mut sum = crc32fast::Hasher::new();
+        let is_recorded = self.is_recorded.get() == Some(&true);
+        for chunk in chunks {
+            self.file.write_all_at(chunk, at)?;
+            if is_recorded {
+                sum.update(chunk);
+            }
+            at += chunk.len() as u64;
+        }
+        if is_recorded {
+            let sum = sum.finalize();
+            self.ledger.append(&Record::Block { number: self.number, start, end: at, sum })?;
+        }
+        self.written.lock().ranges.insert(start, at);
+        self.changed.notify_all();
+        self.counters.arrived(at - start);
+        Ok(at - start)
+    }
+
+    /// Takes the whole content from a file of this machine.
+    pub(crate) fn copy(&self, from: &Path) -> io::Result<()> {
+        let mut from = File::open(from)?;
+        let size = from.metadata()?.len();
+        if self.size.get().is_some_and(|expected| *expected != size) {
+            return Err(io::Error::other("its size is another one"));
+        }
+        io::copy(&mut from, &mut &self.file)?;
+        self.written.lock().ranges.insert(0, size);
+        self.changed.notify_all();
+        self.counters.arrived(size);
+        Ok(())
+    }
+
+    /// Some mirrors of the hub put the SHA-1 of the content where the hub itself has git's name for it.
+    pub(crate) fn is_sha1(&self, expected: &Digest) -> io::Result<bool> {
+        if expected.algorithm != Algorithm::GitBlob {
+            return Ok(false);
+        }
+        let size = self.written.lock().ranges.total();
+        let mut hasher = Hasher::new(Algorithm::Sha1, size);
+        let mut buffer = vec![0; 256 << 10];
+        let mut at = 0;
+        while at < size {
+            let count = self.file.read_at(&mut buffer, at)?;
+            if count == 0 {
+                return Ok(false);
+            }
+            hasher.update(&buffer[..count]);
+            at += count as u64;
+        }
+        Ok(hasher.finish().value == expected.value)
+    }
+
+    pub(crate) fn end(&self) {
+        self.written.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Computes the digest of what is written, from the beginning, while the rest still comes. Reading it back costs little, as
+    /// it is still in memory, and what is checked is what is in the file.
+    fn follow(&self) -> io::Result<Option<Digest>> {
+        let mut hasher: Option<Hasher> = None;
+        let mut buffer = vec![0; 256 << 10];
+        let mut at = 0;
+        loop {
+            let (prefix, ended) = {
+                let mut written = self.written.lock();
+                while !written.ended && (written.ranges.prefix() <= at || self.digest.get().is_none()) {
+                    self.changed.wait(&mut written);
+                }
+                (written.ranges.prefix(), written.ended)
+            };
+            let Some(digest) = self.digest.get().cloned().flatten() else { return Ok(None) };
+            let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
+            let hasher = hasher.get_or_insert_with(|| Hasher::new(digest.algorithm, size));
+            while at < prefix {
+                let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());
+                let count = self.file.read_at(&mut buffer[..want], at)?;
+                if count == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                hasher.update(&buffer[..count]);
+                at += count as u64;
+            }
+            if ended {
+                break;
+            }
+        }
+        Ok(hasher.map(Hasher::finish))
+    }
+}
+
+/// The task that computes the digest of a file. It ends with the file, whatever becomes of that.
+pub(crate) struct Follower {
+    arriving: Arc<Arriving>,
+    task: Option<JoinHandle<io::Result<Option<Digest>>>>,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    pub(crate) fn start(arriving: Arc<Arriving>) -> Self {
+        let followed = arriving.clone();
+        Self { arriving, task: Some(spawn_blocking(move || followed.follow())) }
+    }
+
+    pub(crate) async fn finish(&mut self) -> io::Result<Option<Digest>> {
+        let Some(task) = self.task.take() else { return Ok(None) };
+        task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.arriving.end();
+    }
+}

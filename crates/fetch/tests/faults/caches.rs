@@ -1,0 +1,100 @@
+//! Models that are on this machine already: our cache, and that of the hub's own client.
+
+use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering::Relaxed};
+
+use longboat_fetch::{Cache, FetchError, Progress};
+
+use super::{COMMIT, World};
+use crate::servers::{
+    What,
+    contents::{git_blob, recipe, sha256},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
+    let large = recipe("large", 3 << 20);
+    let world = World::with_model(large.clone()).await;
+    let root = world.folder.path().join("cache").display().to_string();
+    let cached = [("LONGBOAT_CACHE", root.as_str())];
+    world.fetch("first", &cached).await.unwrap();
+    let sent = world.servers.sent.load(Relaxed);
+    world.fetch("second", &cached).await.unwrap();
+    assert!(world.servers.sent.load(Relaxed) - sent < 1000, "only the list was sent");
+    assert!(world.read("second/sub/w.safetensors") == large);
+    assert!(!world.folder.path().join("second/.longboat").exists());
+    let inode =
+        |folder: &str| world.folder.path().join(folder).join("sub/w.safetensors").metadata().unwrap().ino();
+    assert_eq!(inode("first"), inode("second"));
+
+    world.requests();
+    let offline = [("LONGBOAT_CACHE", root.as_str()), ("HF_HUB_OFFLINE", "1")];
+    world.fetch("third", &offline).await.unwrap();
+    // Without the hub it is the same, as everything that was brought can be verified.
+    world.fault("hub", u64::MAX, What { status: Some(503), ..What::default() });
+    let impatient = [cached[0], ("LONGBOAT_FETCH_PATIENCE", "1")];
+    world.fetch("fourth", &impatient).await.unwrap();
+    assert!(
+        world.read("third/sub/w.safetensors") == large && world.read("fourth/sub/w.safetensors") == large
+    );
+
+    let cache = Cache::at(&root);
+    let models = cache.list().unwrap();
+    assert_eq!((models.len(), models[0].source.as_str(), models[0].files), (1, "hf://org/m", 2));
+    assert!(models[0].complete && models[0].bytes > 3 << 20);
+    // What is damaged is not taken for complete.
+    let path = models[0].folder.join("sub/w.safetensors");
+    let mut content = std::fs::read(&path).unwrap();
+    content[5] ^= 1;
+    std::fs::write(&path, content).unwrap();
+    assert!(matches!(world.fetch("fifth", &offline).await, Err(FetchError::Offline { .. })));
+    assert!(cache.remove("hf://org/other").unwrap().is_empty());
+    assert_eq!(cache.remove("hf://org/m").unwrap().len(), 1);
+    assert!(cache.list().unwrap().is_empty());
+    assert!(world.folder.path().join("third/sub/w.safetensors").exists(), "services keep what they have");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_hubs_own_cache_has_is_not_sent() {
+    let large = recipe("large", 3 << 20);
+    let world = World::with_model(large.clone()).await;
+    let cache = world.folder.path().join("hub");
+    let model = cache.join("models--org--m");
+    std::fs::create_dir_all(model.join("blobs")).unwrap();
+    let blob = model.join("blobs").join(sha256(&large));
+    std::fs::write(&blob, &large).unwrap();
+    let cache = cache.display().to_string();
+    let settings = [("HF_HUB_CACHE", cache.as_str())];
+    world.fetch("first", &settings).await.unwrap();
+    assert!(world.read("first/sub/w.safetensors") == large);
+    assert!(world.requests().iter().all(|request| request.server != "cdn"));
+
+    // A blob that is damaged is not believed.
+    std::fs::write(&blob, vec![0; large.len()]).unwrap();
+    world.fetch("second", &settings).await.unwrap();
+    assert!(world.read("second/sub/w.safetensors") == large);
+
+    // Offline, its snapshot is the list.
+    std::fs::write(&blob, &large).unwrap();
+    let snapshot = model.join("snapshots").join(COMMIT);
+    std::fs::create_dir_all(snapshot.join("sub")).unwrap();
+    std::fs::create_dir_all(model.join("refs")).unwrap();
+    std::fs::write(model.join("refs/main"), COMMIT).unwrap();
+    let small = model.join("blobs").join(git_blob(b"{}\n"));
+    std::fs::write(&small, b"{}\n").unwrap();
+    std::os::unix::fs::symlink(&blob, snapshot.join("sub/w.safetensors")).unwrap();
+    std::os::unix::fs::symlink(&small, snapshot.join("config.json")).unwrap();
+    world.requests();
+    world.fetch("third", &[settings[0], ("HF_HUB_OFFLINE", "1")]).await.unwrap();
+    assert!(world.read("third/sub/w.safetensors") == large && world.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_in_a_file_that_others_can_read() {
+    let world = World::with_model(recipe("large", 3 << 20)).await;
+    let file = world.folder.path().join("progress");
+    let name = file.display().to_string();
+    world.fetch("m", &[("LONGBOAT_FETCH_PROGRESS", &name)]).await.unwrap();
+    let progress = Progress::read(&file).unwrap();
+    assert_eq!((progress.files_done, progress.bytes_done), (2, (3 << 20) + 3));
+    assert_eq!(progress.bytes, progress.bytes_done);
+}

@@ -1,0 +1,84 @@
+//! Volumes that are full or read-only. They are mounted in a namespace of their own; where that is not allowed, the tests say so.
+
+use std::{process::Command, sync::Arc};
+
+use super::{World, process};
+use crate::servers::{Answer, Request, contents::recipe};
+
+fn can_mount() -> bool {
+    let mounted = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-ec", "mount -t tmpfs -o size=1m none /mnt"])
+        .output();
+    let can = mounted.is_ok_and(|output| output.status.success());
+    if !can {
+        println!("SKIPPED: no volume can be mounted here");
+    }
+    can
+}
+
+/// The message of a fetch onto a volume with these options, and what is on it afterwards.
+async fn onto(pairs: [String; 2], variables: Vec<(String, String)>, options: &str) -> (String, String) {
+    let to = pairs[1].clone();
+    let (options, listing) = (options.to_owned(), format!("{to}.listing"));
+    let output = tokio::task::spawn_blocking(move || {
+        // What is on the volume is gone with the namespace, so a child in it looks.
+        let script = format!(
+            "mkdir -p {to}; mount -t tmpfs -o {options} none {to}; (sleep 6; find {to} -type f -printf '%P\\n' > {to}.listing) &"
+        );
+        let script = format!("{script} true");
+        process(&pairs, variables, Some(&script)).output().unwrap()
+    })
+    .await
+    .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let message = text.lines().find_map(|line| Some(line.split_once("failed: ")?.1.to_owned())).unwrap();
+    for _ in 0..100 {
+        if std::fs::exists(&listing).unwrap() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    (message, std::fs::read_to_string(listing).unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_little_space_is_said_before_the_first_byte() {
+    if !can_mount() {
+        return;
+    }
+    let world = World::with_model(recipe("large", 20 << 20)).await;
+    let to = world.folder.path().join("m").display().to_string();
+    let (message, left) = onto(["hf://org/m".into(), to], world.variables(&[]), "size=8m").await;
+    assert!(message.starts_with("not enough space in "), "{message}");
+    assert!(!left.contains("config.json") && !left.contains("w.safetensors"), "{left}");
+    assert!(world.requests().iter().all(|request| request.server != "cdn"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
+    if !can_mount() {
+        return;
+    }
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(crate::servers::Servers::default());
+    let content = Arc::new(recipe("large", 20 << 20));
+    let address = servers.serve("web", Arc::new(move |_: &Request| Answer::file(&content))).await;
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("m").display().to_string();
+    let (message, left) = onto([format!("http://{address}/w.bin"), to], vec![], "size=8m").await;
+    assert!(message.contains("No space left on device") && message.contains("w.bin"), "{message}");
+    assert!(!left.lines().any(|file| file == "w.bin"), "{left}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_cannot_be_written_to_is_named() {
+    if !can_mount() {
+        return;
+    }
+    let world = World::with_model(vec![1; 10]).await;
+    let to = world.folder.path().join("m").display().to_string();
+    let (message, _) = onto(["hf://org/m".into(), to.clone()], world.variables(&[]), "ro,size=8m").await;
+    assert!(message.contains("Read-only file system") && message.contains(&to), "{message}");
+}

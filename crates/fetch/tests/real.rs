@@ -1,0 +1,123 @@
+//! S3 by a server that is not ours: moto, from `scripts/requirements.txt`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on should stop, and says where it is"
+)]
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use longboat_fetch::{Args, FetchError, Settings, run_with};
+
+struct Moto {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+// === impl Moto ===
+
+impl Moto {
+    /// Starts the server, if it is installed.
+    fn start() -> Option<Self> {
+        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/moto_server");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&path).map(|folder| folder.join("moto_server"));
+        let program: Option<PathBuf> = std::iter::once(ours).chain(found).find(|program| program.is_file());
+        let Some(program) = program else {
+            assert!(std::env::var_os("CI").is_none(), "moto_server is missing: scripts/tools.sh");
+            println!("SKIPPED: moto_server is missing: scripts/tools.sh");
+            return None;
+        };
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new(program)
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let moto = Self { child, address: format!("127.0.0.1:{port}") };
+        for _ in 0..600 {
+            if TcpStream::connect(&moto.address).is_ok() {
+                return Some(moto);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        unreachable!("moto_server does not start");
+    }
+
+    fn put(&self, path: &str, headers: &str, content: &[u8]) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let host = &self.address;
+        let signed = "Authorization: AWS4-HMAC-SHA256 Credential=AKIA/20260101/us-east-1/s3/aws4_request\r\n";
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nHost: {host}\r\n{signed}{headers}Content-Length: {}\r\nConnection: close\r\n\r\n",
+            content.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(content).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+async fn fetch(moto: &Moto, uri: &str, to: &Path) -> Result<(), FetchError> {
+    let variables = [
+        ("AWS_ENDPOINT_URL", format!("http://{}", moto.address)),
+        ("AWS_ACCESS_KEY_ID", "AKIA".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
+        ("LONGBOAT_FETCH_PATIENCE", "30".to_owned()),
+    ];
+    let settings = Settings::new(variables.map(|(name, value)| (name.to_owned(), value)))?;
+    let args = Args { pairs: vec![uri.to_owned(), to.display().to_string()], mode: None };
+    run_with(args, &settings, None).await
+}
+
+#[tokio::test]
+async fn objects_of_a_real_server_arrive_as_they_are() {
+    longboat_tls::install_default_provider();
+    let Some(moto) = Moto::start() else { return };
+    moto.put("/models", "", b"");
+    // More than one page of the list, and more than one part of a file.
+    for number in 0..1005 {
+        moto.put(&format!("/models/many/{number:04}.txt"), "", number.to_string().as_bytes());
+    }
+    let large: Vec<u8> = (0..40 << 20).map(|at: u32| (at / 7919).to_le_bytes()[0]).collect();
+    moto.put("/models/llama/w%20%2B%C3%BC.bin", "", &large);
+    moto.put("/models/llama/config.json", "x-amz-checksum-algorithm: SHA256\r\n", b"{}\n");
+    moto.put("/models/llama/empty.txt", "", b"");
+    moto.put("/models/llama-2/other.txt", "", b"other");
+
+    let dir = tempfile::tempdir().unwrap();
+    fetch(&moto, "s3://models/llama", dir.path()).await.unwrap();
+    assert!(std::fs::read(dir.path().join("w +ü.bin")).unwrap() == large);
+    assert_eq!(std::fs::read(dir.path().join("config.json")).unwrap(), b"{}\n");
+    assert_eq!(std::fs::read(dir.path().join("empty.txt")).unwrap(), b"");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4);
+    fetch(&moto, "s3://models/llama", dir.path()).await.unwrap();
+
+    let many = tempfile::tempdir().unwrap();
+    fetch(&moto, "s3://models/many/", many.path()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(many.path().join("1004.txt")).unwrap(), "1004");
+    assert_eq!(std::fs::read_dir(many.path()).unwrap().count(), 1006);
+
+    for (uri, expected) in
+        [("s3://none/x", "S3 resource 'none' not found."), ("s3://models/none", "No model found in none")]
+    {
+        let error = fetch(&moto, uri, dir.path()).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

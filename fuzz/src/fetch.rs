@@ -1,0 +1,94 @@
+//! What is fuzzed of model downloads: everything that a server, an archive or a disk may say. The test that replays the kept
+//! corpus shares this file.
+#![allow(dead_code, reason = "each fuzz target uses one of them")]
+
+use std::io::{self, Cursor};
+
+use longboat_fetch::{
+    parsers::{
+        Challenge, Filter, HubAddress, Journal, Manifest, Model, Page, TarReader, Tree, check, gcs_objects,
+        matches, zip_directory,
+    },
+    redacted,
+};
+
+/// What runs on one input.
+pub(crate) type Target = fn(&[u8]);
+
+/// All targets by name: the folders of the corpus are named alike.
+pub(crate) const ALL: [(&str, Target); 6] = [
+    ("fetch_address", fetch_address),
+    ("fetch_journal", fetch_journal),
+    ("fetch_listing", fetch_listing),
+    ("fetch_manifest", fetch_manifest),
+    ("fetch_tar", fetch_tar),
+    ("fetch_zip", fetch_zip),
+];
+
+/// Any address is read or refused; none that is shown has user information; a pattern and a name never take long.
+pub(crate) fn fetch_address(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(address) = HubAddress::parse(text) {
+        assert_eq!(address.repository.matches('/').count(), 1);
+        assert!(!address.revision.is_empty());
+    }
+    if let Some((_, rest)) = redacted(text).split_once("://") {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        assert!(!authority.contains('@'), "user information is left");
+    }
+    let _ = Challenge::parse(text);
+    if let Some((pattern, name)) = text.split_once('\n') {
+        let _ = matches(pattern, name);
+        let _ = Filter::new(Some(pattern), Some(name)).wants(name);
+    }
+    if check(text).is_ok() {
+        assert!(!text.starts_with('/') && !text.split('/').any(|part| part == ".."));
+    }
+}
+
+/// Any journal is read up to where it is torn, and what was read before stays when more is torn off.
+pub(crate) fn fetch_journal(data: &[u8]) {
+    let Some(journal) = Journal::parse(data) else { return };
+    for partial in journal.partial.values() {
+        assert!(partial.blocks.iter().all(|(start, end, _)| start < end));
+    }
+    let half = data.len() / 2;
+    if let Some(part) = Journal::parse(&data[..half]) {
+        assert_eq!(part.source, journal.source);
+    }
+}
+
+/// Any list of files is read or refused: of the hub, of S3, of Google's store.
+pub(crate) fn fetch_listing(data: &[u8]) {
+    let _ = serde_json::from_slice::<Model>(data).map(|model| model.commit().map(str::len));
+    let _ = serde_json::from_slice::<Tree>(data);
+    let _ = Page::parse(data);
+    let _ = gcs_objects(data);
+}
+
+/// Any manifest is read or refused, and every layer of it has a place or the manifest has none.
+pub(crate) fn fetch_manifest(data: &[u8]) {
+    let Ok(manifest) = Manifest::parse(data) else { return };
+    let _ = manifest.of_platform("amd64");
+    let _ = manifest.layers(&Filter::default());
+}
+
+/// Any bytes are read as an archive or refused, and end.
+pub(crate) fn fetch_tar(data: &[u8]) {
+    let mut reader = TarReader::new(data);
+    let mut members = 0;
+    while let Ok(Some(_)) = reader.entry() {
+        if io::copy(&mut reader, &mut io::sink()).is_err() {
+            break;
+        }
+        members += 1;
+        assert!(members <= data.len() / 512, "more members than blocks");
+    }
+}
+
+/// Any bytes are read as a directory of an archive or refused.
+pub(crate) fn fetch_zip(data: &[u8]) {
+    if let Ok(entries) = zip_directory(&mut Cursor::new(data)) {
+        assert!(entries.len() * 46 <= data.len(), "more members than the directory holds");
+    }
+}
