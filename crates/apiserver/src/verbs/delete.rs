@@ -1,20 +1,22 @@
 //! DELETE of an object or of a collection.
 
+mod options;
+
 use std::sync::Arc;
 
 use jiff::{Timestamp, ToSpan};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Call, crds, incoming, read, success};
+pub(crate) use self::options::Options;
+use super::{Call, crds, read, success};
 use crate::{
     admit::{self, Review},
     answer::Answer,
     clock, form,
     form::Shown,
     kinds::Resource,
-    request::{decode, query},
     respond::{self, Listing},
-    status::{About, ApiError, Cause},
+    status::{About, ApiError},
     store::{Key, Stored, WriteError},
     strategy::{self, pod},
 };
@@ -24,20 +26,9 @@ const TRIES: usize = 10;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// `DeleteOptions`, from the body or the query.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Options {
-    pub(crate) grace: Option<i64>,
-    policy: Option<String>,
-    orphan: Option<bool>,
-    uid: Option<String>,
-    revision: Option<String>,
-    dry_run: bool,
-}
-
 /// `DELETE …/<name>`.
 pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
-    let options = options(call)?;
+    let options = options::read(call)?;
     let done = object(call, &call.key(), &options).await?;
     match done {
         Done::Shown(shown) => respond::object(call.request, &call.resource, 200, &shown),
@@ -49,7 +40,7 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
 
 /// `DELETE …/<plural>`.
 pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> {
-    let options = options(call)?;
+    let options = options::read(call)?;
     let limit = call.request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
     call.request.query.number("timeoutSeconds")?;
     let selector = read::selector(call)?;
@@ -103,7 +94,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
         strategy::check_deletion(&resource, &key.name)?;
         let live = form::show(call.state, &resource, Arc::clone(&stored)).await?.into_value();
         let user = call.request.user.info();
-        let review_options = review_options(call, options);
+        let review_options = options::for_review(call, options);
         let review = Review {
             operation: "DELETE",
             resource: &resource,
@@ -310,175 +301,6 @@ fn shorten(value: &mut Value, old: i64, new: i64) {
     value["metadata"]["deletionGracePeriodSeconds"] = Value::from(new);
 }
 
-// === impl Options ===
-
-impl Options {
-    /// Deletion by the server itself, in the background.
-    pub(crate) fn background() -> Self {
-        Self { policy: Some("Background".to_owned()), ..Self::default() }
-    }
-
-    /// What an eviction says.
-    pub(crate) fn of_eviction(given: &Value, dry_run: bool) -> Result<Self, ApiError> {
-        let directives: Vec<&str> =
-            given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        Ok(Self {
-            grace: given["gracePeriodSeconds"].as_i64(),
-            policy: text(&given["propagationPolicy"]),
-            orphan: given["orphanDependents"].as_bool(),
-            uid: text(&given["preconditions"]["uid"]),
-            revision: text(&given["preconditions"]["resourceVersion"]),
-            dry_run: query::check_dry_run(&directives, "DeleteOptions")? || dry_run,
-        })
-    }
-
-    /// Only the object with this uid.
-    pub(crate) fn only(mut self, uid: &str) -> Self {
-        self.uid = Some(uid.to_owned());
-        self
-    }
-
-    /// Whether dependents are orphaned, and whether they go first.
-    fn propagation(&self, finalizers: &[String]) -> (bool, bool) {
-        if let Some(orphan) = self.orphan {
-            return (orphan, false);
-        }
-        match self.policy.as_deref() {
-            Some("Orphan") => (true, false),
-            Some("Foreground") => (false, true),
-            Some(_) => (false, false),
-            None => (finalizers.iter().any(|f| f == ORPHAN), finalizers.iter().any(|f| f == FOREGROUND)),
-        }
-    }
-}
-
-fn options(call: &Call<'_>) -> Result<Options, ApiError> {
-    let about = About { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
-    let request = call.request;
-    let body = if request.body.is_empty() {
-        let mut given = json!({});
-        if let Some(grace) = request.query.number("gracePeriodSeconds")? {
-            given["gracePeriodSeconds"] = Value::from(grace);
-        }
-        if let Some(policy) = request.query.get("propagationPolicy").filter(|p| !p.is_empty()) {
-            given["propagationPolicy"] = Value::from(policy);
-        }
-        if request.query.get("orphanDependents").is_some() {
-            given["orphanDependents"] = Value::from(request.query.flag("orphanDependents"));
-        }
-        let dry: Vec<&str> = request.query.all("dryRun").collect();
-        given["dryRun"] = Value::from(dry);
-        given
-    } else {
-        body_options(call)?
-    };
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let mut dry: Vec<&str> =
-        body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    dry.extend(request.query.all("dryRun"));
-    dry.dedup();
-    let options = Options {
-        grace: body["gracePeriodSeconds"].as_i64(),
-        policy: text(&body["propagationPolicy"]),
-        orphan: body["orphanDependents"].as_bool(),
-        uid: text(&body["preconditions"]["uid"]),
-        revision: text(&body["preconditions"]["resourceVersion"]),
-        dry_run: query::check_dry_run(&dry, "DeleteOptions")?,
-    };
-    if let Some(policy) = &options.policy {
-        let shown = Value::from(policy.as_str());
-        let cause = if options.orphan.is_some() {
-            Some(Cause::invalid(
-                "propagationPolicy",
-                &shown,
-                "orphanDependents and deletionPropagation cannot be both set",
-            ))
-        } else if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
-            Some(Cause::unsupported(
-                "propagationPolicy",
-                &shown,
-                &["Foreground", "Background", "Orphan", "nil"],
-            ))
-        } else {
-            None
-        };
-        if let Some(cause) = cause {
-            return Err(ApiError::invalid(about, &[cause]));
-        }
-    }
-    Ok(options)
-}
-
-fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
-    let request = call.request;
-    let document = match request.content_type().as_str() {
-        "" | "application/json" => decode::json(&request.body).map_err(|why| {
-            ApiError::unforeseen(format!("couldn't get version/kind; json parse error: {why}"))
-        })?,
-        "application/yaml" => decode::yaml(&request.body).map_err(ApiError::unforeseen)?,
-        "application/vnd.kubernetes.protobuf" => {
-            let value = crate::protobuf::decode(&request.body)
-                .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
-            decode::Document { value, duplicates: Vec::new() }
-        }
-        _ => {
-            return Err(ApiError::unsupported_media_type(
-                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-    };
-    let value = document.value;
-    if let Some(wrong) = incoming::not_an_object(&value) {
-        return Err(ApiError::unforeseen(format!("couldn't get version/kind; json parse error: {wrong}")));
-    }
-    let kind = value["kind"].as_str().unwrap_or_default();
-    let version = value["apiVersion"].as_str().filter(|version| !version.is_empty());
-    if kind == "Status" && version == Some("v1") {
-        return Err(ApiError::unforeseen("converting (v1.Status) to (v1.DeleteOptions): unknown conversion"));
-    }
-    if !kind.is_empty() && kind != "DeleteOptions" {
-        return Err(ApiError::unforeseen(format!(
-            "no kind \"{kind}\" is registered for version \"{}\" in scheme \"pkg/runtime/scheme.go:110\"",
-            version.unwrap_or("meta.k8s.io/v1")
-        )));
-    }
-    if let Some(why) = mistyped(&value) {
-        return Err(ApiError::unforeseen(why));
-    }
-    Ok(value)
-}
-
-/// Why options cannot be read, in the words of Go's decoder.
-fn mistyped(options: &Value) -> Option<String> {
-    let wrong = |key: &str, value: &Value, expected: &str| {
-        Some(format!(
-            "json: cannot unmarshal {} into Go struct field DeleteOptions.{key} of type {expected}",
-            longboat_schema::go_type(value)
-        ))
-    };
-    for (key, expected) in [
-        ("gracePeriodSeconds", "int64"),
-        ("preconditions", "v1.Preconditions"),
-        ("orphanDependents", "bool"),
-        ("propagationPolicy", "v1.DeletionPropagation"),
-        ("dryRun", "[]string"),
-    ] {
-        let value = &options[key];
-        let fits = match expected {
-            "int64" => value.is_i64(),
-            "v1.Preconditions" => value.is_object(),
-            "bool" => value.is_boolean(),
-            "[]string" => value.is_array(),
-            _ => value.is_string(),
-        };
-        if !value.is_null() && !fits {
-            return wrong(key, value, expected);
-        }
-    }
-    None
-}
-
 /// What a refused precondition is about: the kind, where other refusals have the resource.
 fn about_kind<'a>(resource: &'a Resource, name: &'a str) -> About<'a> {
     About { group: &resource.group, kind: &resource.kind, name }
@@ -512,28 +334,4 @@ fn check_preconditions(call: &Call<'_>, options: &Options, stored: &Stored) -> R
         ));
     }
     Ok(())
-}
-
-fn review_options(call: &Call<'_>, options: &Options) -> Value {
-    let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
-    if let Some(grace) = options.grace {
-        shown["gracePeriodSeconds"] = Value::from(grace);
-    }
-    if let Some(policy) = &options.policy {
-        shown["propagationPolicy"] = Value::from(policy.as_str());
-    }
-    if let Some(orphan) = options.orphan {
-        shown["orphanDependents"] = Value::from(orphan);
-    }
-    if options.uid.is_some() || options.revision.is_some() {
-        let mut preconditions = json!({});
-        if let Some(uid) = &options.uid {
-            preconditions["uid"] = Value::from(uid.as_str());
-        }
-        if let Some(revision) = &options.revision {
-            preconditions["resourceVersion"] = Value::from(revision.as_str());
-        }
-        shown["preconditions"] = preconditions;
-    }
-    admit::options(shown, &call.request.query, options.dry_run)
 }
