@@ -7,8 +7,11 @@ use longboat_scheduler::{
     config::{DataLayer, EndpointPickerConfig},
 };
 
+/// What runs on one input.
+pub(crate) type Target = fn(&[u8]);
+
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, fn(&[u8])); 6] = [
+pub(crate) const ALL: [(&str, Target); 6] = [
     ("ext_proc", ext_proc),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),

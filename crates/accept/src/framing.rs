@@ -238,7 +238,10 @@ mod tests {
         let whole = Scan::default().read(text.as_bytes());
         for size in [1, 3, 7] {
             let mut scan = Scan::default();
-            let seen = text.as_bytes().chunks(size).fold(false, |seen, bytes| scan.read(bytes) || seen);
+            let mut seen = false;
+            for bytes in text.as_bytes().chunks(size) {
+                seen |= scan.read(bytes);
+            }
             assert_eq!(seen, whole, "in pieces of {size}: {text:?}");
         }
         whole

@@ -223,7 +223,7 @@ mod tests {
                 .map(|model| model["id"].as_str().unwrap().into())
                 .collect()
         };
-        assert_eq!(ids(&[one.clone()]), ["m"]);
+        assert_eq!(ids(std::slice::from_ref(&one)), ["m"]);
         assert_eq!(ids(&[one, two]), ["m", "publishers/ns/models/m", "publishers/other/models/m"]);
     }
 }

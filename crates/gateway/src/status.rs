@@ -128,12 +128,11 @@ impl Reporter<'_> {
             gateway.spec.listeners.iter().map(|listener| unusable(listener, self.ports)).collect();
         let served = gateway.spec.listeners.iter().zip(&problems).find(|(_, problem)| problem.is_none());
         let usable = served.is_some();
-        let (reason, message) = match served {
-            Some((listener, _)) => ("Accepted", self.served(listener.port)),
-            None => {
-                let why: Vec<_> = problems.into_iter().flatten().map(|(_, message)| message).collect();
-                ("ListenersNotValid", format!("no listener can be served: {}", why.join("; ")))
-            }
+        let (reason, message) = if let Some((listener, _)) = served {
+            ("Accepted", self.served(listener.port))
+        } else {
+            let why: Vec<_> = problems.into_iter().flatten().map(|(_, message)| message).collect();
+            ("ListenersNotValid", format!("no listener can be served: {}", why.join("; ")))
         };
         let programmed = if usable { "Programmed" } else { "Invalid" };
         let conditions = [

@@ -66,8 +66,9 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         Some(pool) => {
             let client = Client::try_default().await.map_err(Error::Cluster)?;
             let allowlist = Allowlist::default();
-            let (knows, mut known) = watch::channel(Known::Nothing);
-            let following = allowlist::follow(client, pool, allowlist.clone(), knows, shutdown.child_token());
+            let (publish, mut known) = watch::channel(Known::Nothing);
+            let following =
+                allowlist::follow(client, pool, allowlist.clone(), publish, shutdown.child_token());
             background.spawn(following);
             // Until the pods have been read once, everything is forbidden. Where that takes long, as without the right to
             // read them, the engine is reached all the same.

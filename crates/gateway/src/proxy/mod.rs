@@ -90,13 +90,13 @@ impl Proxy {
             Some(found) => found,
             None => match root::root(tables.directory(), &mut head, &mut upload).await {
                 Some(Root::Answer(response)) => return response,
-                Some(Root::Route(service)) => match table.find(&head) {
-                    Some(found) => found,
-                    None => {
+                Some(Root::Route(service)) => {
+                    let Some(found) = table.find(&head) else {
                         let message = format!("no HTTPRoute on this port leads to service {service}");
                         return refuse(StatusCode::NOT_FOUND, &message);
-                    }
-                },
+                    };
+                    found
+                }
                 None => {
                     let message = format!("no HTTPRoute matches {}", head.uri.path());
                     return refuse(StatusCode::NOT_FOUND, &message);

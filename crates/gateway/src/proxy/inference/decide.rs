@@ -32,15 +32,15 @@ pub(super) async fn decide(
     head: &Parts,
     upload: &mut Upload,
 ) -> Result<Decision, PickError> {
-    let mut heard = Heard { bodiless: upload.is_absent(), ..Heard::default() };
+    let mut answer = Heard { bodiless: upload.is_absent(), ..Heard::default() };
     let sender = {
         let mut showing = pin!(show(sender, head, upload));
         loop {
             tokio::select! {
                 biased;
-                reply = receiver.receive(), if !heard.is_complete() => {
-                    heard.take(reply.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
-                    if let Some(refusal) = heard.refusal.take() {
+                reply = receiver.receive(), if !answer.is_complete() => {
+                    answer.take(reply.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
+                    if let Some(refusal) = answer.refusal.take() {
                         return Ok(Decision::Answer(refusal));
                     }
                 }
@@ -49,16 +49,20 @@ pub(super) async fn decide(
         }
     };
     let mut sent = Sent::new(upload.chunks());
-    heard.body.iter_mut().for_each(|chunk| sent.share(chunk));
-    while !heard.is_complete() {
-        let known = heard.body.len();
-        heard.take(receiver.receive().await.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
-        if let Some(refusal) = heard.refusal.take() {
+    for chunk in &mut answer.body {
+        sent.share(chunk);
+    }
+    while !answer.is_complete() {
+        let known = answer.body.len();
+        answer.take(receiver.receive().await.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
+        if let Some(refusal) = answer.refusal.take() {
             return Ok(Decision::Answer(refusal));
         }
-        heard.body[known..].iter_mut().for_each(|chunk| sent.share(chunk));
+        for chunk in &mut answer.body[known..] {
+            sent.share(chunk);
+        }
     }
-    let Heard { changes, endpoints, body, .. } = heard;
+    let Heard { changes, endpoints, body, .. } = answer;
     let changes = changes.unwrap_or_default();
     Ok(Decision::Forward(Box::new(Forward { changes, body, endpoints, exchange: Some((sender, receiver)) })))
 }
@@ -161,7 +165,9 @@ mod tests {
         let sent = [Bytes::from(b"abcdef".to_vec()), Bytes::from(b"gh".to_vec())];
         let mut back: Vec<_> = ["abc", "dXf", "gh"].map(|text| Bytes::from(text.as_bytes().to_vec())).into();
         let mut shared = Sent::new(&sent);
-        back.iter_mut().for_each(|chunk| shared.share(chunk));
+        for chunk in &mut back {
+            shared.share(chunk);
+        }
         assert_eq!(back.concat(), b"abcdXfgh");
         assert_eq!(back[0].as_ptr(), sent[0].as_ptr());
         assert_eq!(back[2].as_ptr(), sent[1].as_ptr());

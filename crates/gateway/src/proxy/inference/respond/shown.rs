@@ -44,7 +44,7 @@ impl Shown {
         if !self.known || reply.is_empty() || self.as_sent(reply) {
             return;
         }
-        let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
+        let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count();
         match self.chunks.pop_front() {
             Some(chunk) if !self.cut && lines(&chunk) == lines(reply) => self.bytes -= chunk.len(),
             _ => self.lose(),
