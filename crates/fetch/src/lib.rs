@@ -170,7 +170,7 @@ async fn bring(
         remote(source, Path::new(destination), settings, counters).await?;
     }
     tracing::info!("Successfully copied {shown} to {destination}");
-    tracing::info!("Model downloaded in {} seconds.", start.elapsed().as_secs_f64());
+    tracing::info!("Model downloaded in {:.3} seconds.", start.elapsed().as_secs_f64());
     Ok(())
 }
 

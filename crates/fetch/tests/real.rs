@@ -95,7 +95,7 @@ async fn objects_of_a_real_server_arrive_as_they_are() {
     for number in 0..1005 {
         moto.put(&format!("/models/many/{number:04}.txt"), "", number.to_string().as_bytes());
     }
-    let large: Vec<u8> = (0..40_u32 << 20).map(|at| (at / 7919) as u8).collect();
+    let large: Vec<u8> = (0..40 << 20).map(|at: u32| (at / 7919).to_le_bytes()[0]).collect();
     moto.put("/models/llama/w%20%2B%C3%BC.bin", "", &large);
     moto.put("/models/llama/config.json", "x-amz-checksum-algorithm: SHA256\r\n", b"{}\n");
     moto.put("/models/llama/empty.txt", "", b"");
