@@ -13,6 +13,7 @@
 //! runs anything; [`Loops`] does the housekeeping that belongs to the objects themselves (garbage collection, emptying
 //! namespaces, dropping old events).
 
+mod accounts;
 mod addresses;
 pub mod admission;
 mod admit;
@@ -30,6 +31,7 @@ pub mod patching;
 pub mod pod_access;
 mod pods;
 mod protobuf;
+mod rbac;
 mod request;
 mod respond;
 mod role;
@@ -41,6 +43,7 @@ pub mod status;
 pub mod store;
 mod strategy;
 mod tables;
+mod usage;
 mod verbs;
 mod webhook;
 
