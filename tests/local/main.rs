@@ -17,6 +17,7 @@ mod mistakes;
 mod once;
 mod openai;
 mod plugin;
+mod pods;
 mod processes;
 mod program;
 mod replicas;

@@ -12,6 +12,7 @@ mod bootstrap;
 mod kubeconfig;
 mod schema_hint;
 mod state;
+mod unrun;
 mod world;
 
 pub use apply::{Applied, ApplyError};
