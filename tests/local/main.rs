@@ -19,6 +19,7 @@ mod once;
 mod openai;
 mod picker_death;
 mod plugin;
+mod pods;
 mod processes;
 mod program;
 mod reading;

@@ -34,3 +34,35 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     assert_eq!(again.ask(&["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]), "b");
     assert_eq!(http::get(&format!("{}/v1/models", again.url)).status, 200);
 }
+
+#[test]
+fn others_of_this_machine_can_look_into_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let _turn = turn();
+    let state = TempDir::new().unwrap();
+    let folder = state.path().join("open");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let example = example();
+    let world = World::start(&["--state", folder.to_str().unwrap(), example.to_str().unwrap()]);
+    let mut open = Vec::new();
+    look(&folder, &mut open);
+    assert!(open.is_empty(), "{open:#?}");
+    drop(world);
+}
+
+/// Folders that others may enter, and files in the pods' volumes that they may read.
+fn look(path: &std::path::Path, open: &mut Vec<String>) {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(metadata) = path.symlink_metadata() else { return };
+    let mode = metadata.permissions().mode() & 0o777;
+    let is_volume = path.to_string_lossy().contains("/volumes/");
+    if mode & 0o077 != 0 && (metadata.is_dir() || (metadata.is_file() && is_volume)) {
+        open.push(format!("{} {mode:o}", path.display()));
+    }
+    if metadata.is_dir() {
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            look(&entry.path(), open);
+        }
+    }
+}

@@ -13,6 +13,7 @@
 //! runs anything; [`Loops`] does the housekeeping that belongs to the objects themselves (garbage collection, emptying
 //! namespaces, dropping old events).
 
+mod accounts;
 mod addresses;
 pub mod admission;
 mod admit;
@@ -32,6 +33,7 @@ pub mod patching;
 pub mod pod_access;
 mod pods;
 mod protobuf;
+mod rbac;
 mod request;
 mod respond;
 mod role;
@@ -43,6 +45,7 @@ pub mod status;
 pub mod store;
 mod strategy;
 mod tables;
+mod usage;
 mod verbs;
 mod webhook;
 

@@ -1,6 +1,7 @@
-//! What the API server asks of whoever runs the pods: their logs, and a connection to one of their ports.
+//! What the API server asks of whoever runs the pods: their logs, connections to their ports, processes beside theirs,
+//! and what they use.
 //!
-//! A cluster's API server forwards `pods/log` and `pods/portforward` to the kubelet of the pod's node. Here the node
+//! A cluster's API server forwards `pods/log`, `pods/portforward`, `pods/exec` and `pods/attach` to the kubelet of the pod's node. Here the node
 //! lives in the same process and implements this trait; without one the subresources answer 503.
 
 use std::io;
@@ -41,6 +42,59 @@ pub struct LogOptions {
     pub limit_bytes: Option<u64>,
 }
 
+/// The query of a `pods/exec` or `pods/attach` request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "the query has these four flags")]
+pub struct ExecOptions {
+    /// The container, or the pod's only one.
+    pub container: Option<String>,
+    /// The command; empty for `attach`.
+    pub command: Vec<String>,
+    /// Whether the client sends input.
+    pub stdin: bool,
+    /// Whether the client wants the output.
+    pub stdout: bool,
+    /// Whether the client wants the error output by itself; never with a terminal.
+    pub stderr: bool,
+    /// Whether the process gets a terminal.
+    pub tty: bool,
+}
+
+/// Changes the size of a terminal: columns and rows.
+pub type Resize = Box<dyn Fn((u16, u16)) + Send + Sync>;
+
+/// A process whose streams are served to a client. Dropping it ends a process that was started for it.
+pub struct Execution {
+    /// Its input; dropping it closes that.
+    pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// Its output.
+    pub stdout: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    /// Its error output.
+    pub stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    /// Changes the size of its terminal: columns and rows.
+    pub resize: Option<Resize>,
+    /// Its exit code. Holds the process.
+    pub exit: BoxFuture<'static, io::Result<i32>>,
+}
+
+/// What something uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Processor time in billionths of a second for each second.
+    pub cpu_nanocores: u64,
+    /// Resident memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// What the containers of a pod use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodUsage {
+    /// The pod.
+    pub pod: PodRef,
+    /// Those that run, by name.
+    pub containers: Vec<(String, Resources)>,
+}
+
 /// Why a pod's logs or port cannot be reached.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PodAccessError {
@@ -75,4 +129,37 @@ pub trait PodAccess: Send + Sync + 'static {
         pod: PodRef,
         port: u16,
     ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>>;
+
+    /// Starts a process in a container's environment.
+    fn exec(
+        &self,
+        _pod: PodRef,
+        _options: ExecOptions,
+    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
+        no_commands()
+    }
+
+    /// Opens the output of a container's own process, from now on.
+    fn attach(
+        &self,
+        _pod: PodRef,
+        _options: ExecOptions,
+    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
+        no_commands()
+    }
+
+    /// What each running pod uses now.
+    fn usage(&self) -> BoxFuture<'static, Vec<PodUsage>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// What the machine as a whole uses now.
+    fn node_usage(&self) -> BoxFuture<'static, Resources> {
+        Box::pin(std::future::ready(Resources::default()))
+    }
+}
+
+fn no_commands() -> BoxFuture<'static, Result<Execution, PodAccessError>> {
+    let refusal = "whoever runs the pods here runs no commands in them".to_owned();
+    Box::pin(std::future::ready(Err(PodAccessError::BadRequest(refusal))))
 }

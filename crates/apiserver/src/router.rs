@@ -9,7 +9,7 @@ use crate::{
     answer::{self, Answer},
     discovery,
     kinds::{Resource, builtin::Verbs},
-    metrics, pods,
+    metrics, pods, rbac,
     request::{
         Request,
         accept::{Encoding, Shape},
@@ -18,6 +18,7 @@ use crate::{
     respond, schema,
     server::State,
     status::ApiError,
+    usage,
     verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
 };
 
@@ -56,6 +57,13 @@ async fn route(
         ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping" | "etcd"] => {
             Ok(health(request, &words))
         }
+        ["metrics"] if !rbac::allows_path(&state.store, &request.user, "get", "/metrics") => {
+            Err(ApiError::new(
+                403,
+                "Forbidden",
+                format!("forbidden: User \"{}\" cannot get path \"/metrics\"", request.user.name),
+            ))
+        }
         ["metrics"] => Ok(answer::bytes(
             200,
             "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
@@ -65,6 +73,9 @@ async fn route(
         ["openapi", "v2"] => openapi_v2(request),
         ["api"] => discover(state, request, true),
         ["apis"] => discover(state, request, false),
+        ["apis", "metrics.k8s.io", rest @ ..] if state.pods.read().is_some() => {
+            usage::answer(state, request, rest).await
+        }
         ["apis", group] => match discovery::group(&state.registry, group) {
             Some(found) => only_get(request, || document(request, &found)),
             None => Ok(answer::no_such_page()),
@@ -102,17 +113,27 @@ fn document(request: &Request, value: &Value) -> Result<Answer, ApiError> {
 }
 
 fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiError> {
+    let runs_pods = !core && state.pods.read().is_some();
     only_get(request, || {
         let form = request.accept.discovery(respond::pretty(request))?;
         if !matches!(form.shape, Shape::Discovery(_)) {
-            let value = if core { discovery::core_versions() } else { discovery::groups(&state.registry) };
+            let mut value =
+                if core { discovery::core_versions() } else { discovery::groups(&state.registry) };
+            if runs_pods && let Some(groups) = value["groups"].as_array_mut() {
+                groups.push(usage::group());
+            }
             return Ok(answer::value(200, &value, form.encoding));
         }
-        let tag = format!("\"{:X}-{}\"", state.registry.generation(), u8::from(core));
+        let part = u8::from(core) + 2 * u8::from(runs_pods);
+        let tag = format!("\"{:X}-{part}\"", state.registry.generation());
         if request.header("if-none-match") == tag {
             return Ok(answer::not_modified(&tag));
         }
-        let mut answer = answer::value(200, &discovery::aggregated(&state.registry, core), Encoding::Json);
+        let mut value = discovery::aggregated(&state.registry, core);
+        if runs_pods && let Some(items) = value["items"].as_array_mut() {
+            items.push(usage::aggregated());
+        }
+        let mut answer = answer::value(200, &value, Encoding::Json);
         let headers = answer.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -255,6 +276,7 @@ async fn resource(
         call.warnings
             .push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned());
     }
+    rbac::check(&call)?;
     let one = watches && custom.is_none() && call.path.rest.is_empty();
     let result = if watches && request.method == Method::GET && (one || call.path.name.is_none()) {
         watch::open(&call)
@@ -351,15 +373,8 @@ async fn subresource(call: &mut Call<'_>, sub: &str) -> Result<Answer, ApiError>
         ("eviction", Method::POST) => pod_verbs::evict(call).await,
         ("log", Method::GET) => pod_verbs::log(call).await,
         ("portforward", Method::GET | Method::POST) => pods::forward::open(call),
-        ("exec" | "attach", Method::GET | Method::POST) => {
-            let node = pod_verbs::connect(call)?;
-            pod_verbs::access(call, &node)?;
-            Err(ApiError::new(
-                501,
-                "NotImplemented",
-                format!("pods/{sub} is not served: containers here are processes of this machine"),
-            ))
-        }
+        ("exec", Method::GET | Method::POST) => pods::exec::open(call, pods::exec::Asked::Exec).await,
+        ("attach", Method::GET | Method::POST) => pods::exec::open(call, pods::exec::Asked::Attach).await,
         ("token", Method::POST) => tokens::request(call),
         ("proxy", _) => Err(proxy(call)),
         _ => Err(ApiError::method_not_allowed()),

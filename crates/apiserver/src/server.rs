@@ -6,6 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    accounts::Accounts,
     addresses::Addresses,
     admission::Admission,
     kinds::{Convert, Registry},
@@ -47,6 +48,7 @@ pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) store: Store,
+    pub(crate) accounts: Accounts,
     pub(crate) addresses: Mutex<Addresses>,
     pub(crate) pods: RwLock<Option<Arc<dyn PodAccess>>>,
     pub(crate) admission: RwLock<Vec<Arc<dyn Admission>>>,
@@ -84,6 +86,7 @@ impl ApiServer {
             Some(directory) => Store::persistent(directory, options.window)?,
         };
         let state = Arc::new(State {
+            accounts: Accounts::default(),
             addresses: Mutex::new(Addresses::new(options.service_range)),
             registry: Registry::default(),
             store,

@@ -13,6 +13,7 @@ mod kubeconfig;
 mod schema_hint;
 mod stand_in;
 mod state;
+mod unrun;
 mod warnings;
 mod world;
 

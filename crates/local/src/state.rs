@@ -1,9 +1,9 @@
 //! The folder of one local world, and the lock that keeps a second one out of it.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -26,6 +26,17 @@ pub enum StateError {
         /// The operating system's reason.
         #[source]
         source: io::Error,
+    },
+    /// It belongs to another user of this machine.
+    #[error(
+        "`{}` belongs to another user (uid {owner}), who could read the credentials in it: name a folder of your own",
+        path.display()
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// The other user.
+        owner: u32,
     },
 }
 
@@ -51,9 +62,8 @@ impl StateDir {
         };
         let path =
             path.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();
-        let failed = |source| StateError::Io { path: path.clone(), source };
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
-        let path = path.canonicalize().map_err(failed)?;
+        create_private(&path)?;
+        let path = path.canonicalize().map_err(|source| StateError::Io { path: path.clone(), source })?;
         let file = path.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&file);
         let lock = lock.map_err(|source| StateError::Io { path: file, source })?;
@@ -69,6 +79,28 @@ impl StateDir {
     pub(crate) fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }
+}
+
+/// Makes a folder that only the user can look into, or takes the rights of others from the one there is.
+pub(crate) fn create_private(path: &Path) -> Result<(), StateError> {
+    let failed = |source| StateError::Io { path: path.to_owned(), source };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    keep_others_out(path)
+}
+
+/// Takes the rights of others from a folder that was there before.
+fn keep_others_out(path: &Path) -> Result<(), StateError> {
+    let failed = |source| StateError::Io { path: path.to_owned(), source };
+    let metadata = path.metadata().map_err(failed)?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(StateError::Foreign { path: path.to_owned(), owner: metadata.uid() });
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        std::fs::set_permissions(path, Permissions::from_mode(mode & !0o077 | 0o700)).map_err(failed)?;
+        tracing::info!(path = %path.display(), "Closed the state folder to other users: it holds credentials.");
+    }
+    Ok(())
 }
 
 /// Writes a file that only the user can read.
@@ -91,6 +123,28 @@ mod tests {
         assert!(matches!(StateDir::open(Some(&path)), Err(StateError::InUse { .. })));
         drop(first);
         assert!(StateDir::open(Some(&path)).is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_others_could_look_into_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("open");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        let _state = StateDir::open(Some(&path)).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        // Nobody who runs tests owns it, but root.
+        if rustix::process::geteuid().is_root() {
+            let dir = tempfile::tempdir().unwrap();
+            rustix::fs::chown(dir.path(), Some(rustix::fs::Uid::from_raw(65_534)), None).unwrap();
+            assert!(matches!(StateDir::open(Some(dir.path())), Err(StateError::Foreign { .. })));
+        } else {
+            assert!(matches!(StateDir::open(Some(Path::new("/"))), Err(StateError::Foreign { .. })));
+        }
     }
 
     #[test]

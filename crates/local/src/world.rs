@@ -25,7 +25,8 @@ use crate::{
     bootstrap::{self, BootstrapError},
     kubeconfig::kubeconfig,
     stand_in::{self, StandInError, StoodIn},
-    state::{StateDir, StateError, write_private},
+    state::{StateDir, StateError, create_private, write_private},
+    unrun::Unrun,
 };
 
 /// How to make a world.
@@ -112,13 +113,18 @@ impl Local {
         let controller = longboat_controller::Args::default();
         let addresses = Block::claim().ok_or(StartError::Addresses)?;
         let token = format!("{:032x}", rand::random::<u128>());
+        let objects = options.state.is_some().then(|| state.path().join("objects"));
+        if let Some(objects) = &objects {
+            create_private(objects)?;
+        }
         let server = ApiServer::new(longboat_apiserver::Options {
-            state: options.state.is_some().then(|| state.path().join("objects")),
+            state: objects,
             token: Some(token.clone()),
             service_range: addresses.services(),
             ..longboat_apiserver::Options::default()
         })?;
         server.add_admission(Arc::new(OwnKinds::new(server.client(apply::DEFAULT_NAMESPACE))));
+        server.add_admission(Arc::new(Unrun));
         server.convert_with(GROUP, |object, version| {
             conversion::convert_to(object, version).map_err(|error| error.to_string())
         });
@@ -146,10 +152,9 @@ impl Local {
         let client = server.client(apply::DEFAULT_NAMESPACE);
         bootstrap::install(&client, gateway_address.port()).await?;
 
-        let access =
-            ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()), token };
+        let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()) };
         let kubeconfig_path = state.path().join("kubeconfig");
-        let config = kubeconfig(&access.url, &authority.pem(), &access.token, apply::DEFAULT_NAMESPACE);
+        let config = kubeconfig(&access.url, &authority.pem(), &token, apply::DEFAULT_NAMESPACE);
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
         let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
         node_options.engine = options.engine;

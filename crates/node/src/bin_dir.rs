@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::container::roles;
 use crate::options::Engine;
+use crate::private;
 
 /// Fills `dir` with a link to `executable` for every role, and with the engine that replaces `vllm`.
 ///
@@ -14,7 +15,7 @@ use crate::options::Engine;
 /// folder, so that the command may itself be called `vllm`, and tells it the pod's address after `serve` (without one,
 /// engines bind all addresses, and two pods would fight for a port).
 pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
+    private::create_dir(dir)?;
     for link in roles::LINKS {
         let path = dir.join(link);
         match fs::remove_file(&path) {
@@ -24,7 +25,7 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
         match engine {
             Engine::Command(command) if *link == "vllm" => {
                 fs::write(&path, engine_script(dir, command))?;
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
             }
             _ => symlink(executable, &path)?,
         }

@@ -28,6 +28,12 @@ pub(crate) enum Component {
     ReplicaSet,
     LeaderWorkerSet,
     Autoscaler,
+    Job,
+    StatefulSet,
+    Volumes,
+    Taints,
+    /// What is not run here.
+    Unrun,
 }
 
 impl Component {
@@ -39,6 +45,11 @@ impl Component {
             Self::ReplicaSet => "replicaset-controller",
             Self::LeaderWorkerSet => "leaderworkerset",
             Self::Autoscaler => "horizontal-pod-autoscaler",
+            Self::Job => "job-controller",
+            Self::StatefulSet => "statefulset-controller",
+            Self::Volumes => "persistentvolume-controller",
+            Self::Taints => "taint-eviction-controller",
+            Self::Unrun => "longboat",
         }
     }
 }

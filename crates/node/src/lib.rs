@@ -16,8 +16,9 @@
 //!   enforced.
 //! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy here serves, and finds
 //!   that address in the `{SERVICE}_SERVICE_HOST` variables or by the API.
-//! * **Isolation.** Users, capabilities, limits, affinity and taints are not applied: a pod is processes of the user
-//!   who started Longboat.
+//! * **Placement.** Cordoning, taints, node selectors and node affinity decide whether a pod runs; requests do not.
+//! * **Isolation.** Users, capabilities and limits are not applied: a pod is processes of the user who started Longboat.
+//!   It has the token of its own service account, and others of this machine can look into none of its folders.
 //!
 //! Everything that was started ends with the node, also when it is killed: see [`reaper`].
 
@@ -32,9 +33,11 @@ mod node;
 mod options;
 mod pod;
 mod pod_access;
+mod private;
 mod probe;
 pub mod reaper;
 mod registration;
+mod usage;
 mod volume;
 
 pub use address::AddressRange;

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Node as NodeObject, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
@@ -27,6 +28,7 @@ use crate::events::Recorder;
 use crate::options::Options;
 use crate::pod::kubelet::{self, Shared, Shutdown};
 use crate::pod_access::Registry;
+use crate::private;
 use crate::reaper::Reaper;
 use crate::registration;
 
@@ -74,7 +76,7 @@ impl Node {
             _ => {}
         }
         for dir in [&pods_dir, &claims_dir] {
-            std::fs::create_dir_all(dir).map_err(unwritable(dir))?;
+            private::create_dir(dir).map_err(unwritable(dir))?;
         }
         bin_dir::create(&bin, &executable, &engine).map_err(unwritable(&bin))?;
 
@@ -98,10 +100,15 @@ impl Node {
             services: watched.cache::<Service>(),
             slices: watched.cache::<EndpointSlice>(),
             namespaces: watched.cache::<Namespace>(),
+            jobs: watched.cache::<Job>(),
+            stateful_sets: watched.cache::<StatefulSet>(),
+            claims: watched.cache::<PersistentVolumeClaim>(),
+            nodes: watched.cache::<NodeObject>(),
         };
         let (recorder, record) = Recorder::new(client.clone(), name.clone());
         tasks.spawn(record);
-        controllers::spawn(&mut tasks, &client, &caches, &recorder, &name, api.ca_pem.clone(), &cancel);
+        let place = controllers::Place { node: &name, ca_pem: api.ca_pem.clone(), claims_dir: &claims_dir };
+        controllers::spawn(&mut tasks, &client, &caches, &recorder, place, &cancel);
 
         let (shutdown, shutdown_asked) = watch::channel(None);
         let registry = Registry::default();

@@ -60,8 +60,6 @@ pub struct ApiAccess {
     pub url: String,
     /// The authority that signed the server's certificate; none for plain HTTP.
     pub ca_pem: Option<String>,
-    /// The bearer token.
-    pub token: String,
 }
 
 /// Periods and limits of the node.

@@ -1,15 +1,21 @@
-//! Logs of the node's pods, and connections to their ports.
+//! Logs of the node's pods, connections to their ports, and processes beside theirs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use longboat_apiserver::pod_access::{LogOptions, LogStream, PodAccess, PodAccessError, PodRef, PortStream};
+use longboat_apiserver::pod_access::{
+    ExecOptions, Execution, LogOptions, LogStream, PodAccess, PodAccessError, PodRef, PodUsage, PortStream,
+    Resources,
+};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
+use crate::container::exec;
 use crate::container::log::{self, ContainerLog, LogError};
+use crate::probe::Target;
+use crate::usage;
 
 /// The pods that can be reached.
 #[derive(Debug, Clone, Default)]
@@ -22,10 +28,20 @@ pub(crate) struct PodEntry {
     pub(crate) ip: String,
     /// Every container's log, by name.
     pub(crate) logs: Vec<(String, ContainerLog)>,
+    /// What runs, by the container's name.
+    pub(crate) running: Mutex<HashMap<String, Live>>,
     /// The names of `spec.containers`.
     pub(crate) main: Vec<String>,
     /// The container that the pod's annotation names for requests that name none.
     pub(crate) default: Option<String>,
+}
+
+/// A container that runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    pub(crate) target: Target,
+    /// The process group of its process.
+    pub(crate) group: Option<i32>,
 }
 
 /// A pod can be reached until this is dropped.
@@ -33,15 +49,27 @@ pub(crate) struct PodEntry {
 pub(crate) struct Registered {
     registry: Registry,
     pod: PodRef,
-    uid: String,
+    entry: Arc<PodEntry>,
+}
+
+impl Registered {
+    /// Commands can be run in this container from now on.
+    pub(crate) fn runs(&self, container: &str, live: Live) {
+        self.entry.running.lock().insert(container.to_owned(), live);
+    }
+
+    /// This container's process has ended.
+    pub(crate) fn ended(&self, container: &str) {
+        self.entry.running.lock().remove(container);
+    }
 }
 
 impl Registry {
     pub(crate) fn add(&self, namespace: &str, name: &str, entry: PodEntry) -> Registered {
         let pod = PodRef { namespace: namespace.to_owned(), name: name.to_owned() };
-        let uid = entry.uid.clone();
-        self.0.lock().insert(pod.clone(), Arc::new(entry));
-        Registered { registry: self.clone(), pod, uid }
+        let entry = Arc::new(entry);
+        self.0.lock().insert(pod.clone(), Arc::clone(&entry));
+        Registered { registry: self.clone(), pod, entry }
     }
 
     fn get(&self, pod: &PodRef) -> Result<Arc<PodEntry>, PodAccessError> {
@@ -58,7 +86,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let mut pods = self.registry.0.lock();
         // A new pod of the same name may have taken the place.
-        if pods.get(&self.pod).is_some_and(|entry| entry.uid == self.uid) {
+        if pods.get(&self.pod).is_some_and(|entry| entry.uid == self.entry.uid) {
             pods.remove(&self.pod);
         }
     }
@@ -106,6 +134,73 @@ impl PodAccess for Registry {
             })
         });
         async { opened }.boxed()
+    }
+
+    fn exec(
+        &self,
+        pod: PodRef,
+        options: ExecOptions,
+    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
+        let started = self.get(&pod).and_then(|entry| {
+            let (container, _) = entry.log(&pod, options.container.as_deref())?;
+            let target = entry.running.lock().get(container).cloned().ok_or_else(|| {
+                PodAccessError::BadRequest(format!(
+                    "container {container} of pod {} is not running: no command can be run in it",
+                    pod.name
+                ))
+            })?;
+            exec::start(&target.target, &options)
+        });
+        async { started }.boxed()
+    }
+
+    fn usage(&self) -> BoxFuture<'static, Vec<PodUsage>> {
+        let pods: Vec<_> =
+            self.0.lock().iter().map(|(pod, entry)| (pod.clone(), Arc::clone(entry))).collect();
+        async move {
+            let measured = usage::of_groups().await;
+            let of_pod = |(pod, entry): (PodRef, Arc<PodEntry>)| {
+                let running = entry.running.lock();
+                let mut containers: Vec<(String, Resources)> = running
+                    .iter()
+                    .map(|(name, live)| {
+                        let group = live.group.and_then(|group| measured.get(&group).copied());
+                        (name.clone(), group.unwrap_or_default())
+                    })
+                    .collect();
+                drop(running);
+                containers.sort_by(|(a, _), (b, _)| a.cmp(b));
+                PodUsage { pod, containers }
+            };
+            pods.into_iter().map(of_pod).collect()
+        }
+        .boxed()
+    }
+
+    fn node_usage(&self) -> BoxFuture<'static, Resources> {
+        usage::of_machine().boxed()
+    }
+
+    fn attach(
+        &self,
+        pod: PodRef,
+        options: ExecOptions,
+    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
+        if options.stdin {
+            let message = format!(
+                "the containers of pod {} read no input: attach without -i, or use `kubectl exec -i`",
+                pod.name
+            );
+            return async { Err(PodAccessError::BadRequest(message)) }.boxed();
+        }
+        let from_now = LogOptions {
+            container: options.container,
+            follow: true,
+            tail_lines: Some(0),
+            ..LogOptions::default()
+        };
+        let log = self.logs(pod, from_now);
+        async move { Ok(exec::attached(log.await?)) }.boxed()
     }
 
     fn connect(

@@ -5,7 +5,9 @@
 use std::thread::available_parallelism;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
+use k8s_openapi::api::core::v1::{
+    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -16,6 +18,9 @@ use crate::error::NodeError;
 
 /// The host address of the node and of its `hostNetwork` pods.
 pub(crate) const HOST_IP: &str = "127.0.0.1";
+
+/// The taint that the API server gives a new node.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// The number of CPUs.
 pub(crate) fn cpus() -> u64 {
@@ -39,6 +44,13 @@ pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeErro
         Some(node) => node,
         None => api.create(&PostParams::default(), &node(name)).await.map_err(failed)?,
     };
+    // A new node is kept free until it is ready, which this one is.
+    let taints = existing.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+    if kept.len() < taints.len() {
+        let patch = Patch::Merge(json!({"spec": {"taints": kept}}));
+        api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+    }
     let wanted = status(existing.status.as_ref());
     if existing.status.as_ref() != Some(&wanted) {
         let patch = Patch::Merge(json!({"status": wanted}));
@@ -73,6 +85,17 @@ fn architecture() -> &'static str {
     }
 }
 
+fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// The distribution's name for itself.
+fn os_image() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| std::env::consts::OS.to_owned(), |name| name.trim_matches('"').to_owned())
+}
+
 fn status(before: Option<&NodeStatus>) -> NodeStatus {
     let resources: std::collections::BTreeMap<_, _> = [
         ("cpu", cpus().to_string()),
@@ -84,30 +107,40 @@ fn status(before: Option<&NodeStatus>) -> NodeStatus {
     let address =
         |type_: &str, address: &str| NodeAddress { type_: type_.to_owned(), address: address.to_owned() };
     // The time of a condition that already holds stays, so that a restart writes nothing.
-    let ready = before.and_then(|status| {
-        status.conditions.as_ref()?.iter().find(|c| c.type_ == "Ready" && c.status == "True")
-    });
-    let since = ready.and_then(|condition| condition.last_transition_time.clone());
-    let since = since
-        .unwrap_or_else(|| Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default()));
+    let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
+    let condition = |type_: &str, value: &str, reason: &str, message: &str| {
+        let earlier = before.and_then(|status| {
+            status.conditions.as_ref()?.iter().find(|c| c.type_ == type_ && c.status == value)
+        });
+        let since = earlier.and_then(|earlier| earlier.last_transition_time.clone());
+        let since = since.unwrap_or_else(|| now.clone());
+        NodeCondition {
+            type_: type_.to_owned(),
+            status: value.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_transition_time: Some(since.clone()),
+            last_heartbeat_time: Some(since),
+        }
+    };
+    let unmeasured = "the pressure of this machine is not measured";
     NodeStatus {
         addresses: Some(vec![address("InternalIP", HOST_IP), address("Hostname", "localhost")]),
         allocatable: Some(resources.clone()),
         capacity: Some(resources),
-        conditions: Some(vec![NodeCondition {
-            type_: "Ready".to_owned(),
-            status: "True".to_owned(),
-            reason: Some("LongboatReady".to_owned()),
-            message: Some("pods run as processes of this machine".to_owned()),
-            last_transition_time: Some(since.clone()),
-            last_heartbeat_time: Some(since),
-        }]),
+        conditions: Some(vec![
+            condition("MemoryPressure", "False", "NotMeasured", unmeasured),
+            condition("DiskPressure", "False", "NotMeasured", unmeasured),
+            condition("PIDPressure", "False", "NotMeasured", unmeasured),
+            condition("Ready", "True", "LongboatReady", "pods run as processes of this machine"),
+        ]),
         node_info: Some(NodeSystemInfo {
             architecture: architecture().to_owned(),
             container_runtime_version: format!("longboat://{}", env!("CARGO_PKG_VERSION")),
             kubelet_version: format!("v1.34.0+longboat-{}", env!("CARGO_PKG_VERSION")),
             operating_system: std::env::consts::OS.to_owned(),
-            os_image: std::env::consts::OS.to_owned(),
+            kernel_version: kernel(),
+            os_image: os_image(),
             ..NodeSystemInfo::default()
         }),
         ..NodeStatus::default()

@@ -30,7 +30,7 @@ pub(crate) async fn create(
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {
         let opening: Vec<Part> = (0..copies)
-            .map(|choice| delta(choice, &json!({"role": "assistant", "content": ""}), Value::Null, 0))
+            .map(|choice| delta(choice, &json!({"role": "assistant", "content": ""}), &Value::Null, 0))
             .collect();
         let mut writer = Writer { with_logprobs, ids: HashMap::new() };
         let parts = stream::iter(opening).chain(started.events.map(move |event| writer.part(event)));
@@ -88,19 +88,19 @@ impl Writer {
         match event {
             Event::Text { choice, token } => {
                 let content = json!({"content": token.text});
-                delta(choice, &content, self.logprobs(token), count)
+                delta(choice, &content, &self.logprobs(token), count)
             }
             Event::Call { choice, index, name } => {
                 let id = self.ids.entry((choice, index)).or_insert_with(call_id);
                 let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": ""}});
-                delta(choice, &called(index, call), Value::Null, count)
+                delta(choice, &called(index, call), &Value::Null, count)
             }
             Event::Arguments { choice, index, token } => {
                 let call = json!({"function": {"arguments": token.text}});
-                delta(choice, &called(index, call), Value::Null, count)
+                delta(choice, &called(index, call), &Value::Null, count)
             }
             Event::Finished { choice, reason, stop } => {
-                let mut part = delta(choice, &json!({}), Value::Null, count);
+                let mut part = delta(choice, &json!({}), &Value::Null, count);
                 part.choice["finish_reason"] = reason.into();
                 part.choice["stop_reason"] = stop.into();
                 part
@@ -113,7 +113,7 @@ impl Writer {
     }
 }
 
-fn delta(choice: usize, delta: &Value, logprobs: Value, tokens: usize) -> Part {
+fn delta(choice: usize, delta: &Value, logprobs: &Value, tokens: usize) -> Part {
     let choice = json!({"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": null});
     Part { choice, tokens }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn create(
             .iter()
             .enumerate()
             .filter(|(_, prefix)| !prefix.is_empty())
-            .map(|(choice, prefix)| part(choice, prefix, Value::Null, 0))
+            .map(|(choice, prefix)| part(choice, prefix, &Value::Null, 0))
             .collect();
         let mut writer = Writer { with_logprobs, offsets: vec![0; count] };
         let parts = stream::iter(opening).chain(started.events.map(move |event| writer.part(event)));
@@ -56,7 +56,7 @@ pub(crate) async fn create(
         .enumerate()
         .map(|(index, answer)| {
             let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
-            let mut choice = part(index, &(prefixes[index].clone() + &answer.text), logprobs, 0).choice;
+            let mut choice = part(index, &(prefixes[index].clone() + &answer.text), &logprobs, 0).choice;
             choice["finish_reason"] = answer.reason.into();
             choice["stop_reason"] = answer.stop.into();
             choice
@@ -69,7 +69,7 @@ pub(crate) async fn create(
     Ok(with_headers(Json(body), started.headers))
 }
 
-fn part(choice: usize, text: &str, logprobs: Value, tokens: usize) -> Part {
+fn part(choice: usize, text: &str, logprobs: &Value, tokens: usize) -> Part {
     let choice = json!({"index": choice, "text": text, "logprobs": logprobs, "finish_reason": null});
     Part { choice, tokens }
 }
@@ -87,14 +87,14 @@ impl Writer {
         match event {
             Event::Text { choice, token } => {
                 let logprobs = self.logprobs(choice, &token);
-                part(choice, &token.text, logprobs, count)
+                part(choice, &token.text, &logprobs, count)
             }
             // Completions have no tools.
             Event::Call { choice, .. } | Event::Arguments { choice, .. } => {
-                part(choice, "", Value::Null, count)
+                part(choice, "", &Value::Null, count)
             }
             Event::Finished { choice, reason, stop } => {
-                let mut part = part(choice, "", Value::Null, count);
+                let mut part = part(choice, "", &Value::Null, count);
                 part.choice["finish_reason"] = reason.into();
                 part.choice["stop_reason"] = stop.into();
                 part

@@ -6,6 +6,7 @@ use crate::{
     Card, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
     fields::{Fields, PromptField},
     messages, sampling, shape, tools,
+    transfer::Transfer,
 };
 
 /// vLLM's default for completions, as OpenAI's.
@@ -71,7 +72,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
         copies: sampling::copies(fields)?,
         limit: sampling::limit(fields)?,
         shape: shape::read(fields)?,
-        part: fields.kv_transfer_params.as_ref().map_or(Part::Whole, |transfer| transfer.part()),
+        part: fields.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part),
         cache_host: fields.kv_transfer_params.as_ref().and_then(|t| t.cache_host()).map(str::to_owned),
     };
     Ok(Asked { output: output(fields)?, job: converse(model, name, conversation)? })
@@ -107,7 +108,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
     if fields.echo == Some(true) && sampling.logprobs.is_some() {
         return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
     }
-    let part = fields.kv_transfer_params.as_ref().map_or(Part::Whole, |transfer| transfer.part());
+    let part = fields.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part);
     let asked = sampling::limit(fields)?;
     let prompts = texts(model, fields)?
         .into_iter()

@@ -257,15 +257,14 @@ impl Flag<'_> {
     fn adapters(&self) -> Vec<Adapter> {
         self.values
             .iter()
-            .filter_map(|value| match serde_json::from_str::<serde_json::Value>(value) {
-                Ok(json) => Some(Adapter {
-                    name: json.get("name")?.as_str()?.to_owned(),
-                    path: json["path"].as_str().unwrap_or_default().to_owned(),
-                }),
-                Err(_) => {
-                    let (name, path) = value.split_once('=')?;
-                    Some(Adapter { name: name.to_owned(), path: path.to_owned() })
+            .filter_map(|value| {
+                if let Ok(json) = serde_json::from_str::<serde_json::Value>(value) {
+                    let name = json.get("name")?.as_str()?.to_owned();
+                    let path = json["path"].as_str().unwrap_or_default().to_owned();
+                    return Some(Adapter { name, path });
                 }
+                let (name, path) = value.split_once('=')?;
+                Some(Adapter { name: name.to_owned(), path: path.to_owned() })
             })
             .collect()
     }

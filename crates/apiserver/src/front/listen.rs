@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use http::header;
+use http::{HeaderMap, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -142,24 +142,57 @@ fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
 }
 
 async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> Answer {
-    if let Some(expected) = &state.options.token {
-        let given = request
-            .headers()
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.strip_prefix("Bearer "));
-        let open = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz" | "/version");
-        if !open && !given.is_some_and(|given| same(given.trim().as_bytes(), expected.as_bytes())) {
+    match user_of(state, &request).and_then(|user| impersonated(user, request.headers())) {
+        Ok(user) => serve(state, request, user).await,
+        Err(error) => {
             let accept = request
                 .headers()
                 .get(header::ACCEPT)
                 .and_then(|value| value.to_str().ok())
                 .unwrap_or_default();
-            let error = ApiError::new(401, "Unauthorized", "Unauthorized");
-            return answer::refusal(&error, Accept::parse(accept).refusal());
+            answer::refusal(&error, Accept::parse(accept).refusal())
         }
     }
-    serve(state, request, User::administrator()).await
+}
+
+/// Whose token the request carries.
+fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, ApiError> {
+    let Some(expected) = &state.options.token else { return Ok(User::administrator()) };
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .map(str::trim);
+    let open = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz" | "/version");
+    match given {
+        Some(given) if same(given.as_bytes(), expected.as_bytes()) => Ok(User::administrator()),
+        Some(given) if let Some(user) = state.accounts.owner(given) => Ok(user),
+        _ if open => Ok(User::named("system:anonymous", vec!["system:unauthenticated".to_owned()])),
+        _ => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
+    }
+}
+
+/// The user that the administrator wants to be taken for, as `kubectl --as` asks. Nobody else may be somebody else.
+fn impersonated(user: User, headers: &HeaderMap) -> Result<User, ApiError> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Ok(user);
+    }
+    let name = text("impersonate-user");
+    if name.is_empty() {
+        return Err(ApiError::bad_request("impersonation needs the header Impersonate-User"));
+    }
+    if !user.is_master() {
+        let message = format!(
+            "users \"{name}\" is forbidden: User \"{}\" cannot impersonate resource \"users\" in API group \"\" at the \
+             cluster scope",
+            user.name
+        );
+        return Err(ApiError::new(403, "Forbidden", message));
+    }
+    let groups = headers.get_all("impersonate-group").iter().filter_map(|group| group.to_str().ok());
+    Ok(User::named(name, groups.map(str::to_owned).collect()))
 }
 
 /// Compares without telling by its time where the difference is.

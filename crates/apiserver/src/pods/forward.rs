@@ -97,6 +97,7 @@ async fn run(upgrade: OnUpgrade, tunnelled: bool, access: Arc<dyn PodAccess>, po
     carried.and(served)
 }
 
-fn offers(header: &str, wanted: &str) -> bool {
+/// Whether a list in a header has this entry.
+pub(super) fn offers(header: &str, wanted: &str) -> bool {
     header.split(',').any(|p| p.trim().eq_ignore_ascii_case(wanted))
 }

@@ -1,7 +1,10 @@
-//! Connections into pods: port-forwarding over SPDY/3.1, plain or inside a WebSocket.
+//! Connections into pods: port-forwarding, and the streams of processes.
 
 mod dictionary;
+pub(crate) mod exec;
 pub(crate) mod forward;
+mod remote_spdy;
+mod remote_ws;
 mod session;
 mod spdy;
 mod tunnel;

@@ -31,6 +31,31 @@ impl User {
         }
     }
 
+    /// A service account.
+    pub(crate) fn account(namespace: &str, name: &str) -> Self {
+        Self::named(&format!("system:serviceaccount:{namespace}:{name}"), Vec::new())
+    }
+
+    /// A user with the groups that their name implies.
+    pub(crate) fn named(name: &str, mut groups: Vec<String>) -> Self {
+        if let Some(("", account)) = name.split_once("system:serviceaccount:")
+            && let Some((namespace, _)) = account.split_once(':')
+            && groups.is_empty()
+        {
+            groups.push("system:serviceaccounts".to_owned());
+            groups.push(format!("system:serviceaccounts:{namespace}"));
+        }
+        if !groups.iter().any(|group| group == "system:authenticated") && name != "system:anonymous" {
+            groups.push("system:authenticated".to_owned());
+        }
+        Self { name: name.to_owned(), groups }
+    }
+
+    /// Whether the user may do everything.
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+
     /// As `userInfo` of reviews.
     pub(crate) fn info(&self) -> Value {
         json!({"username": self.name, "groups": self.groups})

@@ -115,6 +115,23 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
     value["status"] = status;
 }
 
+/// The template with a volume for each claim template of a StatefulSet, which its containers may mount.
+fn with_claims(spec: &Value) -> Value {
+    let mut template = spec["template"].clone();
+    let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
+    let claims = claims.map(|claim| json!({"name": claim["metadata"]["name"], "emptyDir": {}}));
+    let mut volumes = template["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+    for claim in claims {
+        // A pod's claim takes the place of a volume of its name.
+        volumes.retain(|volume| volume["name"] != claim["name"]);
+        volumes.push(claim);
+    }
+    if !volumes.is_empty() {
+        template["spec"]["volumes"] = Value::Array(volumes);
+    }
+    template
+}
+
 /// Everything wrong with a workload.
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     if resource.plural == "controllerrevisions" {
@@ -195,7 +212,8 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         ));
     }
     if !broken {
-        causes.extend(validate_template(&spec["template"], "spec.template", &["Always"]));
+        let template = with_claims(spec);
+        causes.extend(validate_template(&template, "spec.template", &["Always"]));
     }
     if resource.plural == "deployments" {
         causes.extend(validate_strategy(&spec["strategy"]));

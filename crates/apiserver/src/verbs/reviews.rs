@@ -1,11 +1,14 @@
-//! Reviews: questions that are answered and not stored. Whoever got in may do everything here.
+//! Reviews: questions that are answered and not stored.
 
 use serde_json::{Value, json};
 
 use super::{Call, incoming};
 use crate::{
     answer::Answer,
-    clock, respond,
+    clock,
+    rbac::{self, Wish},
+    request::User,
+    respond,
     status::{About, ApiError, Cause},
 };
 
@@ -57,24 +60,52 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
             if !causes.is_empty() {
                 return refuse(&causes);
             }
-            // nobody but the bearer of the token has any rights: others are unknown here
-            let asked = spec["user"].as_str();
-            let masters =
-                spec["groups"].as_array().is_some_and(|groups| groups.iter().any(|g| g == "system:masters"));
-            let allowed =
-                call.resource.plural == "selfsubjectaccessreviews" || asked == Some(&user.name) || masters;
+            let asked = if call.resource.plural == "selfsubjectaccessreviews" {
+                user.clone()
+            } else if spec["user"].as_str() == Some(&User::administrator().name) {
+                User::administrator()
+            } else {
+                let groups = spec["groups"].as_array().into_iter().flatten();
+                User {
+                    name: spec["user"].as_str().unwrap_or_default().to_owned(),
+                    groups: groups.filter_map(Value::as_str).map(str::to_owned).collect(),
+                }
+            };
+            let text = |field: &str| spec["resourceAttributes"][field].as_str().unwrap_or_default();
+            let wish = Wish {
+                verb: text("verb"),
+                group: text("group"),
+                resource: text("resource"),
+                subresource: text("subresource"),
+                name: text("name"),
+                namespace: Some(text("namespace")).filter(|namespace| !namespace.is_empty()),
+            };
+            let of_path = |field: &str| spec["nonResourceAttributes"][field].as_str().unwrap_or_default();
+            let allowed = if resource {
+                rbac::allows(&call.state.store, &asked, &wish)
+            } else {
+                rbac::allows_path(&call.state.store, &asked, of_path("verb"), of_path("path"))
+            };
             value["status"] = json!({"allowed": allowed});
         }
         "selfsubjectrulesreviews" => {
-            if value["spec"]["namespace"].as_str().is_none_or(str::is_empty) {
+            let namespace = value["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
+            if namespace.is_empty() {
                 return Err(ApiError::bad_request("no namespace on request"));
             }
+            let (resources, paths) = if user.is_master() {
+                (
+                    json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+                    json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]),
+                )
+            } else {
+                let rules = rbac::rules(&call.state.store, user, Some(&namespace));
+                let of_resources = rules.into_iter().filter(|rule| rule["resources"].is_array());
+                (Value::Array(of_resources.collect()), json!([]))
+            };
             value["spec"] = json!({});
-            value["status"] = json!({
-                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-                "incomplete": false,
-            });
+            value["status"] =
+                json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
         }
         "tokenreviews" => {
             let token = value["spec"]["token"].as_str().unwrap_or_default();
@@ -82,7 +113,12 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
                 return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
             }
             value["status"] = match &call.state.options.token {
-                Some(expected) if expected == token => json!({"authenticated": true, "user": user.info()}),
+                Some(expected) if expected == token => {
+                    json!({"authenticated": true, "user": User::administrator().info()})
+                }
+                _ if let Some(owner) = call.state.accounts.owner(token) => {
+                    json!({"authenticated": true, "user": owner.info()})
+                }
                 _ => json!({"user": {}, "error": "invalid bearer token"}),
             };
         }

@@ -9,7 +9,8 @@ use crate::{answer::Answer, clock, request::decode, respond, status::ApiError};
 /// Longest and shortest life of a token, in seconds.
 const LIFE: std::ops::RangeInclusive<i64> = 600..=86_400;
 
-/// Answers with the server's own token: service accounts have no identity of their own here.
+/// Answers with the account's token, which has the rights that RBAC gives it. It holds until the server ends, and the
+/// expiry is only what clients expect.
 pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
     if call.state.store.get(&call.resource.table, &call.key()).is_none() {
         return Err(call.not_found());
@@ -24,6 +25,9 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
         body["spec"]["expirationSeconds"].as_i64().unwrap_or(3600).clamp(*LIFE.start(), *LIFE.end());
     let until = Timestamp::now().saturating_add(seconds.seconds()).unwrap_or_else(|_| Timestamp::now());
     let key = call.key();
+    let token = call.state.accounts.token(&key.namespace, &key.name);
+    let token =
+        token.ok_or_else(|| ApiError::internal("too many service accounts have a token".to_owned()))?;
     let answer = json!({
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
@@ -34,7 +38,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
             "boundObjectRef": Value::Null,
         },
         "status": {
-            "token": call.state.options.token.clone().unwrap_or_else(|| "anonymous".to_owned()),
+            "token": token,
             "expirationTimestamp": clock::seconds(until),
         },
     });

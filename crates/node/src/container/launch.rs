@@ -191,6 +191,17 @@ impl Launch {
     }
 }
 
+impl Launch {
+    /// Lets another program of this machine start this one. False, and nothing changes, where it is not there.
+    pub(crate) fn lead_by(&mut self, program: &str, arguments: &[&str], host: &Host) -> bool {
+        let Some(found) = find_in(&host.path, program) else { return false };
+        let led = std::mem::replace(&mut self.program, found).to_string_lossy().into_owned();
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+        self.args.splice(0..0, arguments.chain([led]));
+        true
+    }
+}
+
 /// The program that a command's first word names, arguments that go before the others, and how many of the others it
 /// stands for.
 fn resolve(

@@ -1,6 +1,7 @@
 //! One container: what it runs, with which environment and paths, as which process, and its log.
 
 pub(crate) mod env;
+pub(crate) mod exec;
 pub(crate) mod expand;
 pub(crate) mod instance;
 pub(crate) mod launch;
@@ -11,3 +12,4 @@ pub(crate) mod process;
 pub(crate) mod quantity;
 pub mod roles;
 pub(crate) mod sources;
+mod terminal;

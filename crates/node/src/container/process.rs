@@ -45,9 +45,14 @@ pub(crate) struct Process {
 
 /// A process group that can be signalled.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Group(Option<Pid>);
+pub(crate) struct Group(pub(super) Option<Pid>);
 
 impl Group {
+    /// Its number, by which the system lists its processes.
+    pub(crate) fn number(self) -> Option<i32> {
+        self.0.map(|pid| pid.as_raw_nonzero().get())
+    }
+
     /// Signals every process of the group. A group that is gone is no error.
     pub(crate) fn signal(self, signal: Signal) {
         if let Some(pid) = self.0
@@ -121,7 +126,7 @@ pub(crate) async fn exec(launch: &Launch, reaper: Option<&Reaper>) -> io::Result
 
 /// Nothing of a group survives its owner.
 #[derive(Debug)]
-struct KillOnDrop(Group);
+pub(super) struct KillOnDrop(pub(super) Group);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
@@ -139,7 +144,8 @@ async fn read_some(source: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8
     kept
 }
 
-fn command(launch: &Launch) -> Command {
+/// The command of a process in a group of its own, without input.
+pub(super) fn command(launch: &Launch) -> Command {
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.args)

@@ -5,9 +5,11 @@
 //! Each writes only what differs, so that an unchanged world is not written to, also after a restart.
 
 mod autoscaler;
+mod claims;
 mod deployment;
 mod endpointslice;
 mod int_or_percent;
+mod job;
 mod leader_worker_set;
 mod namespace;
 mod queue;
@@ -15,12 +17,17 @@ mod replicaset;
 mod scheduler;
 mod selector;
 mod service_proxy;
+mod stateful_set;
+mod unrun;
+
+use std::path::Path;
 
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Client, Resource};
@@ -45,6 +52,20 @@ pub(crate) struct Caches {
     pub(crate) services: Cache<Service>,
     pub(crate) slices: Cache<EndpointSlice>,
     pub(crate) namespaces: Cache<Namespace>,
+    pub(crate) jobs: Cache<Job>,
+    pub(crate) stateful_sets: Cache<StatefulSet>,
+    pub(crate) claims: Cache<PersistentVolumeClaim>,
+    pub(crate) nodes: Cache<Node>,
+}
+
+/// What controllers have to know of the machine.
+pub(crate) struct Place<'a> {
+    /// The Node object's name.
+    pub(crate) node: &'a str,
+    /// The authority of the API server's certificate.
+    pub(crate) ca_pem: Option<String>,
+    /// Holds a folder for each namespace's claims.
+    pub(crate) claims_dir: &'a Path,
 }
 
 /// Starts every controller into `tasks`.
@@ -53,12 +74,22 @@ pub(crate) fn spawn(
     client: &Client,
     caches: &Caches,
     recorder: &Recorder,
-    node: &str,
-    ca_pem: Option<String>,
+    place: Place<'_>,
     cancel: &CancellationToken,
 ) {
+    let Place { node, ca_pem, claims_dir } = place;
     tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(job::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(stateful_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(unrun::run(client.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(claims::run(
+        client.clone(),
+        caches.clone(),
+        recorder.clone(),
+        claims_dir.to_owned(),
+        cancel.clone(),
+    ));
     tasks.spawn(leader_worker_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(autoscaler::run_horizontal(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(autoscaler::run_scaled_objects(client.clone(), caches.clone(), cancel.clone()));

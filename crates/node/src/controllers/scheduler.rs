@@ -1,23 +1,30 @@
-//! Binds every pod that has no node yet to the only one there is.
+//! Binds every pod that fits to the only node there is.
 //!
-//! Node selectors, affinity, taints and resource requests are not looked at: there is nothing to choose between.
+//! Looked at are what people set by hand: `kubectl cordon`, taints, node selectors and node affinity. Resource requests
+//! are not: this machine enforces none, and presets ask for accelerators that the simulator does not need.
+
+mod fit;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use futures::stream;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::queue::{self, Key, Reconcile};
-use super::{Caches, key_of, triggers};
+use super::queue::{self, Key, Reconcile, Trigger};
+use super::{Caches, key_of, now, triggers};
 use crate::cache::Cache;
 use crate::events::{Component, Recorder, Severity, reference};
 
 struct Scheduler {
     client: Client,
     pods: Cache<Pod>,
+    nodes: Cache<Node>,
     recorder: Recorder,
     node: String,
 }
@@ -29,9 +36,18 @@ pub(super) async fn run(
     node: String,
     cancel: CancellationToken,
 ) {
-    let changes = triggers(&caches.pods, |pod: &Pod| is_unbound(pod).then(|| key_of(pod)));
-    let scheduler = Scheduler { client, pods: caches.pods, recorder, node };
-    queue::run(scheduler, changes, cancel).await;
+    let pods = triggers(&caches.pods, |pod: &Pod| is_open(pod).then(|| key_of(pod)));
+    // What the node lets in concerns every pod.
+    let nodes = futures::StreamExt::map(caches.nodes.changes(), |_| Trigger::All);
+    caches.nodes.ready().await;
+    let scheduler = Scheduler { client, pods: caches.pods, nodes: caches.nodes, recorder, node };
+    queue::run(scheduler, stream::select(pods, nodes), cancel).await;
+}
+
+/// Whether there is something to decide: the pod is waiting, or may be driven out.
+fn is_open(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn is_unbound(pod: &Pod) -> bool {
@@ -39,20 +55,35 @@ fn is_unbound(pod: &Pod) -> bool {
     let unassigned = spec.and_then(|spec| spec.node_name.as_deref()).is_none_or(str::is_empty);
     let gated =
         spec.is_some_and(|spec| spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()));
-    unassigned && !gated && pod.metadata.deletion_timestamp.is_none()
+    unassigned && !gated && is_open(pod)
 }
 
 impl Reconcile for Scheduler {
     const NAME: &'static str = "scheduler";
 
     fn all(&self) -> Vec<Key> {
-        self.pods.all().iter().filter(|pod| is_unbound(pod)).map(|pod| key_of(pod.as_ref())).collect()
+        self.pods.all().iter().filter(|pod| is_open(pod)).map(|pod| key_of(pod.as_ref())).collect()
     }
 
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(pod) = self.pods.get(&key.namespace, &key.name).filter(|pod| is_unbound(pod)) else {
+        let Some(pod) = self.pods.get(&key.namespace, &key.name).filter(|pod| is_open(pod)) else {
             return Ok(None);
         };
+        // The watch tells of the node when it is registered.
+        let Some(node) = self.nodes.get("", &self.node) else { return Ok(None) };
+        if !is_unbound(&pod) {
+            return self.drive_out(&pod, &node).await;
+        }
+        match fit::hindrance(&pod, &node) {
+            None => self.bind(key, &pod).await,
+            Some(reason) => self.refuse(&pod, &reason).await,
+        }
+        .map(|()| None)
+    }
+}
+
+impl Scheduler {
+    async fn bind(&self, key: &Key, pod: &Pod) -> Result<(), kube::Error> {
         let binding = Binding {
             metadata: ObjectMeta {
                 name: Some(key.name.clone()),
@@ -72,15 +103,72 @@ impl Reconcile for Scheduler {
         match bound {
             Ok(_) => {}
             // Bound already, or deleted: the cache is behind.
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(None),
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(()),
             Err(error) => return Err(error),
         }
         self.recorder.record(
-            reference(pod.as_ref()),
+            reference(pod),
             Component::Scheduler,
             Severity::Normal,
             "Scheduled",
             format!("Successfully assigned {}/{} to {}", key.namespace, key.name, self.node),
+        );
+        Ok(())
+    }
+
+    /// Says why the pod stays Pending, once for each reason.
+    async fn refuse(&self, pod: &Pod, reason: &str) -> Result<(), kube::Error> {
+        let message = format!(
+            "0/1 nodes are available: {reason}. preemption: 0/1 nodes are available: 1 Preemption is not helpful for \
+             scheduling."
+        );
+        let conditions = || pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        if conditions().any(|c| c.type_ == "PodScheduled" && c.message.as_ref() == Some(&message)) {
+            return Ok(());
+        }
+        let others = conditions().filter(|condition| condition.type_ != "PodScheduled");
+        let mut all: Vec<_> = others.map(|condition| json!(condition)).collect();
+        all.push(json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+            "lastTransitionTime": now(),
+        }));
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": all}}));
+        match api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let (component, severity) = (Component::Scheduler, Severity::Warning);
+        self.recorder.record(reference(pod), component, severity, "FailedScheduling", message);
+        Ok(())
+    }
+
+    /// Deletes a pod that a `NoExecute` taint no longer lets run, when its time is over.
+    async fn drive_out(&self, pod: &Pod, node: &Node) -> Result<Option<Duration>, kube::Error> {
+        let Some((taint, patience)) = fit::eviction(pod, node) else { return Ok(None) };
+        let since = taint.time_added.as_ref().map_or_else(Timestamp::now, |time| time.0);
+        let due = since.checked_add(SignedDuration::from_secs(patience)).unwrap_or(Timestamp::MAX);
+        let at = Timestamp::now();
+        if patience > 0 && due > at {
+            return Ok(Some(due.duration_since(at).unsigned_abs() + Duration::from_millis(10)));
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match api.delete(&pod.name_any(), &params).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        self.recorder.record(
+            reference(pod),
+            Component::Taints,
+            Severity::Normal,
+            "TaintManagerEviction",
+            format!("Marking for deletion Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any()),
         );
         Ok(None)
     }

@@ -2,41 +2,46 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::options::ApiAccess;
+use crate::private;
 
 /// `<state dir>/pods/<uid>`.
 #[derive(Debug, Clone)]
 pub(super) struct PodDirectory(PathBuf);
 
 impl PodDirectory {
-    /// Makes the folder, and in it the credentials by which the pod reaches the API server.
-    pub(super) fn create(pods_dir: &Path, uid: &str, namespace: &str, api: &ApiAccess) -> io::Result<Self> {
+    /// Makes the folder.
+    pub(super) fn create(pods_dir: &Path, uid: &str) -> io::Result<Self> {
         let dir = Self(pods_dir.join(uid));
-        let account = dir.service_account();
-        fs::create_dir_all(&account)?;
-        write_private(&account.join("token"), api.token.as_bytes())?;
-        write_private(&account.join("namespace"), namespace.as_bytes())?;
+        private::create_dir(&dir.0)?;
+        Ok(dir)
+    }
+
+    /// Writes the credentials by which the pod reaches the API server.
+    pub(super) fn write_credentials(&self, namespace: &str, api: &ApiAccess, token: &str) -> io::Result<()> {
+        let account = self.service_account();
+        private::create_dir(&account)?;
+        private::write(&account.join("token"), token.as_bytes())?;
+        private::write(&account.join("namespace"), namespace.as_bytes())?;
         let mut cluster = json!({"server": api.url});
         if let Some(ca) = &api.ca_pem {
             let path = account.join("ca.crt");
-            write_private(&path, ca.as_bytes())?;
+            private::write(&path, ca.as_bytes())?;
             cluster["certificate-authority"] = json!(path);
         }
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "local", "cluster": cluster}],
-            "users": [{"name": "pod", "user": {"token": api.token}}],
+            "users": [{"name": "pod", "user": {"token": token}}],
             "contexts": [{"name": "pod", "context": {"cluster": "local", "user": "pod", "namespace": namespace}}],
             "current-context": "pod",
         });
-        write_private(&dir.kubeconfig(), config.to_string().as_bytes())?;
-        Ok(dir)
+        private::write(&self.kubeconfig(), config.to_string().as_bytes())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -78,10 +83,4 @@ impl PodDirectory {
             tracing::debug!(%error, path = %self.0.display(), "cannot remove a pod's files");
         }
     }
-}
-
-/// Writes a file that only this user can read: there are credentials in it.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    io::Write::write_all(&mut file, bytes)
 }

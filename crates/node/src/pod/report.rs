@@ -138,6 +138,9 @@ impl Worker {
             finished_at: Timestamp::now(),
             ended: Instant::now(),
         });
+        if let Some(registered) = &self.registered {
+            registered.ended(&self.members[index].container.name);
+        }
         self.running[index] = None;
     }
 }

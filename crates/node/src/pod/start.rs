@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::machine::State;
 use super::services;
-use super::worker::{Message, Running, Worker};
+use super::worker::{Credentials, Message, Running, Worker};
 use crate::container::env::{self, EnvError};
 use crate::container::instance;
 use crate::container::launch::{self, Launch, LaunchError, PodSite};
@@ -18,6 +21,8 @@ use crate::container::process::Process;
 use crate::container::sources::Sources;
 use crate::events::{Component, Severity, reference};
 use crate::options::Engine;
+use crate::pod_access::Live;
+use crate::private;
 use crate::probe::Target;
 use crate::volume::{self, VolumeError};
 
@@ -32,6 +37,10 @@ enum StartError {
     Volume(#[from] VolumeError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    #[error("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found")]
+    NoAccount { namespace: String, name: String },
+    #[error("cannot write the credentials of the service account: {source}")]
+    Credentials { source: std::io::Error },
     #[error("cannot run {program}: {source}")]
     Spawn { program: String, source: std::io::Error },
 }
@@ -40,7 +49,11 @@ impl StartError {
     /// The waiting reason.
     fn reason(&self) -> &'static str {
         match self {
-            Self::Api(_) | Self::Env(_) | Self::Volume(_) => "CreateContainerConfigError",
+            Self::Api(_)
+            | Self::Env(_)
+            | Self::Volume(_)
+            | Self::NoAccount { .. }
+            | Self::Credentials { .. } => "CreateContainerConfigError",
             Self::Launch(_) => "NoLocalRole",
             Self::Spawn { .. } => "RunContainerError",
         }
@@ -85,11 +98,46 @@ impl Worker {
         let site = volume::Site {
             pod_dir: self.directory.path().to_owned(),
             claims_dir: self.shared.claims_dir.clone(),
-            token: self.shared.api.token.clone(),
+            token: self.token().await?,
             simulator: self.shared.host.engine == Engine::Simulator,
         };
         self.volumes = Some(volume::mount(&self.pod, &site, &sources, &self.facts)?);
         Ok(())
+    }
+
+    /// The token of the pod's service account, asked for once and written where programs look for it. None where the
+    /// pod or its account wants none.
+    async fn token(&mut self) -> Result<Option<String>, StartError> {
+        if let Credentials::Read(token) = &self.credentials {
+            return Ok(token.clone());
+        }
+        let namespace = self.pod.namespace().unwrap_or_default();
+        let name = self.account_name();
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.shared.client.clone(), &namespace);
+        let missing = || StartError::NoAccount { namespace: namespace.clone(), name: name.clone() };
+        let account = accounts.get_opt(&name).await?.ok_or_else(missing)?;
+        let wanted = self.pod.spec.as_ref().and_then(|spec| spec.automount_service_account_token);
+        let mounts = wanted.or(account.automount_service_account_token).unwrap_or(true);
+        let projects = volume::has_token(&self.pod);
+        let mut token = None;
+        if mounts || projects {
+            let request = TokenRequest::default();
+            let answer: TokenRequest =
+                accounts.create_subresource("token", &name, &PostParams::default(), &request).await?;
+            token = answer.status.map(|status| status.token);
+        }
+        if let Some(token) = token.as_ref().filter(|_| mounts) {
+            self.directory
+                .write_credentials(&namespace, &self.shared.api, token)
+                .map_err(|source| StartError::Credentials { source })?;
+        }
+        self.credentials = Credentials::Read(token.clone());
+        Ok(token)
+    }
+
+    fn account_name(&self) -> String {
+        let name = self.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned())
     }
 
     /// Starts a container, or shows why that is not possible.
@@ -133,9 +181,11 @@ impl Worker {
         let number = record.restarts + u32::from(earlier.is_some());
         let spawn_error =
             |source| StartError::Spawn { program: launch.program.display().to_string(), source };
-        std::fs::write(self.directory.termination_log(name), b"").map_err(spawn_error)?;
+        private::write(&self.directory.termination_log(name), b"").map_err(spawn_error)?;
         let log = self.logs[index].start(number).map_err(spawn_error)?;
         let process = Process::spawn(&launch, &log, Some(&self.shared.reaper)).map_err(spawn_error)?;
+
+        let group = process.group().number();
 
         let now = Instant::now();
         let record = &mut self.records[index];
@@ -154,6 +204,9 @@ impl Worker {
             host: Arc::clone(&self.shared.host),
             reaper: Some(self.shared.reaper.clone()),
         };
+        if let Some(registered) = &self.registered {
+            registered.runs(name, Live { target: target.clone(), group });
+        }
         let (stop, stop_asked) = watch::channel(None);
         let messages = self.messages.clone();
         let report = move |event| {

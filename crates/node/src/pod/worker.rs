@@ -24,6 +24,7 @@ use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
 use crate::events::{Component, Severity, reference};
 use crate::pod_access::{PodEntry, Registered};
+use crate::private;
 use crate::probe::{Kind, Report, Target};
 use crate::registration::HOST_IP;
 
@@ -67,6 +68,15 @@ struct Ending {
     report: bool,
 }
 
+/// The token of the pod's service account.
+#[derive(Debug, Clone)]
+pub(super) enum Credentials {
+    /// Nobody has asked yet.
+    Unread,
+    /// The pod has this token, or wants none.
+    Read(Option<String>),
+}
+
 /// Everything about one pod.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
@@ -79,12 +89,13 @@ pub(super) struct Worker {
     /// Folders of the volumes, once they are mounted.
     pub(super) volumes: Option<BTreeMap<String, PathBuf>>,
     pub(super) facts: PodFacts,
+    pub(super) credentials: Credentials,
     pub(super) instances: JoinSet<()>,
     pub(super) messages: mpsc::Sender<Message>,
     pub(super) retry_at: Option<Instant>,
     inbox: mpsc::Receiver<Message>,
     address: Option<AddressLease>,
-    registered: Option<Registered>,
+    pub(super) registered: Option<Registered>,
     policy: RestartPolicy,
     started_at: Timestamp,
     published: PodStatus,
@@ -178,14 +189,17 @@ impl Worker {
             (Some(lease), ip)
         };
         let uid = pod.uid().unwrap_or_default();
-        let directory = PodDirectory::create(&shared.pods_dir, &uid, &namespace, &shared.api)
+        let directory = PodDirectory::create(&shared.pods_dir, &uid)
             .map_err(|error| format!("cannot write {}: {error}", shared.pods_dir.join(&uid).display()))?;
         let members = containers::of(&spec);
         let mut logs = Vec::with_capacity(members.len());
         for member in &members {
             let name = &member.container.name;
+            if !private::is_name(name) {
+                return Err(format!("`{name}` is not a name of a container"));
+            }
             for folder in [directory.scratch(name), directory.logs(name)] {
-                std::fs::create_dir_all(&folder)
+                private::create_dir(&folder)
                     .map_err(|error| format!("cannot write {}: {error}", folder.display()))?;
             }
             logs.push(ContainerLog::new(directory.logs(name)));
@@ -201,6 +215,7 @@ impl Worker {
                 .zip(&logs)
                 .map(|(member, log)| (member.container.name.clone(), log.clone()))
                 .collect(),
+            running: parking_lot::Mutex::default(),
             main: members.iter().filter(|m| m.role == Role::Main).map(|m| m.container.name.clone()).collect(),
             default: pod.annotations().get("kubectl.kubernetes.io/default-container").cloned(),
         };
@@ -217,6 +232,7 @@ impl Worker {
             logs,
             directory,
             volumes: None,
+            credentials: Credentials::Unread,
             facts,
             instances: JoinSet::new(),
             messages,

@@ -24,7 +24,7 @@ pub(super) fn of(
     pod: &Pod,
     sources: &Sources,
     facts: &PodFacts,
-    token: &str,
+    token: Option<&str>,
 ) -> Result<Option<Files>, VolumeError> {
     let collector = Collector { volume: &volume.name, pod, sources, facts };
     let mut files = Files::new();
@@ -61,8 +61,9 @@ pub(super) fn of(
                 collector.downward(&mut files, source.items.as_deref(), mode)?;
             }
             if let Some(source) = &source.service_account_token {
-                // Local credentials are those of the whole node: they have neither audience nor expiry.
-                files.insert(source.path.clone(), File { bytes: token.as_bytes().to_vec(), mode });
+                // The account's only token: it has neither audience nor expiry.
+                let bytes = token.unwrap_or_default().as_bytes().to_vec();
+                files.insert(source.path.clone(), File { bytes, mode });
             }
             if source.cluster_trust_bundle.is_some() || source.pod_certificate.is_some() {
                 return Err(VolumeError::Unsupported {

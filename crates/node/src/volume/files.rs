@@ -11,6 +11,7 @@ use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Component, Path};
 
 use super::content::{File, Files};
+use crate::private;
 
 const DATA: &str = "..data";
 
@@ -34,14 +35,16 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
     let version_dir = folder.join(&version);
     // It may be there from an attempt that failed.
     let _ = fs::remove_dir_all(&version_dir);
-    fs::create_dir(&version_dir)?;
+    private::create_dir(&version_dir)?;
     for (path, File { bytes, mode }) in files {
         let target = version_dir.join(path);
         if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent)?;
+            private::create_dir(parent)?;
         }
         let mut open = fs::OpenOptions::new();
-        io::Write::write_all(&mut open.write(true).create_new(true).mode(*mode).open(target)?, bytes)?;
+        // There is one user: what a manifest lets others do is for nobody.
+        let mode = mode & 0o700 | 0o400;
+        io::Write::write_all(&mut open.write(true).create_new(true).mode(mode).open(target)?, bytes)?;
     }
     let next = folder.join("..data_next");
     let _ = fs::remove_file(&next);

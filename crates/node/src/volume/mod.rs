@@ -1,7 +1,7 @@
 //! Volumes as folders of the pod's directory.
 //!
 //! emptyDir and ephemeral volumes are folders that go with the pod; a claim is a folder of the state directory that
-//! stays (no PersistentVolumeClaim object is needed: there is one kind of storage here, this machine's); hostPath is the
+//! goes with its object (which is not needed: there is one kind of storage here, this machine's); hostPath is the
 //! path itself; ConfigMaps, Secrets, downward API and projected volumes are files, written again when what they come
 //! from changes. An OCI image as a volume is an empty folder for the simulator, which reads no weights, and an error
 //! otherwise.
@@ -20,6 +20,7 @@ use crate::container::env::{EnvError, PodFacts};
 use crate::container::expand::expand;
 use crate::container::paths::PathMap;
 use crate::container::sources::{Sources, Wanted};
+use crate::private;
 
 /// Where Kubernetes puts the API credentials of every container.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -59,8 +60,8 @@ pub(crate) struct Site {
     pub(crate) pod_dir: PathBuf,
     /// Holds a folder for each namespace's claims.
     pub(crate) claims_dir: PathBuf,
-    /// The token for API access.
-    pub(crate) token: String,
+    /// The token of the pod's service account; none where the pod wants none.
+    pub(crate) token: Option<String>,
     /// Whether the engine is the simulator.
     pub(crate) simulator: bool,
 }
@@ -89,6 +90,12 @@ pub(crate) fn can_change(pod: &Pod) -> bool {
     })
 }
 
+/// Whether a volume of the pod has the token of its service account.
+pub(crate) fn has_token(pod: &Pod) -> bool {
+    let sources = volumes(pod).filter_map(|volume| volume.projected.as_ref()?.sources.as_ref()).flatten();
+    sources.into_iter().any(|source| source.service_account_token.is_some())
+}
+
 fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }
@@ -103,13 +110,16 @@ pub(crate) fn mount(
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let mut folders = BTreeMap::new();
     for volume in volumes(pod) {
+        check_name(volume, &volume.name)?;
         let own = site.pod_dir.join("volumes").join(&volume.name);
         let folder = if let Some(host) = &volume.host_path {
             host_path(volume, &host.path, host.type_.as_deref().unwrap_or_default())?
         } else if let Some(claim) = &volume.persistent_volume_claim {
+            check_name(volume, namespace)?;
+            check_name(volume, &claim.claim_name)?;
             let folder = site.claims_dir.join(namespace).join(&claim.claim_name);
             create(volume, &folder)?
-        } else if let Some(files) = content::of(volume, pod, sources, facts, &site.token)? {
+        } else if let Some(files) = content::of(volume, pod, sources, facts, site.token.as_deref())? {
             create(volume, &own)?;
             files::write(&own, &files).map_err(|source| VolumeError::Write {
                 volume: volume.name.clone(),
@@ -146,8 +156,19 @@ fn is_bare(volume: &Volume) -> bool {
     *volume == Volume { name: volume.name.clone(), ..Volume::default() }
 }
 
+/// Refuses a name that would lead out of the folder that it names something in.
+fn check_name(volume: &Volume, name: &str) -> Result<(), VolumeError> {
+    if private::is_name(name) {
+        return Ok(());
+    }
+    Err(VolumeError::Unsupported {
+        volume: volume.name.clone(),
+        message: format!("`{name}` is not a name: it would leave the state directory"),
+    })
+}
+
 fn create(volume: &Volume, folder: &Path) -> Result<PathBuf, VolumeError> {
-    fs::create_dir_all(folder).map_err(|source| VolumeError::Write {
+    private::create_dir(folder).map_err(|source| VolumeError::Write {
         volume: volume.name.clone(),
         path: folder.to_owned(),
         source,
@@ -214,7 +235,7 @@ pub(crate) fn path_map(
         }
         let local = if sub_path.is_empty() { folder.clone() } else { folder.join(&sub_path) };
         if !local.exists() {
-            fs::create_dir_all(&local).map_err(|source| VolumeError::Write {
+            private::create_dir(&local).map_err(|source| VolumeError::Write {
                 volume: mount.name.clone(),
                 path: local.clone(),
                 source,
@@ -244,7 +265,7 @@ mod tests {
         let site = Site {
             pod_dir: dir.path().join("pod"),
             claims_dir: dir.path().join("claims"),
-            token: "the-token".into(),
+            token: Some("the-token".into()),
             simulator: true,
         };
         World { dir, site }
@@ -338,6 +359,35 @@ mod tests {
             error(json!([{"name": "h", "hostPath": {"path": "/nowhere", "type": "Directory"}}]))
                 .contains("/nowhere")
         );
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_state_directory() {
+        let world = world();
+        for name in ["../../outside", "..", "/outside", "a/b"] {
+            let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
+            let error = mount(&pod(&volumes), &world.site, &Sources::default(), &facts()).unwrap_err();
+            assert!(error.to_string().contains("leave the state directory"), "{error}");
+            let volumes = json!([{"name": name, "emptyDir": {}}]);
+            assert!(mount(&pod(&volumes), &world.site, &Sources::default(), &facts()).is_err(), "{name}");
+        }
+        assert_eq!(fs::read_dir(world.dir.path()).unwrap().count(), 0, "something was made");
+    }
+
+    #[test]
+    fn secrets_are_for_their_user_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let world = world();
+        let secret: Secret =
+            serde_json::from_value(json!({"metadata": {"name": "s"}, "data": {"key": "a2V5"}})).unwrap();
+        let volumes = json!([{"name": "s", "secret": {"secretName": "s", "defaultMode": 420}}]);
+        let folders =
+            mount(&pod(&volumes), &world.site, &Sources::of(Vec::new(), vec![secret]), &facts()).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folders["s"].join("key")), 0o600);
+        for folder in folders["s"].join("..data").ancestors().take_while(|f| *f != world.dir.path()) {
+            assert_eq!(mode(folder), 0o700, "{}", folder.display());
+        }
     }
 
     #[test]

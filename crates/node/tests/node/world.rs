@@ -239,11 +239,7 @@ pub(crate) fn options(dir: &Path) -> Options {
     let executable = dir.join("longboat");
     std::fs::write(&executable, super::roles::script()).unwrap();
     std::fs::set_permissions(&executable, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let api = ApiAccess {
-        url: "https://127.0.0.1:6443".into(),
-        ca_pem: Some("ca".into()),
-        token: "secret-token".into(),
-    };
+    let api = ApiAccess { url: "https://127.0.0.1:6443".into(), ca_pem: Some("ca".into()) };
     let mut options = Options::new(executable, dir.join("state"), api);
     options.timing.backoff_initial = Duration::from_millis(300);
     options.timing.backoff_max = Duration::from_millis(600);

@@ -17,7 +17,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub(super) fn new(id: String, job: &Job, fields: &Fields) -> Self {
+    pub(super) fn new(id: &str, job: &Job, fields: &Fields) -> Self {
         let object = json!({
             "id": id,
             "object": "response",
@@ -48,7 +48,7 @@ impl Form {
     }
 
     /// The whole response to an answer.
-    pub(super) fn whole(&self, answer: Answer, usage: Usage) -> Value {
+    pub(super) fn whole(&self, answer: &Answer, usage: Usage) -> Value {
         let status = status(answer.reason);
         let mut output = Vec::new();
         if !answer.text.is_empty() || answer.calls.is_empty() {

@@ -31,7 +31,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Refusal> {
     let job = request::read(&model, &fields)?;
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-    let form = Form::new(format!("resp_{}", request_id(&headers)), &job, &fields);
+    let form = Form::new(&format!("resp_{}", request_id(&headers)), &job, &fields);
     let streams = fields.stream == Some(true);
     drop(fields);
     let started = model.start(job).await?;
@@ -39,11 +39,11 @@ pub(crate) async fn create(
     if streams {
         let mut writer = Writer::new(form, usage);
         let opening = writer.opening();
-        let events = started.events.flat_map(move |event| stream::iter(writer.events(event).into_iter()));
+        let events = started.events.flat_map(move |event| stream::iter(writer.events(event)));
         return Ok(with_headers(sse::named(stream::iter(opening).chain(events)), started.headers));
     }
     let (answers, usage) = collect(started.events, usage, 1).await;
-    let body = form.whole(answers.into_iter().next().unwrap_or_default(), usage);
+    let body = form.whole(&answers.into_iter().next().unwrap_or_default(), usage);
     Ok(with_headers(Json(body), started.headers))
 }
 

@@ -15,6 +15,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::private;
+
 pub(crate) use read::{LogError, open};
 
 /// A file is set aside at this size, and the one set aside before is dropped: 10 MiB as the kubelet's default, with two
@@ -75,7 +77,7 @@ impl ContainerLog {
 
     /// Begins the log of the instance with this restart count, and drops those before the previous one.
     pub(crate) fn start(&self, instance: u32) -> io::Result<LogWriter> {
-        let file = File::create(current(&self.0.dir, instance))?;
+        let file = private::create_file(&current(&self.0.dir, instance))?;
         if let Some(dropped) = instance.checked_sub(2) {
             for path in [current(&self.0.dir, dropped), rotated(&self.0.dir, dropped)] {
                 // It may never have been written.
@@ -120,7 +122,7 @@ impl Shared {
         }
         if state.written > 0 && state.written + bytes.len() as u64 > self.rotate_at {
             let renamed = fs::rename(current(&self.dir, instance), rotated(&self.dir, instance));
-            match renamed.and_then(|()| File::create(current(&self.dir, instance))) {
+            match renamed.and_then(|()| private::create_file(&current(&self.dir, instance))) {
                 Ok(file) => {
                     state.file = Some(file);
                     state.written = 0;

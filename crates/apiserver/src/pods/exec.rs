@@ -1,0 +1,204 @@
+//! `pods/exec` and `pods/attach`: a process's streams over a WebSocket, or over SPDY/3.1 for older clients.
+
+use std::{future::Future, io, sync::Arc};
+
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use super::{forward::offers, remote_spdy, remote_ws};
+use crate::{
+    answer::{self, Answer},
+    pod_access::{ExecOptions, Execution, PodAccess, PodRef},
+    status::ApiError,
+    verbs::{Call, pods},
+};
+
+/// The versions of the protocol that are spoken, newest first: the fifth can close the input by itself.
+const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+/// Bytes read from a process at once.
+const CHUNK: usize = 32 * 1024;
+
+/// What is asked for: a new process, or the streams of the container's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Exec,
+    Attach,
+}
+
+/// Opens a session.
+pub(crate) async fn open(call: &Call<'_>, asked: Asked) -> Result<Answer, ApiError> {
+    let node = pods::connect(call)?;
+    let access = pods::access(call, &node)?;
+    let options = options(call, asked)?;
+    let request = call.request;
+    let missing = || ApiError::bad_request("unable to upgrade: missing upgrade headers in request");
+    let protocol = request.header("upgrade").to_ascii_lowercase();
+    let is_websocket = match protocol.as_str() {
+        "websocket" => true,
+        "spdy/3.1" => false,
+        _ => return Err(missing()),
+    };
+    let offered =
+        request.header(if is_websocket { "sec-websocket-protocol" } else { "x-stream-protocol-version" });
+    // SPDY closes a stream by itself, so it needs no fifth version; a client that offers nothing is older than all.
+    let known: &[&str] = if is_websocket { &PROTOCOLS } else { &PROTOCOLS[1..] };
+    let Some(version) = known.iter().find(|known| spoken(request, is_websocket, offered, known)) else {
+        return Err(ApiError::new(
+            403,
+            "Forbidden",
+            format!(
+                "unable to upgrade: unable to negotiate protocol: client supports [{offered}], server supports [{}]",
+                known.join(" ")
+            ),
+        ));
+    };
+    let on_upgrade = request.upgrade.lock().take().ok_or_else(missing)?;
+    let execution = start(&access, pods::pod_ref(call), options.clone(), asked).await?;
+
+    let mut answer = Response::new(answer::full(Vec::new()));
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    if is_websocket {
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(version));
+        let accept = derive_accept_key(request.header("sec-websocket-key").as_bytes());
+        if let Ok(accept) = HeaderValue::from_str(&accept) {
+            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        }
+    } else {
+        headers.insert(header::UPGRADE, HeaderValue::from_static("SPDY/3.1"));
+        headers.insert("x-stream-protocol-version", HeaderValue::from_static(version));
+    }
+    let closing = call.state.sessions.closing.clone();
+    call.state.sessions.tasks.spawn(async move {
+        tokio::select! {
+            () = closing.cancelled() => {}
+            ended = run(on_upgrade, is_websocket, execution, options) => if let Err(error) = ended {
+                tracing::debug!(%error, "An exec session ended.");
+            }
+        }
+    });
+    Ok(answer)
+}
+
+/// Whether the client offers a version. Old SPDY clients send one header for each.
+fn spoken(request: &crate::request::Request, is_websocket: bool, offered: &str, known: &str) -> bool {
+    if is_websocket {
+        return offers(offered, known);
+    }
+    let headers = request.headers.get_all("x-stream-protocol-version").iter();
+    headers.filter_map(|value| value.to_str().ok()).any(|value| offers(value, known))
+}
+
+fn options(call: &Call<'_>, asked: Asked) -> Result<ExecOptions, ApiError> {
+    let query = &call.request.query;
+    let command: Vec<String> = query.all("command").map(str::to_owned).collect();
+    if asked == Asked::Exec && command.is_empty() {
+        return Err(ApiError::bad_request("you must specify at least 1 command for the exec operation"));
+    }
+    let options = ExecOptions {
+        container: query.get("container").filter(|name| !name.is_empty()).map(str::to_owned),
+        command,
+        stdin: query.flag("stdin"),
+        stdout: query.flag("stdout"),
+        // A terminal has one output.
+        stderr: query.flag("stderr") && !query.flag("tty"),
+        tty: query.flag("tty"),
+    };
+    if !options.stdin && !options.stdout && !options.stderr {
+        return Err(ApiError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+    }
+    Ok(options)
+}
+
+async fn start(
+    access: &Arc<dyn PodAccess>,
+    pod: PodRef,
+    options: ExecOptions,
+    asked: Asked,
+) -> Result<Execution, ApiError> {
+    let started = match asked {
+        Asked::Exec => access.exec(pod, options).await,
+        Asked::Attach => access.attach(pod, options).await,
+    };
+    started.map_err(pods::refusal)
+}
+
+async fn run(
+    upgrade: OnUpgrade,
+    is_websocket: bool,
+    execution: Execution,
+    options: ExecOptions,
+) -> io::Result<()> {
+    let socket = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
+    if is_websocket {
+        remote_ws::serve(socket, execution).await
+    } else {
+        let (input, output) = tokio::io::split(socket);
+        remote_spdy::serve(input, output, execution, &options).await
+    }
+}
+
+/// How a process ended, as a Status: what clients read their exit code from.
+pub(super) fn ending(ended: io::Result<i32>) -> Value {
+    let failure = |reason: &str, message: String| json!({"metadata": {}, "status": "Failure", "reason": reason, "message": message});
+    match ended {
+        Ok(0) => json!({"metadata": {}, "status": "Success"}),
+        Ok(code) => {
+            let mut status = failure(
+                "NonZeroExitCode",
+                format!("command terminated with non-zero exit code: exit status {code}"),
+            );
+            status["details"] = json!({"causes": [{"reason": "ExitCode", "message": code.to_string()}]});
+            status
+        }
+        Err(error) => failure("InternalError", error.to_string()),
+    }
+}
+
+/// Reads an output to its end and sends it piece by piece. A client that is gone ends it.
+pub(super) async fn copy_out<F: Future<Output = bool>>(
+    source: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    mut send: impl FnMut(Vec<u8>) -> F,
+) {
+    let Some(mut source) = source else { return };
+    let mut buffer = vec![0; CHUNK];
+    // A terminal whose process is gone reads as an error.
+    while let Ok(read @ 1..) = source.read(&mut buffer).await {
+        if !send(buffer[..read].to_vec()).await {
+            return;
+        }
+    }
+}
+
+/// A client's terminal size: `{"Width": …, "Height": …}`.
+pub(super) fn size(message: &[u8]) -> Option<(u16, u16)> {
+    let value: Value = serde_json::from_slice(message).ok()?;
+    let side = |name: &str| value[name].as_u64().and_then(|side| u16::try_from(side).ok());
+    Some((side("Width")?, side("Height")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_holds_the_exit_code() {
+        assert_eq!(ending(Ok(0))["status"], "Success");
+        let failed = ending(Ok(3));
+        assert_eq!(failed["details"]["causes"][0]["message"], "3");
+        assert_eq!(ending(Err(io::Error::other("gone")))["message"], "gone");
+    }
+
+    #[test]
+    fn a_terminal_size_is_read_or_ignored() {
+        assert_eq!(size(br#"{"Width":80,"Height":24}"#), Some((80, 24)));
+        assert_eq!(size(br#"{"Width":-1,"Height":24}"#), None);
+        assert_eq!(size(b"x"), None);
+    }
+}

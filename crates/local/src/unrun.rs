@@ -1,0 +1,47 @@
+//! What is stored and not run here: whoever writes it is told at once.
+
+use futures::{FutureExt, future::BoxFuture};
+use longboat_apiserver::{
+    admission::{Admission, AdmissionAnswer, AdmissionRequest},
+    status::ApiError,
+};
+
+/// DaemonSets and CronJobs get a warning, debug containers a refusal.
+pub(crate) struct Unrun;
+
+// === impl Unrun ===
+
+impl Admission for Unrun {
+    fn handles(&self, group: &str, resource: &str) -> bool {
+        matches!((group, resource), ("apps", "daemonsets") | ("batch", "cronjobs") | ("", "pods"))
+    }
+
+    fn mutate(&self, _: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        std::future::ready(AdmissionAnswer::default()).boxed()
+    }
+
+    fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        std::future::ready(answer(&request)).boxed()
+    }
+}
+
+fn answer(request: &AdmissionRequest) -> AdmissionAnswer {
+    match (request.resource.as_str(), request.subresource.as_deref(), request.operation) {
+        ("daemonsets" | "cronjobs", None, "CREATE") => AdmissionAnswer {
+            warnings: vec![format!(
+                "a {} is not run on this machine: use a Deployment, a StatefulSet or a Job, or run it on a cluster",
+                request.kind
+            )],
+            ..AdmissionAnswer::default()
+        },
+        ("pods", Some("ephemeralcontainers"), _) => AdmissionAnswer {
+            refused: Some(ApiError::new(
+                403,
+                "Forbidden",
+                "debug containers are not run on this machine, where pods are processes: use `kubectl exec`",
+            )),
+            ..AdmissionAnswer::default()
+        },
+        _ => AdmissionAnswer::default(),
+    }
+}

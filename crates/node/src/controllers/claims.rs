@@ -1,0 +1,238 @@
+//! PersistentVolumeClaims: each is bound to a folder of the state directory.
+//!
+//! A claim that names a volume or a label selector asks for one particular disk, which a machine without a storage
+//! provider does not have: it stays Pending, and an event says so.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use k8s_openapi::api::core::v1::{
+    HostPathVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{self, Key, Reconcile};
+use super::{Caches, key_of, triggers};
+use crate::cache::Cache;
+use crate::events::{Component, Recorder, Severity, reference};
+use crate::private;
+
+/// Keeps a claim while pods use it.
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Keeps a volume while it is bound.
+const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// Marks the volumes that were made here.
+const PROVISIONER: &str = "longboat.local/folder";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+
+struct Claims {
+    client: Client,
+    cache: Cache<PersistentVolumeClaim>,
+    pods: Cache<Pod>,
+    recorder: Recorder,
+    /// Holds a folder for each namespace's claims.
+    folders: PathBuf,
+}
+
+pub(super) async fn run(
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    folders: PathBuf,
+    cancel: CancellationToken,
+) {
+    let own = triggers(&caches.claims, |claim: &PersistentVolumeClaim| [key_of(claim)]);
+    // A pod that is gone may have been the last user of its claims.
+    let pods = triggers(&caches.pods, |pod: &Pod| claims_of(pod));
+    caches.pods.ready().await;
+    let claims = Claims { client, cache: caches.claims, pods: caches.pods, recorder, folders };
+    queue::run(claims, stream::select(own, pods), cancel).await;
+}
+
+fn claims_of(pod: &Pod) -> Vec<Key> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes
+        .filter_map(|volume| {
+            let name = volume.persistent_volume_claim.as_ref()?.claim_name.clone();
+            Some(Key { namespace: namespace.clone(), name })
+        })
+        .collect()
+}
+
+impl Reconcile for Claims {
+    const NAME: &'static str = "claims";
+
+    fn all(&self) -> Vec<Key> {
+        self.cache.all().iter().map(|claim| key_of(claim.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        let Some(claim) = self.cache.get(&key.namespace, &key.name) else { return Ok(None) };
+        if claim.metadata.deletion_timestamp.is_some() {
+            return self.release(key, &claim).await.map(|()| None);
+        }
+        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+        if phase == Some("Bound") {
+            return Ok(None);
+        }
+        let spec = claim.spec.clone().unwrap_or_default();
+        let own = volume_name(&claim);
+        let particular =
+            spec.volume_name.as_ref().is_some_and(|name| *name != own) || spec.selector.is_some();
+        if particular {
+            let message = "a claim for a particular volume cannot be bound on this machine: leave volumeName and \
+                           selector out, and it gets a folder of the state directory";
+            let (component, severity) = (Component::Volumes, Severity::Warning);
+            self.recorder.record(
+                reference(claim.as_ref()),
+                component,
+                severity,
+                "ProvisioningFailed",
+                message.to_owned(),
+            );
+            return Ok(None);
+        }
+        self.bind(key, &claim, &own).await.map(|()| None)
+    }
+}
+
+fn volume_name(claim: &PersistentVolumeClaim) -> String {
+    format!("pvc-{}", claim.uid().unwrap_or_default())
+}
+
+impl Claims {
+    async fn bind(&self, key: &Key, claim: &PersistentVolumeClaim, volume: &str) -> Result<(), kube::Error> {
+        let folder = self.folders.join(&key.namespace).join(&key.name);
+        if !private::is_name(&key.name) || !private::is_name(&key.namespace) {
+            return Ok(());
+        }
+        if let Err(error) = private::create_dir(&folder) {
+            let message = format!("cannot make {}: {error}", folder.display());
+            let (component, severity) = (Component::Volumes, Severity::Warning);
+            self.recorder.record(reference(claim), component, severity, "ProvisioningFailed", message);
+            return Ok(());
+        }
+        let spec = claim.spec.clone().unwrap_or_default();
+        let capacity = spec.resources.clone().and_then(|resources| resources.requests);
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        if volumes.get_opt(volume).await?.is_none() {
+            let object = PersistentVolume {
+                metadata: ObjectMeta {
+                    name: Some(volume.to_owned()),
+                    annotations: Some([(PROVISIONED_BY.to_owned(), PROVISIONER.to_owned())].into()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(PersistentVolumeSpec {
+                    access_modes: spec.access_modes.clone(),
+                    capacity: capacity.clone(),
+                    claim_ref: Some(ObjectReference {
+                        api_version: Some("v1".to_owned()),
+                        kind: Some("PersistentVolumeClaim".to_owned()),
+                        namespace: Some(key.namespace.clone()),
+                        name: Some(key.name.clone()),
+                        uid: claim.uid(),
+                        ..ObjectReference::default()
+                    }),
+                    host_path: Some(HostPathVolumeSource {
+                        path: folder.to_string_lossy().into_owned(),
+                        type_: None,
+                    }),
+                    persistent_volume_reclaim_policy: Some("Delete".to_owned()),
+                    storage_class_name: spec.storage_class_name.clone(),
+                    volume_mode: spec.volume_mode.clone(),
+                    ..PersistentVolumeSpec::default()
+                }),
+                status: None,
+            };
+            match volumes.create(&PostParams::default(), &object).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
+        volumes.patch_status(volume, &PatchParams::default(), &bound).await?;
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &key.namespace);
+        let patch = json!({
+            "metadata": {
+                "uid": claim.uid(),
+                "annotations": {
+                    "pv.kubernetes.io/bind-completed": "yes",
+                    "pv.kubernetes.io/bound-by-controller": "yes",
+                },
+            },
+            "spec": {"volumeName": volume},
+        });
+        api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        let status = json!({"status": {
+            "phase": "Bound", "accessModes": spec.access_modes, "capacity": capacity,
+        }});
+        api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        let message = format!("Successfully provisioned volume {volume}");
+        let (component, severity) = (Component::Volumes, Severity::Normal);
+        self.recorder.record(reference(claim), component, severity, "ProvisioningSucceeded", message);
+        Ok(())
+    }
+
+    /// Lets a claim go when no pod uses it, and with it its folder.
+    async fn release(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
+        let is_used = |pod: &Arc<Pod>| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            !matches!(phase, Some("Succeeded" | "Failed")) && claims_of(pod).contains(key)
+        };
+        if self.pods.all().iter().any(is_used) {
+            return Ok(());
+        }
+        let volume = volume_name(claim);
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let ours = volumes.get_opt(&volume).await?.filter(|volume| {
+            volume.annotations().get(PROVISIONED_BY).is_some_and(|provisioner| provisioner == PROVISIONER)
+        });
+        if ours.is_some() {
+            let folder = self.folders.join(&key.namespace).join(&key.name);
+            if private::is_name(&key.name)
+                && private::is_name(&key.namespace)
+                && let Err(error) = tokio::fs::remove_dir_all(&folder).await
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, folder = %folder.display(), "cannot remove the folder of a deleted claim");
+            }
+            self.without(&volumes, &volume, VOLUME_PROTECTION).await?;
+            match volumes.delete(&volume, &DeleteParams::default()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &key.namespace);
+        self.without(&api, &key.name, CLAIM_PROTECTION).await
+    }
+
+    /// Removes a finalizer, if it is there.
+    async fn without<K>(&self, api: &Api<K>, name: &str, finalizer: &str) -> Result<(), kube::Error>
+    where
+        K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let Some(object) = api.get_opt(name).await? else { return Ok(()) };
+        let before = object.meta().finalizers.clone().unwrap_or_default();
+        let kept: Vec<&String> = before.iter().filter(|listed| *listed != finalizer).collect();
+        if kept.len() == before.len() {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {
+            "resourceVersion": object.meta().resource_version, "finalizers": kept,
+        }});
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

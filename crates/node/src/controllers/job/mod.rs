@@ -1,0 +1,178 @@
+//! Jobs: pods until enough of them have succeeded.
+//!
+//! Kubernetes: pkg/controller/job. Pods have names that follow from the job and a number, so that a job that is looked
+//! at twice before the watch catches up does not get its pods twice.
+
+mod plan;
+
+use std::time::Duration;
+
+use futures::stream;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{self, Key, Reconcile};
+use super::{Caches, controller_of, key_of, owner_key, triggers};
+use crate::cache::Cache;
+use crate::events::{Component, Recorder, Severity, reference};
+use plan::{AT_ONCE, is_active, plan, pod_of, until};
+
+struct Jobs {
+    client: Client,
+    cache: Cache<Job>,
+    pods: Cache<Pod>,
+    recorder: Recorder,
+}
+
+pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+    let own = triggers(&caches.jobs, |job: &Job| [key_of(job)]);
+    let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "Job"));
+    caches.pods.ready().await;
+    let jobs = Jobs { client, cache: caches.jobs, pods: caches.pods, recorder };
+    queue::run(jobs, stream::select(own, pods), cancel).await;
+}
+
+impl Reconcile for Jobs {
+    const NAME: &'static str = "job";
+
+    fn all(&self) -> Vec<Key> {
+        self.cache.all().iter().map(|job| key_of(job.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        let Some(job) = self.cache.get(&key.namespace, &key.name) else { return Ok(None) };
+        if job.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let at = Timestamp::now();
+        if let Some(end) = finished(&job.status.clone().unwrap_or_default()) {
+            return self.expire(&job, end, at).await;
+        }
+        if let Some(field) = unsupported(&job) {
+            let message = format!("spec.{field} is not supported on this machine: the job is not run");
+            self.say(&job, Severity::Warning, "NotRun", message);
+            return Ok(None);
+        }
+        let mut pods = self.pods.all();
+        pods.retain(|pod| {
+            pod.metadata.namespace.as_deref() == Some(key.namespace.as_str())
+                && controller_of(pod.as_ref())
+                    .is_some_and(|owner| Some(&owner.uid) == job.metadata.uid.as_ref())
+        });
+        let plan = plan(&job, &pods, at);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        for number in plan.create.iter().take(AT_ONCE) {
+            match api.create(&PostParams::default(), &pod_of(&job, *number)).await {
+                Ok(pod) => {
+                    let message = format!("Created pod: {}", pod.name_any());
+                    self.say(&job, Severity::Normal, "SuccessfulCreate", message);
+                }
+                // The cache is behind, or the pod is on its way out.
+                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+                Err(error) => {
+                    self.say(&job, Severity::Warning, "FailedCreate", format!("Error creating: {error}"));
+                    return Err(error);
+                }
+            }
+        }
+        if plan.stop {
+            for pod in pods.iter().filter(|pod| is_active(pod)) {
+                match api.delete(&pod.name_any(), &DeleteParams::default()).await {
+                    Ok(_) => {}
+                    Err(kube::Error::Api(answer)) if answer.code == 404 => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.write(&job, &plan.status).await?;
+        let more = (plan.create.len() > AT_ONCE).then_some(Duration::from_millis(100));
+        Ok(plan.again.into_iter().chain(more).min())
+    }
+}
+
+impl Jobs {
+    fn say(&self, job: &Job, severity: Severity, reason: &'static str, message: String) {
+        self.recorder.record(reference(job), Component::Job, severity, reason, message);
+    }
+
+    async fn write(&self, job: &Job, status: &JobStatus) -> Result<(), kube::Error> {
+        if job.status.as_ref() == Some(status) {
+            return Ok(());
+        }
+        let api: Api<Job> = Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
+        let mut value = json!(status);
+        // A merge patch keeps what it does not name.
+        for field in ["active", "ready", "succeeded", "failed", "completionTime", "completedIndexes"] {
+            if value.get(field).is_none() {
+                value[field] = serde_json::Value::Null;
+            }
+        }
+        let patch = json!({"metadata": {"resourceVersion": job.metadata.resource_version}, "status": value});
+        match api.patch_status(&job.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        if let Some(end) = finished(status) {
+            let (severity, reason, message) = if end.type_ == "Complete" {
+                (Severity::Normal, "Completed", "Job completed".to_owned())
+            } else if end.reason.as_deref() == Some("DeadlineExceeded") {
+                (Severity::Warning, "DeadlineExceeded", end.message.clone().unwrap_or_default())
+            } else {
+                (Severity::Warning, "BackoffLimitExceeded", end.message.clone().unwrap_or_default())
+            };
+            self.say(job, severity, reason, message);
+        }
+        Ok(())
+    }
+
+    /// Removes a finished job whose time is over.
+    async fn expire(
+        &self,
+        job: &Job,
+        end: JobCondition,
+        at: Timestamp,
+    ) -> Result<Option<Duration>, kube::Error> {
+        let Some(seconds) = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished) else {
+            return Ok(None);
+        };
+        let since = end.last_transition_time.map_or(at, |time| time.0);
+        let left = until(since, i64::from(seconds), at);
+        if left.is_some() {
+            return Ok(left);
+        }
+        let api: Api<Job> = Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
+        match api.delete(&job.name_any(), &DeleteParams::background()).await {
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A field that would change what the job does, and that is not known here.
+fn unsupported(job: &Job) -> Option<&'static str> {
+    let spec = job.spec.as_ref()?;
+    [
+        ("podFailurePolicy", spec.pod_failure_policy.is_some()),
+        ("successPolicy", spec.success_policy.is_some()),
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index.is_some()),
+        ("managedBy", spec.managed_by.as_deref().is_some_and(|by| by != "kubernetes.io/job-controller")),
+    ]
+    .into_iter()
+    .find_map(|(field, is_set)| is_set.then_some(field))
+}
+
+/// The condition that says that a job is over.
+fn finished(status: &JobStatus) -> Option<JobCondition> {
+    let conditions = status.conditions.iter().flatten();
+    conditions
+        .filter(|c| c.status == "True")
+        .find(|c| matches!(c.type_.as_str(), "Complete" | "Failed"))
+        .cloned()
+}

@@ -1,0 +1,194 @@
+//! Whether a node lets a pod in. Pure.
+//!
+//! Kubernetes: component-helpers/scheduling/corev1.
+
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
+use kube::ResourceExt;
+
+/// The taint that a cordoned node has.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Why the pod cannot go to the node, as the scheduler says it; none where it can.
+pub(super) fn hindrance(pod: &Pod, node: &Node) -> Option<String> {
+    let spec = node.spec.clone().unwrap_or_default();
+    if spec.unschedulable == Some(true) {
+        let cordoned = Taint {
+            key: UNSCHEDULABLE.to_owned(),
+            effect: "NoSchedule".to_owned(),
+            value: None,
+            time_added: None,
+        };
+        if !is_tolerated(pod, &cordoned) {
+            return Some("1 node(s) were unschedulable".to_owned());
+        }
+    }
+    if !is_selected(pod, node) {
+        return Some("1 node(s) didn't match Pod's node affinity/selector".to_owned());
+    }
+    let taints = spec.taints.unwrap_or_default();
+    let taint = taints.iter().find(|taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && taint.key != UNSCHEDULABLE
+            && !is_tolerated(pod, taint)
+    })?;
+    let value = taint.value.as_deref().unwrap_or_default();
+    Some(format!("1 node(s) had untolerated taint {{{}: {value}}}", taint.key))
+}
+
+/// The taint that drives a running pod out, and after how many seconds.
+pub(super) fn eviction(pod: &Pod, node: &Node) -> Option<(Taint, i64)> {
+    let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+    let mut soonest: Option<(Taint, i64)> = None;
+    for taint in taints.into_iter().filter(|taint| taint.effect == "NoExecute") {
+        let tolerations: Vec<&Toleration> = tolerations(pod).filter(|t| tolerates(t, &taint)).collect();
+        let patience = if tolerations.is_empty() {
+            Some(0)
+        } else {
+            tolerations.iter().filter_map(|toleration| toleration.toleration_seconds).min().map(|s| s.max(0))
+        };
+        if let Some(patience) = patience
+            && soonest.as_ref().is_none_or(|(_, before)| patience < *before)
+        {
+            soonest = Some((taint, patience));
+        }
+    }
+    soonest
+}
+
+fn tolerations(pod: &Pod) -> impl Iterator<Item = &Toleration> {
+    pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten())
+}
+
+fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
+    tolerations(pod).any(|toleration| tolerates(toleration, taint))
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
+    let same_key = key == taint.key;
+    (effect.is_empty() || effect == taint.effect)
+        && match toleration.operator.as_deref() {
+            Some("Exists") => key.is_empty() || same_key,
+            None | Some("" | "Equal") => same_key && text(&toleration.value) == text(&taint.value),
+            Some(_) => false,
+        }
+}
+
+fn is_selected(pod: &Pod, node: &Node) -> bool {
+    let spec = pod.spec.clone().unwrap_or_default();
+    let labels = node.labels();
+    let has_all = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let affinity = spec.affinity.and_then(|affinity| affinity.node_affinity);
+    let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution);
+    has_all
+        && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| fits(term, node)))
+}
+
+/// Whether a term fits. One that says nothing fits no node.
+fn fits(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    let name = node.name_any();
+    (!expressions.is_empty() || !fields.is_empty())
+        && expressions.iter().all(|one| holds(one, node.labels().get(&one.key).map(String::as_str)))
+        && fields.iter().all(|one| one.key == "metadata.name" && holds(one, Some(&name)))
+}
+
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
+    let numbers = || Some((value?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
+    match requirement.operator.as_str() {
+        "In" => is_listed,
+        "NotIn" => !is_listed,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
+        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(spec: Value) -> Pod {
+        let mut spec = spec;
+        spec["containers"] = json!([]);
+        serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap()
+    }
+
+    fn node(spec: &Value) -> Node {
+        let labels = json!({"kubernetes.io/os": "linux", "cores": "8"});
+        serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn a_cordoned_or_tainted_node_takes_only_who_tolerates_it() {
+        let cordoned = node(&json!({"unschedulable": true}));
+        assert_eq!(hindrance(&pod(json!({})), &cordoned).as_deref(), Some("1 node(s) were unschedulable"));
+        let everything = json!({"tolerations": [{"operator": "Exists"}]});
+        assert_eq!(hindrance(&pod(everything.clone()), &cordoned), None);
+        let tainted = node(&json!({"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]}));
+        assert_eq!(
+            hindrance(&pod(json!({})), &tainted).as_deref(),
+            Some("1 node(s) had untolerated taint {gpu: a}")
+        );
+        for (toleration, is_let_in) in [
+            (json!({"key": "gpu", "value": "a"}), true),
+            (json!({"key": "gpu", "value": "b"}), false),
+            (json!({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}), true),
+            (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
+        ] {
+            let pod = pod(json!({"tolerations": [toleration]}));
+            assert_eq!(hindrance(&pod, &tainted).is_none(), is_let_in, "{toleration}");
+        }
+        let preferred = node(&json!({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}));
+        assert_eq!(hindrance(&pod(json!({})), &preferred), None);
+    }
+
+    #[test]
+    fn selectors_and_affinity_are_looked_at() {
+        let node = node(&json!({}));
+        let affinity = |term: Value| {
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": [term]}}}})
+        };
+        let expression = |key: &str, operator: &str, values: Value| {
+            affinity(json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]}))
+        };
+        for (spec, fits) in [
+            (json!({"nodeSelector": {"kubernetes.io/os": "linux"}}), true),
+            (json!({"nodeSelector": {"disk": "ssd"}}), false),
+            (expression("cores", "Gt", json!(["4"])), true),
+            (expression("cores", "Lt", json!(["4"])), false),
+            (expression("kubernetes.io/os", "In", json!(["linux", "x"])), true),
+            (expression("kubernetes.io/os", "NotIn", json!(["linux"])), false),
+            (expression("disk", "DoesNotExist", json!([])), true),
+            (
+                affinity(
+                    json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}),
+                ),
+                true,
+            ),
+            (affinity(json!({})), false),
+        ] {
+            assert_eq!(hindrance(&pod(spec.clone()), &node).is_none(), fits, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_pod_is_driven_out_when_its_patience_ends() {
+        let node = node(&json!({"taints": [{"key": "k", "effect": "NoExecute"}]}));
+        let tolerating = |seconds: Value| {
+            pod(json!({"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]}))
+        };
+        assert_eq!(eviction(&pod(json!({})), &node).map(|(_, seconds)| seconds), Some(0));
+        assert_eq!(eviction(&tolerating(json!(30)), &node).map(|(_, seconds)| seconds), Some(30));
+        assert_eq!(eviction(&tolerating(json!(null)), &node), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! Kinds whose pods are not made here: whoever applies one is told so by an event.
+
+use std::time::Duration;
+
+use futures::stream;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::batch::v1::CronJob;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{self, Key, Reconcile};
+use super::{key_of, triggers};
+use crate::cache::Cache;
+use crate::events::{Component, Recorder, Severity, reference};
+
+struct Unrun<K: kube::Resource<DynamicType = ()> + 'static> {
+    cache: Cache<K>,
+    recorder: Recorder,
+}
+
+/// Watches both kinds until `cancel`.
+pub(super) async fn run(client: Client, recorder: Recorder, cancel: CancellationToken) {
+    let (daemons, watch_daemons) = Cache::<DaemonSet>::new(kube::Api::all(client.clone()), cancel.clone());
+    let (crons, watch_crons) = Cache::<CronJob>::new(kube::Api::all(client), cancel.clone());
+    let daemon_changes = triggers(&daemons, |set: &DaemonSet| [key_of(set)]);
+    let cron_changes = triggers(&crons, |job: &CronJob| [key_of(job)]);
+    let daemons = Unrun { cache: daemons, recorder: recorder.clone() };
+    let crons = Unrun { cache: crons, recorder };
+    tokio::join!(
+        watch_daemons,
+        watch_crons,
+        queue::run(daemons, stream::StreamExt::boxed(daemon_changes), cancel.clone()),
+        queue::run(crons, stream::StreamExt::boxed(cron_changes), cancel),
+    );
+}
+
+impl<K> Reconcile for Unrun<K>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    const NAME: &'static str = "unrun";
+
+    fn all(&self) -> Vec<Key> {
+        self.cache.all().iter().map(|object| key_of(object.as_ref())).collect()
+    }
+
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
+        if let Some(object) = self.cache.get(&key.namespace, &key.name) {
+            let message = format!(
+                "a {} is not run on this machine: use a Deployment, a StatefulSet or a Job, or run it on a cluster",
+                K::kind(&())
+            );
+            let (component, severity) = (Component::Unrun, Severity::Warning);
+            self.recorder.record(reference(object.as_ref()), component, severity, "NotRun", message);
+        }
+        Ok(None)
+    }
+}

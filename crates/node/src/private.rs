@@ -1,0 +1,56 @@
+//! Folders and files that nobody but the user who started this can look into: they hold secrets.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path};
+
+/// Makes a folder, and those above it that are missing.
+pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes a file, or empties the one there is.
+pub(crate) fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create_file(path)?.write_all(bytes)
+}
+
+/// Whether a name from a manifest names something in a folder, and cannot lead out of it.
+pub(crate) fn is_name(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    !name.contains('\0')
+        && matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_folder() {
+        for name in ["weights", "a.b", "..a", "a..b"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "../x", "/x", "a/b", "a/", "./a", "a/..", "a\0"] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn others_can_look_into_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        create_dir(&dir.path().join("a/b")).unwrap();
+        write(&dir.path().join("a/b/c"), b"x").unwrap();
+        for path in ["a", "a/b", "a/b/c"] {
+            let mode = dir.path().join(path).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{path} {mode:o}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What processes use, read from `/proc` twice with a moment in between.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use longboat_apiserver::pod_access::Resources;
+use tokio::time::Instant;
+
+use crate::registration;
+
+/// Between the two readings. Times are counted in hundredths of a second, so a shorter moment would tell little.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// A tick of `/proc` in nanoseconds: 100 ticks a second on every Linux.
+const TICK: u64 = 10_000_000;
+
+/// A process of a reading.
+struct Process {
+    group: i32,
+    /// Processor time, in ticks.
+    ticks: u64,
+    memory_bytes: u64,
+}
+
+/// What each process group uses, by its number.
+pub(crate) async fn of_groups() -> HashMap<i32, Resources> {
+    let (before, began) = (processes(), Instant::now());
+    tokio::time::sleep(MOMENT).await;
+    let (after, elapsed) = (processes(), began.elapsed());
+    let mut groups: HashMap<i32, Resources> = HashMap::new();
+    for (pid, process) in after {
+        let earlier = before.get(&pid).filter(|earlier| earlier.group == process.group);
+        let ticks = process.ticks.saturating_sub(earlier.map_or(0, |earlier| earlier.ticks));
+        let group = groups.entry(process.group).or_default();
+        group.cpu_nanocores += rate(ticks, elapsed);
+        group.memory_bytes += process.memory_bytes;
+    }
+    groups
+}
+
+/// What the machine uses.
+pub(crate) async fn of_machine() -> Resources {
+    let (before, began) = (busy(), Instant::now());
+    tokio::time::sleep(MOMENT).await;
+    let ticks = busy().saturating_sub(before);
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:")).map_or(0, kib);
+    Resources {
+        cpu_nanocores: rate(ticks, began.elapsed()),
+        memory_bytes: registration::memory_bytes().saturating_sub(available),
+    }
+}
+
+/// Ticks in a time as billionths of one processor.
+fn rate(ticks: u64, elapsed: Duration) -> u64 {
+    let elapsed = elapsed.as_nanos().max(1);
+    u64::try_from(u128::from(ticks) * u128::from(TICK) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
+}
+
+fn processes() -> HashMap<i32, Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            // A process may be gone by now.
+            let (group, ticks) = times(&fs::read_to_string(entry.path().join("stat")).ok()?)?;
+            let status = fs::read_to_string(entry.path().join("status")).ok()?;
+            let memory_bytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).map_or(0, kib);
+            Some((pid, Process { group, ticks, memory_bytes }))
+        })
+        .collect()
+}
+
+/// The group and the ticks of a process. Its name, which may hold anything, is in parentheses.
+fn times(stat: &str) -> Option<(i32, u64)> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
+    Some((fields.get(2)?.parse().ok()?, number(11)? + number(12)?))
+}
+
+/// Ticks that all processors together were busy.
+fn busy() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = stat.lines().next().unwrap_or_default();
+    let times: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
+    // The fourth and fifth are idle; those after the eighth are counted in the first two already.
+    times.iter().take(8).enumerate().filter(|(index, _)| !matches!(index, 3 | 4)).map(|(_, time)| time).sum()
+}
+
+/// `  1234 kB` in bytes.
+fn kib(text: &str) -> u64 {
+    text.trim().strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_whatever_the_name_is() {
+        let line = "17 (a) b) (c) S 1 42 42 0 -1 4194304 1 0 0 0 7 5 0 0 20 0 1 0 100 1000 10";
+        assert_eq!(times(line), Some((42, 12)));
+        assert_eq!(times("17 (a"), None);
+    }
+
+    #[test]
+    fn ticks_become_parts_of_a_processor() {
+        assert_eq!(rate(50, Duration::from_millis(500)), 1_000_000_000);
+        assert_eq!(kib("   12 kB"), 12 * 1024);
+    }
+
+    #[tokio::test]
+    async fn this_process_uses_memory() {
+        let own = rustix::process::getpgrp().as_raw_nonzero().get();
+        assert!(of_groups().await[&own].memory_bytes > 0);
+        assert!(of_machine().await.memory_bytes > 0);
+    }
+}
