@@ -364,8 +364,7 @@ fn without_presets_a_service_has_nothing_to_build_on() {
     assert!(error.contains("\"kserve-config-llm-scheduler\" not found"), "{error}");
 }
 
-const HEAD: &str =
-    "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {name: one}\nspec:\n  model: {uri: 'hf://a/b'}\n";
+const HEAD: &str = "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {name: one}\nspec:\n  model: {uri: 'hf://a/b'}\n";
 
 /// The object of a kind that the service of a text becomes.
 fn child(text: &str, kind: &str) -> Value {
@@ -379,7 +378,9 @@ fn child(text: &str, kind: &str) -> Value {
 #[test]
 fn defaults_of_the_schema_count_as_on_a_cluster() {
     let route = child(
-        &format!("{HEAD}  router:\n    scheduler: {{}}\n    gateway: {{}}\n    route: {{http: {{spec: {{hostnames: [a.example.com]}}}}}}\n"),
+        &format!(
+            "{HEAD}  router:\n    scheduler: {{}}\n    gateway: {{}}\n    route: {{http: {{spec: {{hostnames: [a.example.com]}}}}}}\n"
+        ),
         "HTTPRoute",
     );
     let rules = route["spec"]["rules"].as_array().unwrap();
@@ -435,7 +436,8 @@ fn what_a_cluster_would_refuse_is_no_part_of_the_world() {
     let broken = HEAD.replace("name: one", "name: two") + "  replcas: 3\n";
     let negative = HEAD.replace("name: one", "name: three") + "  replicas: -1\n";
     let scene = scene_of(&format!("{HEAD}---\n{broken}---\n{negative}"));
-    let names: Vec<_> = scene.subjects.iter().filter_map(|subject| subject.service.metadata.name.as_deref()).collect();
+    let names: Vec<_> =
+        scene.subjects.iter().filter_map(|subject| subject.service.metadata.name.as_deref()).collect();
     assert_eq!(names, ["one"]);
     let found: Vec<String> = scene
         .findings
@@ -460,7 +462,10 @@ fn an_old_object_is_stored_in_the_new_version_with_its_defaults() {
     let annotations = scene.subjects[0].service.metadata.annotations.as_ref().unwrap();
     assert_eq!(annotations["internal.serving.kserve.io/model-criticality"], "Critical");
     assert!(
-        scene.findings.iter().any(|finding| finding.message.contains("criticality High is stored as Critical")),
+        scene
+            .findings
+            .iter()
+            .any(|finding| finding.message.contains("criticality High is stored as Critical")),
         "{:#?}",
         scene.findings
     );

@@ -184,11 +184,15 @@ fn names_that_no_server_takes_are_refused() {
 fn a_model_that_nobody_can_fetch_is_an_error() {
     assert_eq!(
         said(&service("").replace("hf://org/model", "ftp://host/model")),
-        ["6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (models are brought from hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"]
+        [
+            "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (models are brought from hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
+        ]
     );
     assert_eq!(
         said(&service("").replace("hf://org/model", "\"\"")),
-        ["6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (say where the model is: hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"]
+        [
+            "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (say where the model is: hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
+        ]
     );
     // A config may know the model.
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  model: {uri: 'hf://a/b'}\n";
