@@ -118,10 +118,9 @@ impl Cluster {
     }
 
     /// An object without a manifest, as it is stored: presets of this build, which their own tests judge.
-    pub(crate) fn complete(&self, object: Value) -> Value {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let mut object = object.clone();
-        if let Some(resource) = self.kinds.stored(kind) {
+    pub(crate) fn complete(&self, mut object: Value) -> Value {
+        let resource = self.kinds.stored(object["kind"].as_str().unwrap_or_default());
+        if let Some(resource) = resource {
             examine::complete(&resource, &mut object);
         }
         object

@@ -56,7 +56,7 @@ impl Kinds {
     }
 
     /// The kind of a document.
-    pub(crate) fn find(&self, document: &Document) -> Known {
+    pub(crate) fn find(self, document: &Document) -> Known {
         let (api_version, kind) = (document.api_version(), document.kind());
         if let Some(resource) = self.registry.find_kind(api_version, kind) {
             return Known::Yes(resource);
@@ -87,11 +87,11 @@ impl Kinds {
     }
 
     /// One of our own kinds in the version in which it is stored.
-    pub(crate) fn stored(&self, kind: &str) -> Option<Arc<Resource>> {
+    pub(crate) fn stored(self, kind: &str) -> Option<Arc<Resource>> {
         self.registry.find_kind(API_VERSION, kind)
     }
 
-    fn own(&self) -> Vec<Arc<Resource>> {
+    fn own(self) -> Vec<Arc<Resource>> {
         let groups = self.registry.groups();
         let own = groups.get(GROUP).into_iter().flat_map(|versions| versions.values()).flatten();
         own.cloned().collect()
