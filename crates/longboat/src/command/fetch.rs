@@ -10,7 +10,7 @@ use crate::printer::{self, Stream};
 pub(super) fn run(args: Args) -> ExitCode {
     super::serve(|shutdown| async move {
         let is_drawn = printer::is_terminal(Stream::Stderr);
-        let watcher = is_drawn.then(|| -> Watcher { Arc::new(|progress| draw(progress)) });
+        let watcher = is_drawn.then(|| -> Watcher { Arc::new(draw) });
         let result = tokio::select! {
             result = longboat_fetch::run(args, watcher) => result,
             () = shutdown.cancelled() => anyhow::bail!("stopped; what has arrived is kept, and the next run goes on from there"),
