@@ -1,11 +1,8 @@
 //! A recording of the reference, and the servers that it describes.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use longboat_golden::Entry;
 use longboat_tls::{CertificateAuthority, LeafRequest};
 use regex::Regex;
 use serde_json::Value;
@@ -33,9 +30,9 @@ pub(crate) struct Case {
 
 impl Case {
     /// Reads a recording and starts its servers.
-    pub(crate) async fn start(path: &Path) -> Self {
-        let text = longboat_golden::documents(path).remove(0);
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    pub(crate) async fn start(file: &Entry) -> Self {
+        let text = longboat_golden::documents(file).remove(0);
+        let name = file.stem().to_owned();
         let servers = Arc::new(Servers::default());
         let root = tempfile::tempdir().unwrap();
         let authority = CertificateAuthority::new("tests").unwrap();

@@ -12,10 +12,11 @@ mod judge;
 #[path = "../servers/mod.rs"]
 mod servers;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{StreamExt, stream};
 use longboat_fetch::{Args, Settings, run_with};
+use longboat_golden::Entry;
 
 use crate::{case::Case, judge::Files};
 
@@ -48,20 +49,10 @@ const MEANT: [(&str, &str); 4] = [
     ("hub HEAD file", "a file that is complete is not asked for"),
 ];
 
-fn recordings() -> Vec<PathBuf> {
-    let Some(folder) = longboat_golden::golden() else {
-        assert!(std::env::var_os("CI").is_none(), "the recordings are missing");
-        println!("SKIPPED: the recordings are not there");
-        return vec![];
-    };
+fn recordings() -> Vec<Entry> {
     let wanted = std::env::var("CASE").unwrap_or_default();
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder.join("fetch")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| {
-        file.extension().is_some_and(|extension| extension == "yaml")
-            && (wanted.is_empty() || file.file_stem().unwrap().to_string_lossy() == wanted)
-    });
-    files.sort();
+    let mut files = longboat_golden::part("fetch").entries();
+    files.retain(|file| file.has_extension("yaml") && (wanted.is_empty() || file.stem() == wanted));
     files
 }
 
@@ -80,14 +71,14 @@ async fn every_recording_is_equal_or_better() {
     let recordings = recordings();
     let all = recordings.len();
     let outcomes: Vec<(String, Vec<String>)> = stream::iter(recordings)
-        .map(|path| async move {
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        .map(|file| async move {
+            let name = file.stem().to_owned();
             if let Some((_, why)) = LEFT_OUT.iter().find(|(left_out, _)| *left_out == name) {
                 println!("left out {name}: {why}");
                 return (name, vec![]);
             }
             let task = tokio::spawn(async move {
-                let case = Arc::new(Case::start(&path).await);
+                let case = Arc::new(Case::start(&file).await);
                 replay(&case).await
             });
             let problems = match task.await {
