@@ -29,6 +29,6 @@ fn draw(progress: &Progress) {
         progress.bytes_done.saturating_mul(CELLS).checked_div(progress.bytes).unwrap_or(0).min(CELLS);
     let bar: String = (0..CELLS).map(|cell| if cell < filled { '█' } else { '░' }).collect();
     let text = format!("{bar} {}/{} files, {progress}", progress.files_done, progress.files);
-    let text: String = text.chars().take(printer::width().saturating_sub(1)).collect();
+    let text: String = text.chars().take(printer::size(Stream::Stderr).columns.saturating_sub(1)).collect();
     printer::write(Stream::Stderr, &format!("\r{text}\x1b[K"));
 }
