@@ -67,7 +67,8 @@ impl Watch {
         timeout: Duration,
     ) -> anyhow::Result<(Vec<Service>, Vec<Group>)> {
         let deadline = Instant::now() + timeout;
-        let mut verdict: Option<Verdict> = None;
+        // The doctor looks no more often than once in a tick, however much changes.
+        let (mut verdict, mut looked): (Option<Verdict>, Option<Instant>) = (None, None);
         loop {
             let seen = self.follow.seen();
             let lines = lines::all(&seen, &self.names, Place::Laptop);
@@ -89,16 +90,21 @@ impl Watch {
                 let what = format!("did not become ready within {} s", timeout.as_secs());
                 return Err(failure(&stuck, &what, &findings, &lines));
             }
-            verdict = if lines.iter().any(|line| line.mark == Mark::Bad) {
-                self.judge(&stuck, verdict).await
-            } else {
-                None
+            let is_bad = lines.iter().any(|line| line.mark == Mark::Bad);
+            let is_due = looked.is_none_or(|looked| looked.elapsed() >= TICK);
+            verdict = match (is_bad, is_due) {
+                (false, _) => None,
+                (true, false) => verdict,
+                (true, true) => {
+                    looked = Some(Instant::now());
+                    self.judge(&stuck, verdict).await
+                }
             };
             if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.since.elapsed() >= SETTLED) {
                 printer::leave();
                 return Err(failure(&stuck, "cannot become ready", &verdict.findings, &lines));
             }
-            let tick = self.screen.is_live || verdict.is_some();
+            let tick = self.screen.is_live || is_bad;
             let next = if tick { deadline.min(Instant::now() + TICK) } else { deadline };
             self.changed_by(next).await;
         }
