@@ -65,9 +65,9 @@ impl Tap {
                 });
                 if head.method == Method::POST {
                     let path = head.uri.path().to_owned();
-                    let mut held = tap.held.subscribe();
-                    let is_free = |end: &Option<&'static str>| end.is_none_or(|end| !path.ends_with(end));
-                    held.wait_for(is_free).await.map_err(|error| kube::Error::Service(error.into()))?;
+                    let mut blocked = tap.held.subscribe();
+                    let is_free = |end: &Option<_>| end.is_none_or(|end: &str| !path.ends_with(end));
+                    blocked.wait_for(is_free).await.map_err(|error| kube::Error::Service(error.into()))?;
                 }
                 server.client("default").send(Request::from_parts(head, Body::from(body.to_vec()))).await
             }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
                     }
                 }
                 Shown::Text if findings.is_empty() && missing.is_empty() => {
-                    printer::note("Nothing is wrong.")
+                    printer::note("Nothing is wrong.");
                 }
                 Shown::Text => {
                     printer::piece(&to_text(&findings));

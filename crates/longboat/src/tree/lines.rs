@@ -139,7 +139,7 @@ fn causes(service: &LLMInferenceService, place: Place) -> Vec<&Condition> {
         let is_sum = SUMS.contains(&condition.type_.as_str());
         let repeats =
             |known: &&Condition| is_sum || known.message == condition.message && !known.message.is_empty();
-        if !told.iter().any(|known| repeats(&known)) && condition.type_ != types::READY {
+        if !told.iter().any(repeats) && condition.type_ != types::READY {
             told.push(condition);
         }
     }

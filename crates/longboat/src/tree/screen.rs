@@ -33,7 +33,9 @@ impl Screen {
         if self.is_live {
             self.footer = lines;
         } else {
-            lines.iter().for_each(|line| printer::note(line));
+            for line in &lines {
+                printer::note(line);
+            }
         }
     }
 

@@ -156,7 +156,7 @@ fn failure(stuck: &[(String, String)], what: &str, findings: &[Finding], lines: 
     let stuck: Vec<_> = stuck.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
     let reasons = if findings.is_empty() {
         let bad = lines.iter().filter(|line| line.mark != Mark::Good);
-        bad.map(|line| format!("  {}: {}\n", line.subject, line.text)).collect()
+        bad.map(|line| format!("  {}: {}", line.subject, line.text)).collect::<Vec<_>>().join("\n")
     } else {
         to_text(findings)
     };
