@@ -8,7 +8,7 @@ fn a_program_of_the_image_is_helped_with_under_its_name() {
         (&["longboat", "epp", "--help"], "Usage: longboat epp [OPTIONS]\n"),
         (
             &["/storage-initializer/scripts/initializer-entrypoint", "--help"],
-            "Usage: initializer-entrypoint [OPTIONS] [SOURCE DEST]",
+            "Usage: initializer-entrypoint [SOURCE] [DEST]...",
         ),
     ] {
         let said = parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string();
