@@ -8,7 +8,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// One whose base config names the model, and one that nobody routes to; admission has something to say about the first.
+/// One whose base config names the model, and one that nobody routes to; admission has something to say about the second.
 const SERVICES: &str = "
 apiVersion: serving.kserve.io/v1alpha2
 kind: LLMInferenceServiceConfig
@@ -22,7 +22,6 @@ metadata: {name: layered}
 spec:
   baseRefs: [{name: named}]
   model: {uri: \"hf://org/base\"}
-  parallelism: {pipeline: 2}
   router: {route: {}, gateway: {}, scheduler: {}}
 ---
 apiVersion: serving.kserve.io/v1alpha2
@@ -30,6 +29,7 @@ kind: LLMInferenceService
 metadata: {name: bare}
 spec:
   model: {uri: \"hf://org/bare\", name: org/bare}
+  parallelism: {pipeline: 2}
 ";
 
 #[test]

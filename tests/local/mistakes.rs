@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener};
 
 use tempfile::TempDir;
 
-use crate::world::{Ended, example, run, turn, up, up_to_its_end};
+use crate::world::{Ended, example, turn, up_to_its_end};
 
 /// Runs `up` on the example after replacing a part of it, or on this text where there is nothing to replace.
 fn up_with(from: &str, to: &str, arguments: &[&str]) -> Ended {
@@ -89,12 +89,9 @@ fn a_missing_base_config_ends_up_at_once_with_the_cause() {
 #[test]
 fn a_model_that_cannot_be_brought_ends_up_at_once_and_names_the_way_that_works() {
     let _turn = turn();
-    let folder = TempDir::new().unwrap();
-    let mut command = up(folder.path());
-    // No hub answers there.
-    command.env("HF_ENDPOINT", "http://127.0.0.1:1").args(["--port", "0", "--engine", "true"]).arg(example());
+    let ended = up_with("hf://Qwen/Qwen2.5-0.5B-Instruct", "file:///nowhere/at/all", &["--engine", "true"]);
     let words = ["default/qwen cannot become ready", "[ModelNotFetched]", "spec.model.uri: file:///FOLDER"];
-    fails(&run(&mut command), 1, &words);
+    fails(&ended, 1, &words);
 }
 
 #[test]

@@ -240,6 +240,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
         crate::world::run(&mut kubectl).ok();
         terminal.until("another pod is ready in its place", || {
             let shown = lives()?;
+            shown.iter().find(|row| row.starts_with("✓ default/qwen  Ready"))?;
             pod(&shown).filter(|pod| *pod != before)
         });
         let gone = terminal.screen.lock().gone.clone();

@@ -15,10 +15,11 @@ const INDENT: usize = 14;
 const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 
 /// Verbs by what a person wants. Roles are the rest.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Run services and see what they do", &["up", "status", "doctor"]),
     ("Understand manifests before they are applied", &["validate", "render", "explain", "diff"]),
     ("Set up a cluster", &["install", "uninstall", "crds"]),
+    ("Models on this machine", &["models"]),
     ("This command line", &["completion", "help", "version"]),
 ];
 
