@@ -1,8 +1,5 @@
 //! S3 by a server that is not ours: moto, from `scripts/requirements.txt`.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop, and says where it is"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop, and says where it is")]
 
 use std::{
     io::{Read as _, Write as _},
