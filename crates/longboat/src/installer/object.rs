@@ -102,3 +102,8 @@ pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::
 pub(super) fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
+
+/// Whether an admission webhook denied a request.
+pub(super) fn is_denied_by_a_webhook(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403 && status.message.starts_with("admission webhook "))
+}

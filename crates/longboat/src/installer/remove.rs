@@ -105,6 +105,9 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
     Ok(())
 }
 
+/// How often a removal is tried that a webhook denies.
+const ATTEMPTS: u32 = 40;
+
 struct Remover {
     client: Client,
     deadline: Deadline,
@@ -178,10 +181,19 @@ impl Remover {
             return Ok(());
         }
         let api = object::api(&self.client, kind, namespace.as_deref());
-        match api.delete(&name, &DeleteParams::background()).await {
-            Ok(_) => printer::line(&format!("removed {title}")),
-            Err(error) if object::has_code(&error, 404) => {}
-            Err(error) => return Err(object::refused("remove", &title, &error)),
+        for attempt in 1.. {
+            match api.delete(&name, &DeleteParams::background()).await {
+                Ok(_) => {
+                    printer::line(&format!("removed {title}"));
+                    break;
+                }
+                Err(error) if object::has_code(&error, 404) => break,
+                // An API server asks a webhook for a moment after its configuration was removed.
+                Err(error) if attempt < ATTEMPTS && object::is_denied_by_a_webhook(&error) => {
+                    self.deadline.nap().await;
+                }
+                Err(error) => return Err(object::refused("remove", &title, &error)),
+            }
         }
         Ok(())
     }
