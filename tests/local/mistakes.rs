@@ -70,7 +70,7 @@ fn an_invalid_spec_gets_the_causes_of_the_api() {
         &["service.yaml:11:3: ", "spec.replicas: Invalid value: -1", "greater than or equal to 0"],
     );
     let ended = up_with("replicas: 1", "replicas: many", &[]);
-    fails(&ended, 1, &["spec.replicas", "must be of type integer"]);
+    fails(&ended, 1, &["spec.replicas", "cannot unmarshal string", "of type int32"]);
 }
 
 #[test]

@@ -144,22 +144,20 @@ fn decided(effective: &Effective, path: &str, leaf: &Leaf) -> Result<(), String>
             _ => Value::Null,
         }
     } else if path.starts_with("router.route.http.spec.rules[") && path.contains(".backendRefs[") {
-        // It was the pool that the controller would create.
-        let (backend, field) = path.rsplit_once('.').ok_or("no field of a back end")?;
-        let provenance = effective.provenance();
-        let was = |field: &str| {
-            let leaf = provenance.get(&format!("{backend}.{field}"));
-            leaf.and_then(|leaf| printed(effective, leaf.given.as_ref()?).ok())
-        };
-        let managed = (Some(json!("InferencePool")), Some(json!(child_name(name, "-inference-pool"))));
-        if (was("kind"), was("name")) != managed {
-            return Err("this back end is not the managed pool".to_owned());
-        }
+        // It was the pool that the controller would create, or the last layer left the rule without a back end.
+        let (_, field) = path.rsplit_once('.').ok_or("no field of a back end")?;
         match (field, scheduler) {
             ("group", None) => json!(""),
             ("kind", None) => json!("Service"),
             ("name", None) => json!(child_name(name, "-kserve-workload-svc")),
-            ("name", Some(scheduler)) => json!(scheduler.external_pool()),
+            ("group", Some(_)) => json!("inference.networking.k8s.io"),
+            ("kind", Some(_)) => json!("InferencePool"),
+            ("name", Some(scheduler)) => {
+                let external = json!(scheduler.external_pool());
+                if external.is_null() { json!(child_name(name, "-inference-pool")) } else { external }
+            }
+            ("port", _) => json!(8000),
+            ("weight", _) => json!(1),
             _ => Value::Null,
         }
     } else if path.contains("resourceClaims[") || path.contains(".claims[") {

@@ -178,6 +178,9 @@ fn change(leaf: &Leaf, start: Option<&Admitted>, admit: impl Fn(&Value) -> Optio
         } else if before.warnings != after.warnings || after.warnings.iter().any(|text| is_about(text, leaf))
         {
             Verdict::Warned
+        } else if after.is_refused() {
+            // What the layers combine to is refused before and after, for the same reason.
+            Verdict::Refused
         } else {
             Verdict::Silent
         };

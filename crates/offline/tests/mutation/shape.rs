@@ -201,6 +201,11 @@ impl Shape {
 // === impl Admitted ===
 
 impl Admitted {
+    /// Whether the controller cannot plan it, which the service's status says.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.planned.is_err()
+    }
+
     /// The children as objects; none where there is no plan.
     pub(crate) fn children(&self) -> Option<Value> {
         Some(objects(&self.planned.as_ref().ok()?.plan.children))
