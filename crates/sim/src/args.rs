@@ -1,11 +1,9 @@
-//! The command line: vLLM's `serve` and the reference simulator's flags, in one.
-//!
-//! vLLM's flags take lists (`--served-model-name A B`) and number in the hundreds, so this is no clap parser: flags
-//! that change what the simulator does are known by name, every other flag is accepted and reported as ignored.
+//! The command line: vLLM's `serve` and the reference simulator's flags, in one. Flags that change what the simulator does
+//! are known by name; every other flag is accepted and reported as ignored.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use longboat_serving::Adapter;
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag};
 
 use crate::duration;
 
@@ -52,25 +50,6 @@ pub struct Args {
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     pub(crate) ignored: Vec<String>,
-}
-
-/// A command line that cannot be used.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum ArgsError {
-    /// A flag stands without the value that it needs.
-    #[error("flag `{0}` needs a value")]
-    Missing(String),
-    /// A value does not fit its flag.
-    #[error("flag `{flag}`: {reason}")]
-    Invalid {
-        /// The flag as written.
-        flag: String,
-        /// What is wrong with the value.
-        reason: String,
-    },
-    /// Neither `--model` nor a positional model was given.
-    #[error("no model: give it as `vllm serve MODEL` or `--model MODEL`")]
-    NoModel,
 }
 
 // === impl Args ===
@@ -130,33 +109,12 @@ impl Args {
 
     fn parse<S: AsRef<str>>(mut self, arguments: &[S]) -> Result<Self, ArgsError> {
         let mut certificate = (None, None);
-        // Presets leave empty arguments where a template rendered to nothing.
-        let mut words = arguments.iter().map(AsRef::as_ref).filter(|word| !word.is_empty()).peekable();
-        while let Some(word) = words.next() {
-            let Some(flag) = word.strip_prefix("--") else {
-                if self.model.is_empty() {
-                    word.clone_into(&mut self.model);
-                } else {
-                    self.ignored.push(word.to_owned());
-                }
-                continue;
-            };
-            let (name, mut inline) = match flag.split_once('=') {
-                Some((name, value)) => (name.replace('_', "-"), Some(value.to_owned())),
-                None => (flag.replace('_', "-"), None),
-            };
-            let mut list = Vec::new();
-            while inline.is_none()
-                && let Some(value) = words.next_if(|next| !next.starts_with("--"))
-            {
-                list.push(value.to_owned());
-                if !matches!(name.as_str(), "served-model-name" | "lora-modules") {
-                    break;
-                }
-            }
-            list.extend(inline.take());
-            let flag = Flag { name: &name, word, values: &list };
-            match name.as_str() {
+        let CommandLine { words, flags } = CommandLine::parse(arguments);
+        let mut words = words.into_iter();
+        self.model = words.next().unwrap_or_default();
+        self.ignored.extend(words);
+        for flag in &flags {
+            match flag.name.as_str() {
                 "host" => self.host = flag.value()?,
                 "port" => self.port = flag.value()?,
                 "model" => self.model = flag.value()?,
@@ -179,15 +137,15 @@ impl Args {
                 "max-waiting-queue-length" => self.max_waiting = flag.value()?,
                 "block-size" => self.block_size = flag.positive()?,
                 "kv-cache-size" | "num-gpu-blocks-override" => self.cache_blocks = flag.positive()?,
-                "time-to-first-token" | "prefill-overhead" => self.latency.first_token = flag.duration()?,
-                "prefill-time-per-token" => self.latency.prefill_per_token = flag.duration()?,
-                "inter-token-latency" => self.latency.between_tokens = flag.duration()?,
-                "time-factor-under-load" => self.time_factor_under_load = flag.factor()?,
+                "time-to-first-token" | "prefill-overhead" => self.latency.first_token = duration(flag)?,
+                "prefill-time-per-token" => self.latency.prefill_per_token = duration(flag)?,
+                "inter-token-latency" => self.latency.between_tokens = duration(flag)?,
+                "time-factor-under-load" => self.time_factor_under_load = factor(flag)?,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
                 "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
                 "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
-                _ => self.ignored.push(format!("--{name}")),
+                _ => self.ignored.push(format!("--{}", flag.name)),
             }
         }
         self.certificate = match certificate {
@@ -206,72 +164,17 @@ impl Args {
     }
 }
 
-struct Flag<'a> {
-    name: &'a str,
-    word: &'a str,
-    values: &'a [String],
+fn factor(flag: &Flag) -> Result<f64, ArgsError> {
+    let value: f64 = flag.value()?;
+    if (1.0..=1000.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(flag.invalid(format!("`{value}` is outside of 1.0 to 1000")))
+    }
 }
 
-// === impl Flag ===
-
-impl Flag<'_> {
-    fn text(&self) -> Result<&str, ArgsError> {
-        self.values.first().map(String::as_str).ok_or_else(|| ArgsError::Missing(format!("--{}", self.name)))
-    }
-
-    fn value<T: std::str::FromStr<Err: std::fmt::Display>>(&self) -> Result<T, ArgsError> {
-        let text = self.text()?;
-        text.parse().map_err(|error| self.invalid(format!("`{text}`: {error}")))
-    }
-
-    fn positive(&self) -> Result<usize, ArgsError> {
-        match self.value()? {
-            0 => Err(self.invalid("must be at least 1".into())),
-            value => Ok(value),
-        }
-    }
-
-    fn factor(&self) -> Result<f64, ArgsError> {
-        let value: f64 = self.value()?;
-        if (1.0..=1000.0).contains(&value) {
-            Ok(value)
-        } else {
-            Err(self.invalid(format!("`{value}` is outside of 1.0 to 1000")))
-        }
-    }
-
-    fn duration(&self) -> Result<Duration, ArgsError> {
-        duration::parse(self.text()?).map_err(|reason| self.invalid(reason))
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.values
-            .iter()
-            .flat_map(|value| value.split(','))
-            .filter(|name| !name.is_empty())
-            .map(Into::into)
-            .collect()
-    }
-
-    /// vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
-    fn adapters(&self) -> Vec<Adapter> {
-        self.values
-            .iter()
-            .filter_map(|value| {
-                if let Ok(json) = serde_json::from_str::<serde_json::Value>(value) {
-                    let name = json.get("name")?.as_str()?.to_owned();
-                    let path = json["path"].as_str().unwrap_or_default().to_owned();
-                    return Some(Adapter { name, path });
-                }
-                let (name, path) = value.split_once('=')?;
-                Some(Adapter { name: name.to_owned(), path: path.to_owned() })
-            })
-            .collect()
-    }
-
-    fn invalid(&self, reason: String) -> ArgsError {
-        ArgsError::Invalid { flag: self.word.to_owned(), reason }
-    }
+fn duration(flag: &Flag) -> Result<Duration, ArgsError> {
+    duration::parse(flag.text()?).map_err(|reason| flag.invalid(reason))
 }
 
 #[cfg(test)]

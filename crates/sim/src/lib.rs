@@ -12,12 +12,11 @@ mod generation;
 mod help;
 mod identity;
 mod made;
-mod metrics;
 mod model;
 mod server;
 mod text;
 
-pub use args::{Args, ArgsError, VERSION};
+pub use args::{Args, VERSION};
 pub use help::HELP;
 pub use model::Simulator;
-pub use server::{RunError, run, serve};
+pub use server::{run, serve};

@@ -17,7 +17,9 @@ use tokio::{
 };
 
 use self::cache::{Held, KvCache};
-use crate::{args::Args, metrics::Metrics};
+use longboat_serving::Metrics;
+
+use crate::args::Args;
 
 /// The simulated engine: one per process.
 pub(crate) struct Engine {

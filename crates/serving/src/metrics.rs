@@ -20,7 +20,7 @@ struct CacheConfig {
 }
 
 /// All series of one engine.
-pub(crate) struct Metrics {
+pub struct Metrics {
     registry: Registry,
     running: Gauge,
     waiting: Gauge,
@@ -30,16 +30,20 @@ pub(crate) struct Metrics {
     prompt_tokens: Counter,
     generation_tokens: Counter,
     success: Family<Finished, Counter>,
-    pub(crate) queue_time: Histogram,
-    pub(crate) first_token: Histogram,
-    pub(crate) between_tokens: Histogram,
+    /// Time before a request joins the batch.
+    pub queue_time: Histogram,
+    /// Time to the first token.
+    pub first_token: Histogram,
+    /// Time between two tokens.
+    pub between_tokens: Histogram,
     end_to_end: Histogram,
 }
 
 // === impl Metrics ===
 
 impl Metrics {
-    pub(crate) fn new(model: &str, block_size: usize, blocks: usize) -> Self {
+    /// The series of a model, whose cache has so many blocks of so many tokens.
+    pub fn new(model: &str, block_size: usize, blocks: usize) -> Self {
         let seconds = || {
             Histogram::new([
                 0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 40.96,
@@ -108,19 +112,22 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    pub(crate) fn prefix(&self, queried: usize, hit: usize) {
+    /// Counts prompt tokens that were looked up in the prefix cache, and those found there.
+    pub fn prefix(&self, queried: usize, hit: usize) {
         self.prefix_queries.inc_by(queried as u64);
         self.prefix_hits.inc_by(hit as u64);
     }
 
-    pub(crate) fn finished(&self, prompt: usize, generated: usize, reason: &'static str, time: Duration) {
+    /// Counts a finished request.
+    pub fn finished(&self, prompt: usize, generated: usize, reason: &'static str, time: Duration) {
         self.prompt_tokens.inc_by(prompt as u64);
         self.generation_tokens.inc_by(generated as u64);
         self.success.get_or_create(&Finished { finished_reason: reason }).inc();
         self.end_to_end.observe(time.as_secs_f64());
     }
 
-    pub(crate) fn page(&self, running: i64, waiting: i64, cache_usage: f64) -> String {
+    /// All series in the OpenMetrics text format.
+    pub fn page(&self, running: i64, waiting: i64, cache_usage: f64) -> String {
         self.running.set(running);
         self.waiting.set(waiting);
         self.cache_usage.set(cache_usage);

@@ -1,0 +1,162 @@
+//! The command line of `vllm serve`, as far as a CPU can honour it.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use longboat_serving::{ArgsError, CommandLine};
+
+/// The vLLM release whose API the engine has; presets choose flags by what `vllm --version` prints.
+pub const VERSION: &str = "0.22.0";
+
+/// What `longboat engine --help` says behind the syntax.
+pub const HELP: &str = "\
+MODEL is a GGUF file, a folder with one, or a folder with config.json, tokenizer.json and *.safetensors.
+Supported are the Llama, Qwen2 and Qwen3 families.
+
+Flags that have an effect:
+  --host, --port                   where it listens (127.0.0.1:8000)
+  --model, --served-model-name     the model, and the names under which it is served
+  --max-model-len                  tokens of a prompt and its answer; the model's own limit if not given
+  --max-num-seqs                   answers at once (64)
+  --max-num-batched-tokens         tokens of one pass (256)
+  --max-waiting-queue-length       answers that may wait before requests are refused (1000)
+  --block-size                     tokens of a block of the KV cache (16)
+  --kv-cache-memory-bytes          bytes of the KV cache (512 MiB)
+  --no-enable-prefix-caching       compute every prompt anew
+  --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
+  --shutdown-timeout               seconds that running answers may take at the end (5)
+  --ssl-certfile, --ssl-keyfile    serve TLS
+
+Refused are --lora-modules, --kv-transfer-config, --speculative-config and --chat-template. Other flags of vLLM have no
+effect, and the log names them.
+
+Example:
+  longboat engine ./model.gguf --served-model-name small --port 8000";
+
+/// Everything that a start of the engine depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Args {
+    pub(crate) host: IpAddr,
+    pub(crate) port: u16,
+    /// A folder, or a GGUF file.
+    pub(crate) model: String,
+    /// The names under which the model is served, at least one.
+    pub(crate) names: Vec<String>,
+    pub(crate) max_model_len: Option<usize>,
+    pub(crate) max_num_seqs: usize,
+    pub(crate) max_batched_tokens: usize,
+    pub(crate) max_waiting: usize,
+    pub(crate) block_size: usize,
+    pub(crate) cache_bytes: usize,
+    pub(crate) caches_prefixes: bool,
+    /// Whether weights stay in their file's format where another one is multiplied faster.
+    pub(crate) as_shipped: bool,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    pub(crate) ignored: Vec<String>,
+}
+
+/// Flags that would change answers, and that a CPU engine without them must not take.
+const REFUSED: [(&str, &str); 4] = [
+    ("lora-modules", "LoRA adapters are not supported"),
+    ("kv-transfer-config", "KV caches are not exchanged: prefill and decode cannot be separated"),
+    ("speculative-config", "speculative decoding is not supported"),
+    ("chat-template", "the model's own chat template is used"),
+];
+
+// === impl Args ===
+
+impl Args {
+    /// Parses the arguments of `vllm serve`, without those two words.
+    pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
+        let CommandLine { words, flags } = CommandLine::parse(arguments);
+        let mut words = words.into_iter();
+        let mut args = Self {
+            host: IpAddr::from([127, 0, 0, 1]),
+            port: 8000,
+            model: words.next().unwrap_or_default(),
+            names: Vec::new(),
+            max_model_len: None,
+            max_num_seqs: 64,
+            max_batched_tokens: 256,
+            max_waiting: 1000,
+            block_size: 16,
+            cache_bytes: 512 << 20,
+            caches_prefixes: true,
+            as_shipped: false,
+            shutdown_timeout: Duration::from_secs(5),
+            certificate: None,
+            ignored: words.collect(),
+        };
+        let mut certificate = (None, None);
+        for flag in &flags {
+            if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == flag.name) {
+                return Err(flag.invalid((*why).to_owned()));
+            }
+            match flag.name.as_str() {
+                "host" => args.host = flag.value()?,
+                "port" => args.port = flag.value()?,
+                "model" => args.model = flag.value()?,
+                "served-model-name" => args.names = flag.names(),
+                "max-model-len" => args.max_model_len = Some(flag.positive()?),
+                "max-num-seqs" => args.max_num_seqs = flag.positive()?,
+                "max-num-batched-tokens" => args.max_batched_tokens = flag.positive()?,
+                "max-waiting-queue-length" => args.max_waiting = flag.value()?,
+                "block-size" => args.block_size = flag.positive()?,
+                "kv-cache-memory-bytes" => args.cache_bytes = flag.positive()?,
+                "enable-prefix-caching" => args.caches_prefixes = true,
+                "no-enable-prefix-caching" => args.caches_prefixes = false,
+                "weights-as-shipped" => args.as_shipped = true,
+                // vLLM takes whole seconds here.
+                "shutdown-timeout" => args.shutdown_timeout = Duration::from_secs(flag.value()?),
+                "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
+                "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
+                name => args.ignored.push(format!("--{name}")),
+            }
+        }
+        args.certificate = match certificate {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(ArgsError::Missing("--ssl-keyfile".into())),
+            (None, Some(_)) => return Err(ArgsError::Missing("--ssl-certfile".into())),
+        };
+        if args.model.is_empty() {
+            return Err(ArgsError::NoModel);
+        }
+        if args.names.is_empty() {
+            args.names.push(args.model.clone());
+        }
+        Ok(args)
+    }
+
+    /// Where the server will listen; port 0 lets the system choose.
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_honoured_ignored_by_name_or_refused() {
+        let args =
+            Args::parse(&["/m", "--served-model-name", "a", "b", "--block-size=32", "--dtype", "auto"])
+                .unwrap();
+        assert_eq!((args.model.as_str(), args.block_size), ("/m", 32));
+        assert_eq!(
+            (args.names, args.ignored),
+            (vec!["a".to_owned(), "b".into()], vec!["--dtype".to_owned()])
+        );
+        assert_eq!(Args::parse::<&str>(&[]), Err(ArgsError::NoModel));
+        let refused = Args::parse(&["/m", "--kv-transfer-config", "{}"]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "flag `--kv-transfer-config`: KV caches are not exchanged: prefill and decode cannot be separated"
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Which blocks are taken, which are free, and which free ones still hold a prefix that somebody may want again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use xxhash_rust::xxh64::xxh64;
+
+/// A block of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block(u32);
+
+/// The tokens of a full block and of everything before it, as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Hash(u64);
+
+#[derive(Debug, Clone, Default)]
+struct State {
+    users: u32,
+    hash: Option<Hash>,
+    /// Where the block is among the free ones.
+    freed: u64,
+}
+
+/// All blocks.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    states: Vec<State>,
+    /// Free blocks, the one that was freed first in front.
+    free: BTreeMap<u64, Block>,
+    by_hash: HashMap<Hash, Block>,
+    clock: u64,
+    size: usize,
+    caches_prefixes: bool,
+}
+
+// === impl Block ===
+
+impl Block {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+// === impl Hash ===
+
+impl Hash {
+    /// The hash of a full block after the blocks of `parent`.
+    pub(crate) fn of(parent: Option<Self>, tokens: &[u32]) -> Self {
+        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+        Self(xxh64(&bytes, parent.map_or(0, |parent| parent.0)))
+    }
+}
+
+// === impl Blocks ===
+
+impl Blocks {
+    /// So many blocks of `size` tokens.
+    pub(crate) fn new(count: usize, size: usize, caches_prefixes: bool) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            states: vec![State::default(); count as usize],
+            free: (0..count).map(|index| (u64::from(index), Block(index))).collect(),
+            by_hash: HashMap::new(),
+            clock: u64::from(count),
+            size,
+            caches_prefixes,
+        }
+    }
+
+    /// Tokens of a block.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Blocks that nobody uses.
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How much is in use, from 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a share for a graph")]
+    pub(crate) fn usage(&self) -> f64 {
+        let all = self.states.len().max(1) as f64;
+        1.0 - self.free.len() as f64 / all
+    }
+
+    /// The cached blocks that these tokens begin with. One token at least is left to compute, or nothing could be
+    /// predicted.
+    pub(crate) fn cached(&self, tokens: &[u32]) -> Vec<Block> {
+        let mut found = Vec::new();
+        let mut parent = None;
+        if !self.caches_prefixes {
+            return found;
+        }
+        for block in tokens[..tokens.len().saturating_sub(1)].chunks_exact(self.size) {
+            let hash = Hash::of(parent, block);
+            let Some(block) = self.by_hash.get(&hash) else { break };
+            found.push(*block);
+            parent = Some(hash);
+        }
+        found
+    }
+
+    /// Uses a block once more.
+    pub(crate) fn share(&mut self, block: Block) {
+        let state = &mut self.states[block.index()];
+        if state.users == 0 {
+            self.free.remove(&state.freed);
+        }
+        state.users += 1;
+    }
+
+    /// Takes the block that nobody has used for longest, and forgets what it held.
+    pub(crate) fn take(&mut self) -> Option<Block> {
+        let (_, block) = self.free.pop_first()?;
+        let state = &mut self.states[block.index()];
+        if let Some(hash) = state.hash.take() {
+            self.by_hash.remove(&hash);
+        }
+        state.users = 1;
+        Some(block)
+    }
+
+    /// Uses a block once less. What it holds can be found until it is taken.
+    pub(crate) fn release(&mut self, block: Block) {
+        let state = &mut self.states[block.index()];
+        state.users -= 1;
+        if state.users == 0 {
+            state.freed = self.clock;
+            self.free.insert(self.clock, block);
+            self.clock += 1;
+        }
+    }
+
+    /// Says what a block holds now that it is full. The first block with a prefix is the one that is found.
+    pub(crate) fn filled(&mut self, block: Block, hash: Hash) {
+        if self.caches_prefixes && !self.by_hash.contains_key(&hash) {
+            self.by_hash.insert(hash, block);
+            self.states[block.index()].hash = Some(hash);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_released_prefix_is_found_until_its_block_is_taken() {
+        let mut blocks = Blocks::new(2, 2, true);
+        let first = blocks.take().unwrap();
+        blocks.filled(first, Hash::of(None, &[1, 2]));
+        assert_eq!(blocks.cached(&[1, 2]), [], "one token is left to compute");
+        assert_eq!(blocks.cached(&[1, 2, 3]), [first]);
+        blocks.release(first);
+        let second = blocks.take().unwrap();
+        assert_ne!(second, first, "what was freed last is taken last");
+        assert_eq!(blocks.cached(&[1, 2, 3]), [first]);
+        assert_eq!(blocks.take(), Some(first));
+        assert_eq!(blocks.cached(&[1, 2, 3]), []);
+        assert_eq!(blocks.take(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_free_or_used_and_never_both(steps in prop::collection::vec(0_u8..4, 1..200)) {
+            let mut blocks = Blocks::new(8, 1, true);
+            let mut held: Vec<Block> = Vec::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    0 => held.extend(blocks.take()),
+                    1 => if let Some(block) = held.pop() { blocks.release(block); },
+                    2 => if let Some(block) = held.first().copied() { blocks.share(block); held.push(block); },
+                    _ => if let Some(block) = held.last() {
+                        blocks.filled(*block, Hash::of(None, &[u32::try_from(number).unwrap()]));
+                    },
+                }
+                let mut used: Vec<usize> = held.iter().map(|block| block.index()).collect();
+                used.sort_unstable();
+                used.dedup();
+                prop_assert_eq!(used.len() + blocks.free(), 8);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A loaded model as a [`Model`] of the serving API.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use http::HeaderMap;
+use longboat_serving::{Card, Job, Message, Metrics, Model, Part, Refusal, Started, Tool};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::{
+    Args, LoadError,
+    args::VERSION,
+    batch::Batch,
+    cache::{Blocks, Kv},
+    memory,
+    model::{Config, Transformer},
+    sample::Sampler,
+    sequence::Sequence,
+    text::{Pieces, Stops, Template, Tokenizer},
+    weights::Weights,
+    worker::{Gauges, Worker},
+};
+
+/// A model that computes its answers.
+pub struct Engine {
+    card: Card,
+    tokenizer: Arc<Tokenizer>,
+    template: Option<Template>,
+    inbox: SyncSender<Sequence>,
+    metrics: Arc<Metrics>,
+    gauges: Arc<Gauges>,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// Loads a model, which takes as long as reading its weights, and starts the thread that computes.
+    pub fn load(args: &Args) -> Result<Self, LoadError> {
+        let path = Path::new(&args.model);
+        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let weights = Weights::open(path)?;
+        let config = Config::of(&weights)?;
+        let tokenizer = Arc::new(Tokenizer::load(folder, &weights)?);
+        let template = Template::load(folder, &weights)?;
+        let token_bytes = config.cached_numbers() * size_of::<f32>();
+        let block_bytes = token_bytes * args.block_size;
+        let blocks = (args.cache_bytes / block_bytes).max(1);
+        // Every request that is accepted fits into the cache, so it can end whatever the others do.
+        let context =
+            args.max_model_len.unwrap_or(config.context).min(config.context).min(blocks * args.block_size);
+        memory::check(memory::of_weights(path), (blocks * block_bytes) as u64)?;
+        let transformer = Transformer::load(&weights, config, context, args.as_shipped)?;
+        let config = transformer.config();
+        tracing::info!(
+            model = args.model,
+            architecture = config.architecture,
+            weights_mib = transformer.bytes() >> 20,
+            cache_mib = (blocks * block_bytes) >> 20,
+            context,
+            "Loaded the model. It is computed on the CPU.",
+        );
+        let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
+        let card = card(args, context);
+        let name = card.names.first().map_or("", String::as_str);
+        let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
+        let gauges = Arc::new(Gauges {
+            waiting: AtomicI64::new(0),
+            running: AtomicI64::new(0),
+            cache: AtomicI64::new(0),
+        });
+        let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes);
+        let batch = Batch::new(blocks, args.max_num_seqs, args.max_batched_tokens);
+        let worker = Worker {
+            transformer,
+            tokenizer: Arc::clone(&tokenizer),
+            kv,
+            batch,
+            metrics: Arc::clone(&metrics),
+            gauges: Arc::clone(&gauges),
+        };
+        let (inbox, sequences) = sync_channel(args.max_waiting);
+        std::thread::Builder::new()
+            .name("engine".into())
+            // It ends when the engine, which holds the sender, is dropped.
+            .spawn(move || worker.run(&sequences))
+            .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        Ok(Self { card, tokenizer, template, inbox, metrics, gauges })
+    }
+
+    fn take(&self, job: &Job) -> Result<Taken, Refusal> {
+        refuse(job)?;
+        let limits = job.prompts.iter().map(|prompt| (prompt.limit + 2) * job.copies).sum();
+        let (events, receiver) = mpsc::channel(limits);
+        let mut taken = Vec::new();
+        for (number, prompt) in job.prompts.iter().enumerate() {
+            for copy in 0..job.copies {
+                let (sender, running) = oneshot::channel();
+                let sequence = Sequence {
+                    tokens: prompt.tokens.clone(),
+                    prompt: prompt.tokens.len(),
+                    limit: prompt.limit,
+                    sampler: Sampler::new(&job.sampling, &prompt.tokens, copy),
+                    pieces: Pieces::default(),
+                    stops: Stops::new(job.sampling.stops.clone(), job.sampling.keeps_stop),
+                    sampling: job.sampling.clone(),
+                    choice: number * job.copies + copy,
+                    events: events.clone(),
+                    taken: Some(sender),
+                    blocks: Vec::new(),
+                    computed: 0,
+                    hash: None,
+                    arrived: Instant::now(),
+                    last_token: None,
+                };
+                self.gauges.waiting.fetch_add(1, Ordering::Relaxed);
+                self.inbox.try_send(sequence).map_err(|error| {
+                    self.gauges.waiting.fetch_sub(1, Ordering::Relaxed);
+                    match error {
+                        TrySendError::Full(_) => {
+                            Refusal::overloaded("The waiting queue is full; try again later.")
+                        }
+                        TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
+                    }
+                })?;
+                // Further copies find the prompt that the first one computed.
+                if copy == 0 {
+                    taken.push(running);
+                }
+            }
+        }
+        Ok(Taken { running: taken, events: receiver })
+    }
+}
+
+struct Taken {
+    running: Vec<oneshot::Receiver<usize>>,
+    events: mpsc::Receiver<longboat_serving::Event>,
+}
+
+impl Model for Engine {
+    fn card(&self) -> &Card {
+        &self.card
+    }
+
+    fn tokens(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.tokens(text)
+    }
+
+    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
+        let Some(template) = &self.template else {
+            return Err(Refusal::bad_request(
+                "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
+            ));
+        };
+        if !tools.is_empty() && !template.knows_tools {
+            return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
+        }
+        template.render(&self.tokenizer, messages, tools).map_err(|reason| {
+            Refusal::field(
+                "messages",
+                format!("The chat template of this model refuses the conversation: {reason}"),
+            )
+        })
+    }
+
+    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+        async move {
+            let Taken { running, events } = self.take(&job)?;
+            let mut cached_tokens = 0;
+            for running in running {
+                cached_tokens +=
+                    running.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
+            }
+            Ok(Started {
+                cached_tokens,
+                kv_transfer_params: None,
+                headers: HeaderMap::new(),
+                events: ReceiverStream::new(events).boxed(),
+            })
+        }
+        .boxed()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share of the cache")]
+    fn metrics(&self) -> String {
+        let read = |gauge: &AtomicI64| gauge.load(Ordering::Relaxed);
+        let Gauges { waiting, running, cache } = &*self.gauges;
+        self.metrics.page(read(running), read(waiting), read(cache) as f64 / 1e6)
+    }
+}
+
+/// Refuses what the engine does not do.
+fn refuse(job: &Job) -> Result<(), Refusal> {
+    if job.shape.is_some() {
+        return Err(Refusal::field(
+            "response_format",
+            "The form of answers cannot be set on this engine: leave response_format and guided_… out.",
+        ));
+    }
+    if job.tools.is_some() {
+        return Err(Refusal::field(
+            "tool_choice",
+            "This engine does not read tool calls from answers: set tool_choice to \"none\", or leave tools out.",
+        ));
+    }
+    if job.part != Part::Whole {
+        return Err(Refusal::field(
+            "kv_transfer_params",
+            "This engine does not exchange KV caches: it computes whole requests only.",
+        ));
+    }
+    Ok(())
+}
+
+fn card(args: &Args, context: usize) -> Card {
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Card {
+        names: args.names.clone(),
+        adapters: Vec::new(),
+        root: args.model.clone(),
+        max_model_len: context,
+        created,
+        version: VERSION,
+    }
+}

@@ -1,0 +1,29 @@
+//! A model that computes its answers on the CPU.
+//!
+//! The crate is a [`longboat_serving::Model`]: the HTTP API is the same as the simulator's. A model is read from a folder with
+//! safetensors or from a GGUF file (`weights`), its tokenizer and chat template from the same place (`text`). One thread
+//! computes (`worker`). Each of its passes goes through the model once (`model`) for a token of every running answer and
+//! for pieces of new prompts (`batch`). Keys and values live in blocks, which prompts with the same beginning share
+//! (`cache`).
+//!
+//! Matrices are multiplied by candle. Everything between the matrices is plain arithmetic on slices, since candle's own
+//! models keep their caches to themselves.
+
+mod args;
+mod batch;
+mod cache;
+mod engine;
+mod error;
+mod memory;
+mod model;
+mod sample;
+mod sequence;
+mod server;
+mod text;
+mod weights;
+mod worker;
+
+pub use args::{Args, HELP, VERSION};
+pub use engine::Engine;
+pub use error::LoadError;
+pub use server::{EngineError, run, serve};

@@ -1,0 +1,242 @@
+//! The shape of a model, from GGUF metadata or from `config.json`.
+
+use serde_json::Value as Json;
+
+use super::rope::Scaling;
+use crate::{
+    LoadError,
+    weights::{Gguf, Safetensors, Value, Weights},
+};
+
+/// Limits of everything that memory is reserved by before any tensor was read.
+const WIDEST: usize = 1 << 16;
+const DEEPEST: usize = 1 << 10;
+
+/// Which pairs of numbers a rotary embedding turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    /// Neighbours, as GGUF files of Llama have them.
+    Neighbours,
+    /// A number of the first half and its partner in the second.
+    Halves,
+}
+
+/// The shape of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    pub(crate) architecture: String,
+    /// Numbers of a token's vector.
+    pub(crate) width: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_width: usize,
+    pub(crate) feed_forward: usize,
+    /// Tokens of the vocabulary.
+    pub(crate) vocabulary: usize,
+    /// Tokens of a prompt and its answer together.
+    pub(crate) context: usize,
+    pub(crate) rope_base: f64,
+    pub(crate) rope_pairs: Pairs,
+    pub(crate) rope_scaling: Scaling,
+    pub(crate) epsilon: f32,
+    /// Whether queries and keys are normalised head by head.
+    pub(crate) normalises_heads: bool,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Reads the shape of a model and refuses what the engine does not compute.
+    pub(crate) fn of(weights: &Weights) -> Result<Self, LoadError> {
+        let (path, read) = (
+            weights.path(),
+            match weights {
+                Weights::Gguf(file) => Self::of_gguf(file),
+                Weights::Safetensors(files) => Self::of_json(files),
+            },
+        );
+        let config = read.map_err(|wrong| match wrong {
+            Wrong::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
+            Wrong::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
+        })?;
+        config.check().map_err(|reason| LoadError::Malformed { path: path.to_owned(), reason })?;
+        Ok(config)
+    }
+
+    fn of_gguf(file: &Gguf) -> Result<Self, Wrong> {
+        let text = |key: &str| file.get(key).and_then(Value::text);
+        let architecture =
+            text("general.architecture").ok_or_else(|| Wrong::missing("general.architecture"))?.to_owned();
+        let (rope_pairs, normalises_heads) = match architecture.as_str() {
+            "llama" => (Pairs::Neighbours, false),
+            "qwen2" => (Pairs::Halves, false),
+            "qwen3" => (Pairs::Halves, true),
+            other => {
+                return Err(Wrong::Unsupported(format!(
+                    "the architecture `{other}` (llama, qwen2 and qwen3 are)"
+                )));
+            }
+        };
+        let key = |name: &str| format!("{architecture}.{name}");
+        let optional = |name: &str| file.get(&key(name)).and_then(Value::size);
+        let size = |name: &str| optional(name).ok_or_else(|| Wrong::missing(&key(name)));
+        if optional("expert_count").is_some_and(|experts| experts > 0) {
+            return Err(Wrong::Unsupported("a mixture of experts".into()));
+        }
+        if let Some(scaling) = text(&key("rope.scaling.type")).filter(|scaling| *scaling != "none") {
+            return Err(Wrong::Unsupported(format!("the context extension `{scaling}`")));
+        }
+        let number = |name: &str| file.get(&key(name)).and_then(Value::number);
+        let tokens = file.get("tokenizer.ggml.tokens").and_then(Value::list);
+        let (width, heads) = (size("embedding_length")?, size("attention.head_count")?);
+        Ok(Self {
+            width,
+            layers: size("block_count")?,
+            heads,
+            kv_heads: optional("attention.head_count_kv").unwrap_or(heads),
+            head_width: optional("attention.key_length")
+                .unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
+            feed_forward: size("feed_forward_length")?,
+            vocabulary: tokens.map(<[Value]>::len).ok_or_else(|| Wrong::missing("tokenizer.ggml.tokens"))?,
+            context: size("context_length")?,
+            rope_base: number("rope.freq_base").unwrap_or(10_000.0),
+            rope_pairs,
+            // A file of Llama 3 has its factors as a tensor.
+            rope_scaling: Scaling::None,
+            epsilon: epsilon(number("attention.layer_norm_rms_epsilon").unwrap_or(1e-5)),
+            normalises_heads,
+            architecture,
+        })
+    }
+
+    fn of_json(files: &Safetensors) -> Result<Self, Wrong> {
+        let config = files.config();
+        let architecture = config["model_type"].as_str().ok_or_else(|| Wrong::missing("model_type"))?;
+        let normalises_heads = match architecture {
+            "llama" | "qwen2" => false,
+            "qwen3" => true,
+            other => {
+                return Err(Wrong::Unsupported(format!(
+                    "the architecture `{other}` (llama, qwen2 and qwen3 are)"
+                )));
+            }
+        };
+        if config["quantization_config"].is_object() {
+            return Err(Wrong::Unsupported("a `quantization_config`".into()));
+        }
+        if config["use_sliding_window"].as_bool() == Some(true) {
+            return Err(Wrong::Unsupported("`use_sliding_window`".into()));
+        }
+        let activation = config["hidden_act"].as_str().unwrap_or("silu");
+        if activation != "silu" {
+            return Err(Wrong::Unsupported(format!("the activation `{activation}`")));
+        }
+        let optional = |name: &str| config[name].as_u64().and_then(|value| usize::try_from(value).ok());
+        let size = |name: &str| optional(name).ok_or_else(|| Wrong::missing(name));
+        let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
+        Ok(Self {
+            architecture: architecture.to_owned(),
+            width,
+            layers: size("num_hidden_layers")?,
+            heads,
+            kv_heads: optional("num_key_value_heads").unwrap_or(heads),
+            head_width: optional("head_dim").unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
+            feed_forward: size("intermediate_size")?,
+            vocabulary: size("vocab_size")?,
+            context: size("max_position_embeddings")?,
+            rope_base: rope(config, "rope_theta").as_f64().unwrap_or(10_000.0),
+            rope_pairs: Pairs::Halves,
+            rope_scaling: scaling(config)?,
+            epsilon: epsilon(config["rms_norm_eps"].as_f64().unwrap_or(1e-6)),
+            normalises_heads,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (name, value, most) in [
+            ("the width", self.width, WIDEST),
+            ("the number of layers", self.layers, DEEPEST),
+            ("the number of heads", self.heads, DEEPEST),
+            ("the number of KV heads", self.kv_heads, DEEPEST),
+            ("the width of a head", self.head_width, WIDEST),
+            ("the width of the feed-forward layer", self.feed_forward, WIDEST * 4),
+            ("the vocabulary", self.vocabulary, 1 << 22),
+            ("the context", self.context, 1 << 24),
+        ] {
+            if value == 0 || value > most {
+                return Err(format!("{name} is {value}, expected 1 to {most}"));
+            }
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) || !self.head_width.is_multiple_of(2) {
+            return Err(format!(
+                "{} heads of {} numbers cannot share {} KV heads",
+                self.heads, self.head_width, self.kv_heads
+            ));
+        }
+        // A block of weights holds 32 of them.
+        for (name, value) in [
+            ("the width", self.width),
+            ("the width of all heads", self.heads * self.head_width),
+            ("the width of the feed-forward layer", self.feed_forward),
+        ] {
+            if !value.is_multiple_of(32) {
+                return Err(format!("{name} is {value}, which is no multiple of 32"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers that the KV cache holds for a token: keys and values of all layers.
+    pub(crate) fn cached_numbers(&self) -> usize {
+        2 * self.layers * self.kv_heads * self.head_width
+    }
+}
+
+enum Wrong {
+    Malformed(String),
+    Unsupported(String),
+}
+
+impl Wrong {
+    fn missing(key: &str) -> Self {
+        Self::Malformed(format!("`{key}` is missing or has the wrong type"))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the model computes in f32")]
+fn epsilon(value: f64) -> f32 {
+    value as f32
+}
+
+/// A value about rotary embeddings, which newer files have in an object of its own.
+fn rope<'a>(config: &'a Json, name: &str) -> &'a Json {
+    match &config["rope_parameters"][name] {
+        Json::Null => &config[name],
+        value => value,
+    }
+}
+
+fn scaling(config: &Json) -> Result<Scaling, Wrong> {
+    let scaling = match &config["rope_scaling"] {
+        Json::Null => &config["rope_parameters"],
+        scaling => scaling,
+    };
+    let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str()).unwrap_or("default");
+    let number = |name: &str| {
+        scaling[name]
+            .as_f64()
+            .filter(|value| *value > 0.0)
+            .ok_or_else(|| Wrong::missing(&format!("rope_scaling.{name}")))
+    };
+    match kind {
+        "default" => Ok(Scaling::None),
+        "llama3" => Ok(Scaling::Llama3 {
+            factor: number("factor")?,
+            low: number("low_freq_factor")?,
+            high: number("high_freq_factor")?,
+            context: number("original_max_position_embeddings")?,
+        }),
+        other => Err(Wrong::Unsupported(format!("the context extension `{other}`"))),
+    }
+}

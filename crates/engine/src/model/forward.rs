@@ -1,0 +1,168 @@
+//! One pass of several sequences through the model.
+
+use std::path::Path;
+
+use super::{
+    attention::attend,
+    config::Config,
+    layer::{Layer, Reader, add, normalise, normalised},
+    names::Part,
+    rope::Rope,
+};
+use crate::{
+    LoadError,
+    cache::{Kv, Table},
+    weights::{Embedding, Matrix, Weights},
+};
+
+/// A model with its weights.
+pub(crate) struct Transformer {
+    config: Config,
+    embedding: Embedding,
+    layers: Vec<Layer>,
+    output_norm: Vec<f32>,
+    output: Matrix,
+    rope: Rope,
+}
+
+/// Tokens of one sequence that are computed in one pass.
+pub(crate) struct Span<'a> {
+    /// At least one.
+    pub(crate) tokens: &'a [u32],
+    /// The position of the first of them. Everything before it is in the cache.
+    pub(crate) start: usize,
+    /// Where the sequence's keys and values are, with room for these tokens.
+    pub(crate) table: Table<'a>,
+    /// Whether the weights of the next token are wanted.
+    pub(crate) predicts: bool,
+}
+
+// === impl Transformer ===
+
+impl Transformer {
+    /// Reads the weights, for contexts of up to `context` tokens.
+    pub(crate) fn load(
+        weights: &Weights,
+        config: Config,
+        context: usize,
+        as_shipped: bool,
+    ) -> Result<Self, LoadError> {
+        let reader = Reader { weights, as_shipped };
+        let Config { width, vocabulary, head_width, .. } = config;
+        let embedding = Embedding::new(&reader.required(Part::Embedding)?, vocabulary, width, as_shipped)?;
+        let output = match reader.raw(Part::Output)? {
+            Some(raw) => Matrix::new(&raw, vocabulary, width, as_shipped)?,
+            // The output shares the vectors of the vocabulary.
+            None => embedding.as_matrix().map_err(|error| unusable(weights.path(), &error))?,
+        };
+        let factors = reader.raw(Part::RopeFactors)?.map(|raw| raw.numbers(&[head_width / 2])).transpose()?;
+        let rope = Rope::new(
+            config.rope_pairs,
+            head_width,
+            config.rope_base,
+            config.rope_scaling,
+            factors.as_deref(),
+            context,
+        );
+        let layers = (0..config.layers).map(|number| reader.layer(number, &config));
+        Ok(Self {
+            layers: layers.collect::<Result<_, _>>()?,
+            output_norm: reader.vector(Part::OutputNorm, width)?,
+            embedding,
+            output,
+            rope,
+            config,
+        })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How many bytes the weights take.
+    pub(crate) fn bytes(&self) -> usize {
+        let layers: usize = self.layers.iter().map(Layer::bytes).sum();
+        layers + self.embedding.bytes() + self.output.bytes()
+    }
+
+    /// Computes the spans and stores their keys and values. Gives, for each span that predicts, a weight for each token of
+    /// the vocabulary.
+    pub(crate) fn compute(&self, spans: &[Span<'_>], kv: &mut Kv) -> candle_core::Result<Vec<Vec<f32>>> {
+        let tokens: Vec<u32> = spans.iter().flat_map(|span| span.tokens.iter().copied()).collect();
+        let mut rows = self.embedding.rows(&tokens)?;
+        for number in 0..self.layers.len() {
+            self.layer(number, spans, kv, &mut rows)?;
+        }
+        let width = self.config.width;
+        let mut last = Vec::new();
+        let mut end = 0;
+        for span in spans {
+            end += span.tokens.len();
+            if span.predicts {
+                last.extend_from_slice(&rows[(end - 1) * width..end * width]);
+            }
+        }
+        if last.is_empty() {
+            return Ok(Vec::new());
+        }
+        normalise(&mut last, &self.output_norm, self.config.epsilon);
+        let weights = self.output.apply(&last)?;
+        Ok(weights.chunks_exact(self.config.vocabulary).map(<[f32]>::to_vec).collect())
+    }
+
+    fn layer(
+        &self,
+        number: usize,
+        spans: &[Span<'_>],
+        kv: &mut Kv,
+        rows: &mut [f32],
+    ) -> candle_core::Result<()> {
+        let Config { heads, kv_heads, head_width, epsilon, .. } = self.config;
+        let layer = &self.layers[number];
+        let input = normalised(rows, &layer.attention_norm, epsilon);
+        let (mut queries, mut keys) = (layer.query.apply(&input)?, layer.key.apply(&input)?);
+        let values = layer.value.apply(&input)?;
+        if let Some((query_norm, key_norm)) = &layer.head_norms {
+            normalise(&mut queries, query_norm, epsilon);
+            normalise(&mut keys, key_norm, epsilon);
+        }
+        let (query_width, key_width) = (heads * head_width, kv_heads * head_width);
+        let mut found = vec![0.0; queries.len()];
+        let mut row = 0;
+        for span in spans {
+            // All keys of the span first: its tokens see each other.
+            for offset in 0..span.tokens.len() {
+                let position = span.start + offset;
+                let keys = &mut keys[(row + offset) * key_width..][..key_width];
+                for head in keys.chunks_exact_mut(head_width) {
+                    self.rope.turn(head, position);
+                }
+                kv.store(
+                    number,
+                    &span.table,
+                    position,
+                    keys,
+                    &values[(row + offset) * key_width..][..key_width],
+                );
+            }
+            for offset in 0..span.tokens.len() {
+                let position = span.start + offset;
+                let queries = &mut queries[(row + offset) * query_width..][..query_width];
+                for head in queries.chunks_exact_mut(head_width) {
+                    self.rope.turn(head, position);
+                }
+                let found = &mut found[(row + offset) * query_width..][..query_width];
+                attend(queries, kv, number, &span.table, position + 1, kv_heads, found);
+            }
+            row += span.tokens.len();
+        }
+        add(rows, &layer.attention_output.apply(&found)?);
+        let input = normalised(rows, &layer.feed_forward_norm, epsilon);
+        add(rows, &layer.feed_forward(&input)?);
+        Ok(())
+    }
+}
+
+fn unusable(path: &Path, error: &candle_core::Error) -> LoadError {
+    LoadError::Malformed { path: path.to_owned(), reason: error.to_string() }
+}

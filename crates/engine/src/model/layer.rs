@@ -1,0 +1,148 @@
+//! The weights of one layer, and the arithmetic that needs no cache.
+
+use super::{
+    config::Config,
+    names::{Part, name},
+};
+use crate::{
+    LoadError,
+    weights::{Matrix, Weights},
+};
+
+/// A matrix with what is added to its products.
+pub(super) struct Linear {
+    matrix: Matrix,
+    bias: Option<Vec<f32>>,
+}
+
+/// The weights of one layer.
+pub(super) struct Layer {
+    pub(super) attention_norm: Vec<f32>,
+    pub(super) query: Linear,
+    pub(super) key: Linear,
+    pub(super) value: Linear,
+    pub(super) attention_output: Linear,
+    /// Norms of each head of the queries and of the keys.
+    pub(super) head_norms: Option<(Vec<f32>, Vec<f32>)>,
+    pub(super) feed_forward_norm: Vec<f32>,
+    pub(super) gate: Linear,
+    pub(super) up: Linear,
+    pub(super) down: Linear,
+}
+
+/// Reads tensors of a model by what they are.
+pub(super) struct Reader<'a> {
+    pub(super) weights: &'a Weights,
+    pub(super) as_shipped: bool,
+}
+
+// === impl Reader ===
+
+impl Reader<'_> {
+    pub(super) fn raw(&self, part: Part) -> Result<Option<crate::weights::Raw>, LoadError> {
+        self.weights.tensor(&format!("{}.weight", name(self.weights, part)))
+    }
+
+    pub(super) fn required(&self, part: Part) -> Result<crate::weights::Raw, LoadError> {
+        self.raw(part)?.ok_or_else(|| LoadError::Malformed {
+            path: self.weights.path().to_owned(),
+            reason: format!("the tensor `{}.weight` is missing", name(self.weights, part)),
+        })
+    }
+
+    pub(super) fn vector(&self, part: Part, length: usize) -> Result<Vec<f32>, LoadError> {
+        self.required(part)?.numbers(&[length])
+    }
+
+    fn linear(&self, part: Part, outputs: usize, inputs: usize) -> Result<Linear, LoadError> {
+        let matrix = Matrix::new(&self.required(part)?, outputs, inputs, self.as_shipped)?;
+        let bias = self.weights.tensor(&format!("{}.bias", name(self.weights, part)))?;
+        let bias = bias.map(|raw| raw.numbers(&[outputs])).transpose()?;
+        Ok(Linear { matrix, bias })
+    }
+
+    pub(super) fn layer(&self, number: usize, config: &Config) -> Result<Layer, LoadError> {
+        let Config { width, head_width, feed_forward, .. } = *config;
+        let (queries, keys) = (config.heads * head_width, config.kv_heads * head_width);
+        let head_norms = if config.normalises_heads {
+            Some((
+                self.vector(Part::QueryNorm(number), head_width)?,
+                self.vector(Part::KeyNorm(number), head_width)?,
+            ))
+        } else {
+            None
+        };
+        Ok(Layer {
+            attention_norm: self.vector(Part::AttentionNorm(number), width)?,
+            query: self.linear(Part::Query(number), queries, width)?,
+            key: self.linear(Part::Key(number), keys, width)?,
+            value: self.linear(Part::Value(number), keys, width)?,
+            attention_output: self.linear(Part::AttentionOutput(number), width, queries)?,
+            head_norms,
+            feed_forward_norm: self.vector(Part::FeedForwardNorm(number), width)?,
+            gate: self.linear(Part::Gate(number), feed_forward, width)?,
+            up: self.linear(Part::Up(number), feed_forward, width)?,
+            down: self.linear(Part::Down(number), width, feed_forward)?,
+        })
+    }
+}
+
+// === impl Linear ===
+
+impl Linear {
+    pub(super) fn apply(&self, rows: &[f32]) -> candle_core::Result<Vec<f32>> {
+        let mut products = self.matrix.apply(rows)?;
+        if let Some(bias) = &self.bias {
+            for row in products.chunks_exact_mut(bias.len()) {
+                add(row, bias);
+            }
+        }
+        Ok(products)
+    }
+}
+
+// === impl Layer ===
+
+impl Layer {
+    /// How many bytes the matrices take.
+    pub(super) fn bytes(&self) -> usize {
+        let all =
+            [&self.query, &self.key, &self.value, &self.attention_output, &self.gate, &self.up, &self.down];
+        all.iter().map(|linear| linear.matrix.bytes()).sum()
+    }
+
+    /// What the feed-forward part adds to rows that were normalised.
+    pub(super) fn feed_forward(&self, rows: &[f32]) -> candle_core::Result<Vec<f32>> {
+        let (mut gate, up) = (self.gate.apply(rows)?, self.up.apply(rows)?);
+        for (gate, up) in gate.iter_mut().zip(&up) {
+            *gate = *gate / (1.0 + (-*gate).exp()) * up;
+        }
+        self.down.apply(&gate)
+    }
+}
+
+/// Adds numbers to others.
+pub(super) fn add(to: &mut [f32], numbers: &[f32]) {
+    for (to, number) in to.iter_mut().zip(numbers) {
+        *to += number;
+    }
+}
+
+/// Each row divided by its root mean square, times the weights.
+pub(super) fn normalised(rows: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32> {
+    let mut normalised = rows.to_vec();
+    normalise(&mut normalised, weights, epsilon);
+    normalised
+}
+
+/// Normalises rows in place.
+#[expect(clippy::cast_precision_loss, reason = "rows are short")]
+pub(super) fn normalise(rows: &mut [f32], weights: &[f32], epsilon: f32) {
+    for row in rows.chunks_exact_mut(weights.len()) {
+        let squares: f32 = row.iter().map(|number| number * number).sum();
+        let scale = 1.0 / (squares / weights.len() as f32 + epsilon).sqrt();
+        for (number, weight) in row.iter_mut().zip(weights) {
+            *number *= scale * weight;
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Choosing the next token.
+
+use std::collections::HashMap;
+
+use longboat_serving::Sampling;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+/// Chooses tokens for one answer.
+pub(crate) struct Sampler {
+    random: StdRng,
+    /// How often each token is in the answer, for penalties.
+    counts: HashMap<u32, u32>,
+    /// Tokens of the prompt, which only the repetition penalty looks at.
+    prompt: Vec<u32>,
+}
+
+/// A token that was chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) token: u32,
+    /// The natural logarithm of its probability as the model gives it, before any sampling.
+    pub(crate) logprob: f64,
+    /// The likeliest tokens with theirs, the likeliest first; empty where they are not wanted.
+    pub(crate) top: Vec<(u32, f64)>,
+}
+
+// === impl Sampler ===
+
+impl Sampler {
+    /// The sampler of answer number `copy` to a prompt.
+    pub(crate) fn new(sampling: &Sampling, prompt: &[u32], copy: usize) -> Self {
+        let random = match sampling.seed {
+            Some(seed) => StdRng::seed_from_u64(seed.cast_unsigned().wrapping_add(copy as u64)),
+            None => StdRng::from_rng(&mut rand::rng()),
+        };
+        let mut prompt =
+            if is_neutral(sampling.repetition_penalty, 1.0) { Vec::new() } else { prompt.to_vec() };
+        prompt.sort_unstable();
+        prompt.dedup();
+        Self { random, counts: HashMap::new(), prompt }
+    }
+
+    /// Chooses by a weight for each token. `forbidden` tokens are not chosen.
+    pub(crate) fn choose(&mut self, sampling: &Sampling, mut weights: Vec<f32>, forbidden: &[u32]) -> Chosen {
+        let (normal, top) = match sampling.logprobs {
+            None => (0.0, Vec::new()),
+            Some(count) => {
+                let normal = normaliser(&weights);
+                (
+                    normal,
+                    likeliest(&weights, count)
+                        .into_iter()
+                        .map(|(token, weight)| (token, weight - normal))
+                        .collect(),
+                )
+            }
+        };
+        let raw = sampling.logprobs.map(|_| weights.clone());
+        self.penalise(sampling, &mut weights);
+        for token in forbidden {
+            if let Some(weight) = weights.get_mut(*token as usize) {
+                *weight = f32::NEG_INFINITY;
+            }
+        }
+        let token = if is_neutral(sampling.temperature, 0.0) {
+            first(&weights)
+        } else {
+            self.draw(sampling, &weights)
+        };
+        *self.counts.entry(token).or_default() += 1;
+        let logprob = raw.map_or(0.0, |raw| f64::from(raw[token as usize]) - normal);
+        Chosen { token, logprob, top }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
+    fn penalise(&self, sampling: &Sampling, weights: &mut [f32]) {
+        let repetition = sampling.repetition_penalty as f32;
+        if !is_neutral(sampling.repetition_penalty, 1.0) {
+            let seen = self
+                .prompt
+                .iter()
+                .chain(self.counts.keys().filter(|token| self.prompt.binary_search(token).is_err()));
+            for token in seen {
+                if let Some(weight) = weights.get_mut(*token as usize) {
+                    *weight = if *weight > 0.0 { *weight / repetition } else { *weight * repetition };
+                }
+            }
+        }
+        for (token, count) in &self.counts {
+            if let Some(weight) = weights.get_mut(*token as usize) {
+                *weight -=
+                    (sampling.frequency_penalty * f64::from(*count) + sampling.presence_penalty) as f32;
+            }
+        }
+    }
+
+    /// Draws a token. Filters apply one after another, as in vLLM: min-p, then top-k, then top-p.
+    fn draw(&mut self, sampling: &Sampling, weights: &[f32]) -> u32 {
+        let mut candidates: Vec<(u32, f64)> = (0_u32..)
+            .zip(weights)
+            .filter(|(_, weight)| weight.is_finite())
+            .map(|(token, weight)| (token, f64::from(*weight) / sampling.temperature))
+            .collect();
+        candidates.sort_unstable_by(|(a_token, a), (b_token, b)| b.total_cmp(a).then(a_token.cmp(b_token)));
+        let Some((_, most)) = candidates.first().copied() else { return 0 };
+        for (_, weight) in &mut candidates {
+            *weight = (*weight - most).exp();
+        }
+        if sampling.min_p > 0.0 {
+            candidates.retain(|(_, weight)| *weight >= sampling.min_p);
+        }
+        if sampling.top_k > 0 {
+            candidates.truncate(sampling.top_k);
+        }
+        if sampling.top_p < 1.0 {
+            let all: f64 = candidates.iter().map(|(_, weight)| weight).sum();
+            let mut sum = 0.0;
+            let enough = candidates.iter().position(|(_, weight)| {
+                sum += weight / all;
+                sum >= sampling.top_p
+            });
+            candidates.truncate(enough.map_or(candidates.len(), |last| last + 1));
+        }
+        let all: f64 = candidates.iter().map(|(_, weight)| weight).sum();
+        let mut point = self.random.random::<f64>() * all;
+        for (token, weight) in &candidates {
+            point -= weight;
+            if point <= 0.0 {
+                return *token;
+            }
+        }
+        candidates.last().map_or(0, |(token, _)| *token)
+    }
+}
+
+/// Whether a parameter has the value at which it does nothing.
+fn is_neutral(value: f64, neutral: f64) -> bool {
+    (value - neutral).abs() < 1e-6
+}
+
+/// The logarithm of the sum of all exponentials.
+fn normaliser(weights: &[f32]) -> f64 {
+    let most = f64::from(weights.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    most + weights.iter().map(|weight| (f64::from(*weight) - most).exp()).sum::<f64>().ln()
+}
+
+/// The token with the greatest weight; of equals the first one.
+fn first(weights: &[f32]) -> u32 {
+    let best = (0_u32..).zip(weights).reduce(|best, next| if *next.1 > *best.1 { next } else { best });
+    best.map_or(0, |(token, _)| token)
+}
+
+fn likeliest(weights: &[f32], count: usize) -> Vec<(u32, f64)> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut all: Vec<(u32, f64)> = (0_u32..).zip(weights.iter().map(|weight| f64::from(*weight))).collect();
+    let order = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    let count = count.min(all.len());
+    all.select_nth_unstable_by(count - 1, order);
+    all.truncate(count);
+    all.sort_unstable_by(order);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampling() -> Sampling {
+        Sampling {
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            min_p: 0.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: 1.0,
+            seed: Some(7),
+            stops: Vec::new(),
+            keeps_stop: false,
+            least: 0,
+            ignore_eos: false,
+            logprobs: None,
+        }
+    }
+
+    /// How often each of three tokens is drawn.
+    fn drawn(sampling: &Sampling, weights: [f32; 3]) -> [usize; 3] {
+        let mut sampler = Sampler::new(sampling, &[], 0);
+        let mut counts = [0; 3];
+        for _ in 0..2000 {
+            sampler.counts.clear();
+            counts[sampler.choose(sampling, weights.to_vec(), &[]).token as usize] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn tokens_are_drawn_by_their_probability_and_filters_take_the_unlikely_away() {
+        let weights = [0.6_f32.ln(), 0.3_f32.ln(), 0.1_f32.ln()];
+        let all = drawn(&sampling(), weights);
+        assert!((1100..1300).contains(&all[0]) && (520..680).contains(&all[1]), "{all:?}");
+        assert_eq!(drawn(&Sampling { top_k: 1, ..sampling() }, weights)[1..], [0, 0]);
+        assert_eq!(drawn(&Sampling { top_p: 0.7, ..sampling() }, weights)[2], 0);
+        assert_eq!(drawn(&Sampling { min_p: 0.4, ..sampling() }, weights)[2], 0);
+        assert_eq!(drawn(&Sampling { temperature: 0.0, ..sampling() }, weights), [2000, 0, 0]);
+    }
+
+    #[test]
+    fn a_seed_repeats_an_answer_and_copies_differ() {
+        let answer = |copy| {
+            let mut sampler = Sampler::new(&sampling(), &[], copy);
+            (0..32).map(|_| sampler.choose(&sampling(), vec![0.0; 50], &[]).token).collect::<Vec<_>>()
+        };
+        assert_eq!(answer(0), answer(0));
+        assert_ne!(answer(0), answer(1));
+    }
+
+    #[test]
+    fn penalties_lessen_what_is_there() {
+        let greedy = Sampling { temperature: 0.0, ..sampling() };
+        for sampling in [
+            Sampling { presence_penalty: 1.0, ..greedy.clone() },
+            Sampling { frequency_penalty: 1.0, ..greedy.clone() },
+            Sampling { repetition_penalty: 2.0, ..greedy.clone() },
+        ] {
+            let mut sampler = Sampler::new(&sampling, &[], 0);
+            let tokens: Vec<u32> =
+                (0..2).map(|_| sampler.choose(&sampling, vec![1.0, 0.8], &[]).token).collect();
+            assert_eq!(tokens, [0, 1]);
+        }
+        let repetition = Sampling { repetition_penalty: 2.0, ..greedy };
+        let mut sampler = Sampler::new(&repetition, &[0], 0);
+        assert_eq!(sampler.choose(&repetition, vec![1.0, 0.8], &[]).token, 1, "the prompt counts");
+    }
+
+    #[test]
+    fn probabilities_are_the_models_own() {
+        let sampling = Sampling { logprobs: Some(2), temperature: 0.0, ..sampling() };
+        let mut sampler = Sampler::new(&sampling, &[], 0);
+        let chosen = sampler.choose(&sampling, vec![0.25_f32.ln(), 0.75_f32.ln()], &[1]);
+        assert_eq!(chosen.token, 0);
+        assert!((chosen.logprob - 0.25_f64.ln()).abs() < 1e-6);
+        assert_eq!(chosen.top.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [1, 0]);
+    }
+}

@@ -1,0 +1,35 @@
+//! An answer's text as it grows, token by token.
+
+use super::Tokenizer;
+
+/// Stands for bytes that are no text yet: the next token may complete a character.
+const INCOMPLETE: char = '\u{fffd}';
+
+/// The text of the tokens so far, and how much of it was given.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    tokens: Vec<u32>,
+    /// Tokens before this one are not decoded again.
+    from: usize,
+    /// The text of the tokens up to this one was given.
+    given: usize,
+}
+
+// === impl Pieces ===
+
+impl Pieces {
+    /// The text that a token adds; empty while a character is incomplete.
+    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> String {
+        self.tokens.push(token);
+        // How a token reads depends on the one before it.
+        let before = tokenizer.text(&self.tokens[self.from..self.given]);
+        let text = tokenizer.text(&self.tokens[self.from..]);
+        if text.len() <= before.len() || text.ends_with(INCOMPLETE) {
+            return String::new();
+        }
+        let piece = text.get(before.len()..).unwrap_or_default().to_owned();
+        self.from = self.given;
+        self.given = self.tokens.len();
+        piece
+    }
+}

@@ -1,0 +1,96 @@
+//! A model's tokenizer.
+
+use std::{collections::BTreeSet, path::Path};
+
+use serde_json::Value;
+use tokenizers::Tokenizer as Inner;
+
+use super::vocabulary;
+use crate::{
+    LoadError,
+    weights::{Weights, json},
+};
+
+/// A model's tokenizer, and the tokens that end an answer.
+pub(crate) struct Tokenizer {
+    inner: Inner,
+    ends: BTreeSet<u32>,
+    /// The texts of the first and the last token of a text, for templates.
+    pub(crate) begin: String,
+    pub(crate) end: String,
+}
+
+// === impl Tokenizer ===
+
+impl Tokenizer {
+    /// The tokenizer of a model: `tokenizer.json` beside the weights, or the vocabulary of a GGUF file.
+    pub(crate) fn load(folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
+        let file = folder.join("tokenizer.json");
+        match weights {
+            Weights::Gguf(gguf) => vocabulary::tokenizer(gguf),
+            Weights::Safetensors(_) if !file.is_file() => Err(LoadError::Malformed {
+                path: folder.to_owned(),
+                reason: "`tokenizer.json` is missing".into(),
+            }),
+            Weights::Safetensors(files) => {
+                let inner = Inner::from_file(&file)
+                    .map_err(|error| LoadError::Malformed { path: file, reason: error.to_string() })?;
+                let optional = |name: &str| {
+                    let path = folder.join(name);
+                    if path.is_file() { json(&path) } else { Ok(Value::Null) }
+                };
+                let (settings, generation) =
+                    (optional("tokenizer_config.json")?, optional("generation_config.json")?);
+                let mut ends = numbers(&generation["eos_token_id"]);
+                ends.extend(numbers(&files.config()["eos_token_id"]));
+                Ok(Self::new(inner, ends, special(&settings["bos_token"]), special(&settings["eos_token"])))
+            }
+        }
+    }
+
+    pub(super) fn new(inner: Inner, ends: BTreeSet<u32>, begin: String, end: String) -> Self {
+        let mut tokenizer = Self { inner, ends, begin, end };
+        // Chat models end a turn with a token that is not always said to end an answer.
+        for text in [tokenizer.end.as_str(), "<|im_end|>", "<|eot_id|>", "<|endoftext|>"] {
+            if let Some(token) = tokenizer.inner.token_to_id(text) {
+                tokenizer.ends.insert(token);
+            }
+        }
+        tokenizer
+    }
+
+    /// The tokens of a text, in which special tokens may be written out. What the model expects at the beginning of a text is
+    /// added, unless a chat template has written it already.
+    pub(crate) fn tokens(&self, text: &str) -> Vec<u32> {
+        let begins = self.begin.is_empty() || !text.starts_with(&self.begin);
+        self.inner.encode_fast(text, begins).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    }
+
+    /// The text of tokens, without special ones.
+    pub(crate) fn text(&self, tokens: &[u32]) -> String {
+        self.inner.decode(tokens, true).unwrap_or_default()
+    }
+
+    /// Whether a token ends an answer.
+    pub(crate) fn ends(&self, token: u32) -> bool {
+        self.ends.contains(&token)
+    }
+
+    /// The tokens that end an answer.
+    pub(crate) fn end_tokens(&self) -> impl Iterator<Item = u32> {
+        self.ends.iter().copied()
+    }
+}
+
+fn numbers(value: &Value) -> BTreeSet<u32> {
+    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    match value {
+        Value::Array(values) => values.iter().filter_map(number).collect(),
+        value => number(value).into_iter().collect(),
+    }
+}
+
+/// A special token, which is a text or an object with the text.
+fn special(value: &Value) -> String {
+    value.as_str().or(value["content"].as_str()).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,115 @@
+//! The tokenizer of a GGUF file, which has its vocabulary and the name of its rules.
+
+use std::collections::BTreeSet;
+
+use tokenizers::{
+    AddedToken, PostProcessorWrapper, SplitDelimiterBehavior, Tokenizer as Inner,
+    models::bpe::BPE,
+    pre_tokenizers::{
+        PreTokenizerWrapper,
+        byte_level::ByteLevel,
+        digits::Digits,
+        sequence::Sequence,
+        split::{Split, SplitPattern},
+    },
+    processors::template::TemplateProcessing,
+};
+
+use super::Tokenizer;
+use crate::{
+    LoadError,
+    weights::{Gguf, Value},
+};
+
+/// Types of tokens that are written out in texts and are no words: control tokens and those that a user defined.
+const SPECIAL: [usize; 2] = [3, 4];
+
+/// Splits of Qwen2 and of Llama 3, which differ in how many digits stay together.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// Makes the tokenizer.
+pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
+    let malformed = |reason: String| LoadError::Malformed { path: file.path().to_owned(), reason };
+    let unsupported = |what: String| LoadError::Unsupported { path: file.path().to_owned(), what };
+    let text = |key: &str| file.get(key).and_then(Value::text);
+    let texts = |key: &str| {
+        let list = file.get(key).and_then(Value::list);
+        let list = list.and_then(|list| list.iter().map(|value| value.text()).collect::<Option<Vec<_>>>());
+        list.ok_or_else(|| malformed(format!("`{key}` is missing or is no list of texts")))
+    };
+    let kind = text("tokenizer.ggml.model").unwrap_or_default();
+    if kind != "gpt2" {
+        return Err(unsupported(format!(
+            "the tokenizer `{kind}` of GGUF files (`gpt2` is; safetensors with a `tokenizer.json` have no such limit)"
+        )));
+    }
+    let tokens = texts("tokenizer.ggml.tokens")?;
+    let merges = texts("tokenizer.ggml.merges")?
+        .into_iter()
+        .map(|merge| merge.split_once(' ').map(|(left, right)| (left.to_owned(), right.to_owned())))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| malformed("a merge of `tokenizer.ggml.merges` is no pair".into()))?;
+    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    let vocabulary: ahash::AHashMap<String, u32> =
+        tokens.iter().enumerate().map(|(index, token)| ((*token).to_owned(), number(index))).collect();
+    let rules = text("tokenizer.ggml.pre").unwrap_or("default");
+    let splitter = splitter(rules).ok_or_else(|| unsupported(format!("the tokenizer rules `{rules}`")))?;
+    let model =
+        BPE::builder().vocab_and_merges(vocabulary, merges).ignore_merges(rules == "llama-bpe").build();
+    let mut inner = Inner::new(model.map_err(|error| malformed(error.to_string()))?);
+    inner.with_pre_tokenizer(Some(splitter));
+    inner.with_decoder(Some(ByteLevel::default()));
+    let types = file.get("tokenizer.ggml.token_type").and_then(Value::list).unwrap_or_default();
+    let special: Vec<AddedToken> = types
+        .iter()
+        .zip(&tokens)
+        .filter(|(kind, _)| kind.size().is_some_and(|kind| SPECIAL.contains(&kind)))
+        .map(|(_, token)| AddedToken::from(*token, true))
+        .collect();
+    inner.add_special_tokens(special).map_err(|error| malformed(error.to_string()))?;
+    let id = |key: &str| file.get(key).and_then(Value::size);
+    let named = |key: &str| {
+        id(key).and_then(|id| tokens.get(id)).map(|token| (*token).to_owned()).unwrap_or_default()
+    };
+    let begin = named("tokenizer.ggml.bos_token_id");
+    if matches!(file.get("tokenizer.ggml.add_bos_token"), Some(Value::Flag(true)))
+        && let Some(token) = id("tokenizer.ggml.bos_token_id")
+    {
+        let processor = TemplateProcessing::builder()
+            .try_single(format!("{begin} $A"))
+            .map_err(&malformed)?
+            .special_tokens(vec![(begin.clone(), number(token))])
+            .build()
+            .map_err(|error| malformed(error.to_string()))?;
+        inner.with_post_processor(Some(PostProcessorWrapper::Template(processor)));
+    }
+    let ends: BTreeSet<u32> = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"]
+        .into_iter()
+        .filter_map(|key| id(key).map(number))
+        .collect();
+    Ok(Tokenizer::new(inner, ends, begin, named("tokenizer.ggml.eos_token_id")))
+}
+
+/// How a text is split before its parts are merged from bytes.
+fn splitter(rules: &str) -> Option<PreTokenizerWrapper> {
+    let bytes = |splits: bool| PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, splits));
+    let split = |pattern: &str| {
+        let pattern = SplitPattern::Regex(pattern.to_owned());
+        let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false).ok()?;
+        Some(PreTokenizerWrapper::Sequence(Sequence::new(vec![
+            PreTokenizerWrapper::Split(split),
+            bytes(false),
+        ])))
+    };
+    match rules {
+        "default" | "gpt-2" => Some(bytes(true)),
+        "smollm" => {
+            let digits = PreTokenizerWrapper::Digits(Digits::new(true));
+            Some(PreTokenizerWrapper::Sequence(Sequence::new(vec![digits, bytes(true)])))
+        }
+        "qwen2" => split(QWEN2),
+        "llama-bpe" | "llama3" => split(LLAMA3),
+        _ => None,
+    }
+}

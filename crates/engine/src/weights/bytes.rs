@@ -1,0 +1,100 @@
+//! Reading numbers and texts from a header that anybody may have written.
+
+/// The part of a header that has not been read yet.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Elements of lists that may still come.
+    elements: usize,
+}
+
+/// The most elements of all lists together. An element takes 32 times the memory that it takes in a file, and vocabularies
+/// of 256 thousand tokens have 1.3 million.
+const ELEMENTS: usize = 1 << 23;
+
+/// Why a header cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The bytes end too early.
+    Truncated,
+    /// What is there makes no sense.
+    Invalid(String),
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, elements: ELEMENTS }
+    }
+
+    /// How many bytes were read.
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Broken> {
+        let end =
+            self.at.checked_add(length).filter(|end| *end <= self.bytes.len()).ok_or(Broken::Truncated)?;
+        let taken = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, Broken> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Broken> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Broken> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Broken> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn f32(&mut self) -> Result<f32, Broken> {
+        Ok(f32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn f64(&mut self) -> Result<f64, Broken> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// A number of things of which each takes at least `least` bytes, so that no more can be announced than can follow.
+    pub(super) fn count(&mut self, least: usize) -> Result<usize, Broken> {
+        let count = self.u64()?;
+        usize::try_from(count)
+            .ok()
+            .filter(|count| count.checked_mul(least).is_some_and(|bytes| bytes <= self.left()))
+            .ok_or(Broken::Truncated)
+    }
+
+    /// The number of elements of a list.
+    pub(super) fn elements(&mut self) -> Result<usize, Broken> {
+        let count = self.count(1)?;
+        self.elements = self
+            .elements
+            .checked_sub(count)
+            .ok_or_else(|| Broken::Invalid(format!("its lists have more than {ELEMENTS} elements")))?;
+        Ok(count)
+    }
+
+    /// A text with its length before it. Vocabularies hold bytes that are no UTF-8, which become replacement characters.
+    pub(super) fn text(&mut self) -> Result<String, Broken> {
+        let length = self.count(1)?;
+        Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
+    }
+}

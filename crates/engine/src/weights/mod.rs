@@ -1,0 +1,94 @@
+//! Weights from files, in the form in which they are multiplied.
+
+mod bytes;
+mod gguf;
+mod matrix;
+mod safetensors;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use self::{
+    gguf::{Gguf, Value},
+    matrix::{Embedding, Matrix},
+    safetensors::{Safetensors, json},
+};
+use crate::LoadError;
+
+/// A tensor as its file has it.
+pub(crate) struct Raw {
+    /// The file, for messages.
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) format: candle_core::quantized::GgmlDType,
+    /// The outermost dimension first.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// Where the tensors of a model are.
+pub(crate) enum Weights {
+    /// One file with everything.
+    Gguf(Gguf),
+    /// Files beside a `config.json`.
+    Safetensors(Safetensors),
+}
+
+// === impl Weights ===
+
+impl Weights {
+    /// Opens the model in a folder, or a GGUF file itself.
+    pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+        if path.is_file() {
+            return Ok(Self::Gguf(Gguf::open(path)?));
+        }
+        let files = files(path)?;
+        let with = |extension: &str| -> Vec<PathBuf> {
+            files.iter().filter(|file| file.extension().is_some_and(|e| e == extension)).cloned().collect()
+        };
+        let safetensors = with("safetensors");
+        if path.join("config.json").is_file() && !safetensors.is_empty() {
+            return Ok(Self::Safetensors(Safetensors::open(path, &safetensors)?));
+        }
+        match with("gguf").as_slice() {
+            [] => Err(LoadError::NoWeights { path: path.to_owned() }),
+            [file] => Ok(Self::Gguf(Gguf::open(file)?)),
+            several => {
+                let names: Vec<_> = several.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+                Err(LoadError::Malformed {
+                    path: path.to_owned(),
+                    reason: format!("holds several GGUF files ({}): name one of them", names.join(", ")),
+                })
+            }
+        }
+    }
+
+    /// Reads a tensor; none where the model has no such tensor.
+    pub(crate) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
+        match self {
+            Self::Gguf(file) => file.tensor(name),
+            Self::Safetensors(files) => files.tensor(name),
+        }
+    }
+
+    /// The file that describes the model, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Gguf(file) => file.path(),
+            Self::Safetensors(files) => files.path(),
+        }
+    }
+}
+
+/// The files of a folder, sorted by name.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let failed = |source| LoadError::Read { path: folder.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,172 @@
+//! Safetensors: a JSON header with the place of each tensor, then the tensors.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use candle_core::quantized::GgmlDType;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Raw;
+use crate::LoadError;
+
+/// The most bytes of a header, as the format itself limits it.
+const HEADER: u64 = 100_000_000;
+
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: [u64; 2],
+}
+
+struct Place {
+    file: usize,
+    format: GgmlDType,
+    shape: Vec<usize>,
+    offset: u64,
+    length: usize,
+}
+
+/// The open files of a model.
+pub(crate) struct Safetensors {
+    config_path: PathBuf,
+    config: Value,
+    files: Vec<(PathBuf, File)>,
+    tensors: BTreeMap<String, Place>,
+}
+
+// === impl Safetensors ===
+
+impl Safetensors {
+    /// Reads `config.json` and the headers of the files.
+    pub(super) fn open(folder: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
+        let config_path = folder.join("config.json");
+        let config = json(&config_path)?;
+        let (mut files, mut tensors) = (Vec::new(), BTreeMap::new());
+        for path in paths {
+            let file = File::open(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
+            read_header(path, &file, files.len(), &mut tensors)?;
+            files.push((path.clone(), file));
+        }
+        Ok(Self { config_path, config, files, tensors })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.config_path
+    }
+
+    /// What `config.json` says.
+    pub(crate) fn config(&self) -> &Value {
+        &self.config
+    }
+
+    pub(super) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
+        let Some(place) = self.tensors.get(name) else { return Ok(None) };
+        let (path, file) = &self.files[place.file];
+        let mut data = vec![0; place.length];
+        file.read_exact_at(&mut data, place.offset)
+            .map_err(|source| LoadError::Read { path: path.clone(), source })?;
+        Ok(Some(Raw {
+            path: path.clone(),
+            name: name.to_owned(),
+            format: place.format,
+            shape: place.shape.clone(),
+            data,
+        }))
+    }
+}
+
+/// Reads a JSON file.
+pub(crate) fn json(path: &Path) -> Result<Value, LoadError> {
+    let bytes = std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| LoadError::Malformed { path: path.to_owned(), reason: error.to_string() })
+}
+
+fn read_header(
+    path: &Path,
+    file: &File,
+    number: usize,
+    tensors: &mut BTreeMap<String, Place>,
+) -> Result<(), LoadError> {
+    let failed = |source| LoadError::Read { path: path.to_owned(), source };
+    let malformed = |reason: String| LoadError::Malformed { path: path.to_owned(), reason };
+    let size = file.metadata().map_err(failed)?.len();
+    if size < 8 {
+        return Err(malformed("the file ends within its header".into()));
+    }
+    let mut length = [0; 8];
+    file.read_exact_at(&mut length, 0).map_err(failed)?;
+    let length = u64::from_le_bytes(length);
+    if length > HEADER || length > size - 8 {
+        return Err(malformed(format!("a header of {length} bytes; the file has {size}")));
+    }
+    let mut header = vec![0; usize::try_from(length).unwrap_or_default()];
+    file.read_exact_at(&mut header, 8).map_err(failed)?;
+    let entries: BTreeMap<String, Value> =
+        serde_json::from_slice(&header).map_err(|error| malformed(error.to_string()))?;
+    let start = 8 + length;
+    for (name, entry) in entries.into_iter().filter(|(name, _)| name != "__metadata__") {
+        let wrong = |reason: String| malformed(format!("tensor `{name}`: {reason}"));
+        let entry: Entry = serde_json::from_value(entry).map_err(|error| wrong(error.to_string()))?;
+        let format = match entry.dtype.as_str() {
+            "F32" => GgmlDType::F32,
+            "F16" => GgmlDType::F16,
+            "BF16" => GgmlDType::BF16,
+            // Such as masks: nothing that is multiplied.
+            "BOOL" | "U8" | "I8" | "I16" | "U16" | "I32" | "U32" | "I64" | "U64" => continue,
+            other => return Err(wrong(format!("the format {other}; expected F32, F16 or BF16"))),
+        };
+        let [from, to] = entry.data_offsets;
+        let elements = entry.shape.iter().try_fold(1_usize, |product, length| product.checked_mul(*length));
+        let length = elements.and_then(|elements| elements.checked_mul(format.type_size()));
+        let length = length
+            .filter(|length| to.checked_sub(from) == Some(*length as u64))
+            .ok_or_else(|| wrong("its size does not fit its shape".into()))?;
+        let offset = start.checked_add(from).filter(|_| to <= size - start);
+        let offset = offset.ok_or_else(|| wrong("it lies outside of the file: is it cut off?".into()))?;
+        tensors.insert(name, Place { file: number, format, shape: entry.shape, offset, length });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn open(header: &str, data: usize) -> Result<Safetensors, LoadError> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), "{}").unwrap();
+        let file = folder.path().join("model.safetensors");
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; data]].concat();
+        fs::write(&file, bytes).unwrap();
+        Safetensors::open(folder.path(), &[file])
+    }
+
+    #[test]
+    fn tensors_are_found_and_those_outside_of_the_file_are_refused() {
+        let header =
+            r#"{"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]}}"#;
+        let files = open(header, 8).unwrap();
+        let raw = files.tensor("w").unwrap().unwrap();
+        assert_eq!((raw.shape, raw.data.len()), (vec![2, 2], 8));
+        assert!(files.tensor("v").unwrap().is_none());
+        for (header, data) in [
+            (header, 7),
+            (r#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#, 12),
+            (r#"{"w":{"dtype":"F32","shape":[18446744073709551615,2],"data_offsets":[0,8]}}"#, 12),
+            (r#"{"w":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}"#, 12),
+            (r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 12),
+            ("[]", 0),
+        ] {
+            assert!(matches!(open(header, data), Err(LoadError::Malformed { .. })), "{header}");
+        }
+    }
+}

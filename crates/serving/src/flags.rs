@@ -1,0 +1,131 @@
+//! The command line of `vllm serve`.
+//!
+//! vLLM's flags take lists (`--served-model-name A B`) and number in the hundreds, so this is no clap parser: a server takes
+//! the flags that it honours by name, and reports the others as ignored.
+
+use std::{fmt::Display, str::FromStr};
+
+use crate::Adapter;
+
+/// Flags that take all words up to the next flag.
+const LISTS: [&str; 2] = ["served-model-name", "lora-modules"];
+
+/// A command line that cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ArgsError {
+    /// A flag stands without the value that it needs.
+    #[error("flag `{0}` needs a value")]
+    Missing(String),
+    /// A value does not fit its flag.
+    #[error("flag `{flag}`: {reason}")]
+    Invalid {
+        /// The flag as written.
+        flag: String,
+        /// What is wrong with the value.
+        reason: String,
+    },
+    /// Neither `--model` nor a positional model was given.
+    #[error("no model: give it as `vllm serve MODEL` or `--model MODEL`")]
+    NoModel,
+}
+
+/// A command line in parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Words that belong to no flag.
+    pub words: Vec<String>,
+    /// Flags in their order; the last of a name counts.
+    pub flags: Vec<Flag>,
+}
+
+/// A flag with its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// Its name without dashes in front, with dashes for underscores.
+    pub name: String,
+    /// The flag as written.
+    word: String,
+    values: Vec<String>,
+}
+
+// === impl CommandLine ===
+
+impl CommandLine {
+    /// Takes arguments apart. Empty ones are left out: presets leave them where a template rendered to nothing.
+    pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Self {
+        let mut parsed = Self::default();
+        let mut words = arguments.iter().map(AsRef::as_ref).filter(|word| !word.is_empty()).peekable();
+        while let Some(word) = words.next() {
+            let Some(flag) = word.strip_prefix("--") else {
+                parsed.words.push(word.to_owned());
+                continue;
+            };
+            let (name, mut inline) = match flag.split_once('=') {
+                Some((name, value)) => (name.replace('_', "-"), Some(value.to_owned())),
+                None => (flag.replace('_', "-"), None),
+            };
+            let mut values = Vec::new();
+            while inline.is_none()
+                && let Some(value) = words.next_if(|next| !next.starts_with("--"))
+            {
+                values.push(value.to_owned());
+                if !LISTS.contains(&name.as_str()) {
+                    break;
+                }
+            }
+            values.extend(inline.take());
+            parsed.flags.push(Flag { name, word: word.to_owned(), values });
+        }
+        parsed
+    }
+}
+
+// === impl Flag ===
+
+impl Flag {
+    /// Its first value.
+    pub fn text(&self) -> Result<&str, ArgsError> {
+        self.values.first().map(String::as_str).ok_or_else(|| ArgsError::Missing(format!("--{}", self.name)))
+    }
+
+    /// Its first value, read.
+    pub fn value<T: FromStr<Err: Display>>(&self) -> Result<T, ArgsError> {
+        let text = self.text()?;
+        text.parse().map_err(|error| self.invalid(format!("`{text}`: {error}")))
+    }
+
+    /// A number of at least 1.
+    pub fn positive(&self) -> Result<usize, ArgsError> {
+        match self.value()? {
+            0 => Err(self.invalid("must be at least 1".into())),
+            value => Ok(value),
+        }
+    }
+
+    /// All values, and the parts of those with commas.
+    pub fn names(&self) -> Vec<String> {
+        let parts = self.values.iter().flat_map(|value| value.split(','));
+        parts.filter(|name| !name.is_empty()).map(Into::into).collect()
+    }
+
+    /// vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
+    pub fn adapters(&self) -> Vec<Adapter> {
+        self.values
+            .iter()
+            .filter_map(|value| {
+                if let Ok(json) = serde_json::from_str::<serde_json::Value>(value) {
+                    let name = json.get("name")?.as_str()?.to_owned();
+                    let path = json["path"].as_str().unwrap_or_default().to_owned();
+                    return Some(Adapter { name, path });
+                }
+                let (name, path) = value.split_once('=')?;
+                Some(Adapter { name: name.to_owned(), path: path.to_owned() })
+            })
+            .collect()
+    }
+
+    /// An error about its value.
+    pub fn invalid(&self, reason: String) -> ArgsError {
+        ArgsError::Invalid { flag: self.word.clone(), reason }
+    }
+}

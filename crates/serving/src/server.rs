@@ -1,0 +1,123 @@
+//! The process of a model server: listening, TLS, and an end without cutting answers short.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
+/// Clients at once: far more than an engine works for.
+const CONNECTIONS: usize = 8192;
+/// How long a handshake may take, and a client that has connected may say nothing.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A model server cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("cannot serve TLS")]
+    Tls(#[from] longboat_tls::TlsError),
+    /// A file of the pair cannot be read.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file as given.
+        path: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// How a server listens, and how it ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listening {
+    /// The files of the certificate and its key; plain HTTP without them.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// How long running requests may take when the server is asked to end.
+    pub patience: Duration,
+}
+
+/// Takes an address.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })
+}
+
+/// Serves until `shutdown`; then takes no new request and lets running ones finish.
+pub async fn serve(
+    router: Router,
+    listener: TcpListener,
+    listening: Listening,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let tls = match &listening.certificate {
+        None => None,
+        Some((certificate, key)) => {
+            let pair = longboat_tls::KeyPair {
+                certificate_pem: read(certificate).await?,
+                key_pem: read(key).await?,
+            };
+            Some(TlsAcceptor::from(longboat_tls::server_config(&pair, ALPN)?))
+        }
+    };
+    let service = TowerToHyperService::new(router);
+    let connections = GracefulShutdown::new();
+    let accepted = |stream, _| {
+        let (service, watcher, tls) = (service.clone(), connections.watcher(), tls.clone());
+        async move {
+            match tls {
+                None => connection(stream, service, watcher).await,
+                Some(tls) => match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => connection(stream, service, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
+                    Err(_) => tracing::debug!("A TLS handshake took too long."),
+                },
+            }
+        }
+    };
+    let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+    if tokio::time::timeout(listening.patience, connections.shutdown()).await.is_err() {
+        tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
+    }
+    Ok(())
+}
+
+async fn read(path: &Path) -> Result<String, RunError> {
+    let failed = |source| RunError::Read { path: path.display().to_string(), source };
+    tokio::fs::read_to_string(path).await.map_err(failed)
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: TowerToHyperService<Router>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(error, "A connection ended early.");
+    }
+}
