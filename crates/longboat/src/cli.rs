@@ -70,6 +70,9 @@ pub(crate) enum Command {
     /// Role: a model server without a model
     #[command(disable_help_flag = true)]
     Sim(EngineArgs),
+    /// Role: a model server that computes its answers on the CPU
+    #[command(disable_help_flag = true)]
+    Engine(EngineArgs),
     /// Role: what runs under the name `vllm` where the engine is the simulator
     #[command(hide = true, disable_help_flag = true)]
     Vllm(EngineArgs),
@@ -424,12 +427,14 @@ pub(crate) struct EngineArgs {
 }
 
 /// Programs for machines, which a person who types `kubectl longboat` has no use for.
-const ROLES: [&str; 8] = ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "vllm", "reaper"];
+const ROLES: [&str; 9] =
+    ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
 
 /// The command line of an executable with this name.
 pub(crate) fn command(called: Called) -> clap::Command {
     let command = Cli::command().mut_subcommands(|verb| match verb.get_name() {
         "sim" => verb.after_help(longboat_sim::HELP),
+        "engine" => verb.after_help(longboat_engine::HELP),
         "validate" | "render" | "diff" => must_name_manifests(verb),
         _ => verb,
     });

@@ -53,6 +53,12 @@ pub(crate) async fn sim(arguments: Vec<String>, shutdown: CancellationToken) -> 
     simulate(SimArgs::simulator(&on_pod_address(&arguments))?, shutdown).await
 }
 
+/// A model server that computes.
+pub(crate) async fn engine(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let args = longboat_engine::Args::parse(&on_pod_address(&arguments))?;
+    longboat_engine::run(args, shutdown).await.context("the engine cannot serve")
+}
+
 /// The routing sidecar of a decode pod.
 pub(crate) async fn sidecar(
     mut args: longboat_sidecar::Args,

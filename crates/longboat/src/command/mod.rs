@@ -86,6 +86,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })
         }
         Command::Sim(args) => serve(|shutdown| role::sim(args.arguments, shutdown)),
+        Command::Engine(args) => serve(|shutdown| role::engine(args.arguments, shutdown)),
         Command::Vllm(args) => serve(|shutdown| role::vllm(args.arguments, shutdown)),
     }
 }
