@@ -1,4 +1,4 @@
-//! The platform's settings: ConfigMap `inferenceservice-config` (contract 02 §1.2, 01 §16).
+//! The platform's settings: ConfigMap `inferenceservice-config`.
 
 use std::collections::BTreeMap;
 
@@ -206,7 +206,7 @@ pub struct Prometheus {
 }
 
 /// Settings that cannot be used. Upstream's texts, with the first broken quantity in the order of the documentation
-/// where upstream names a random one (contract 06 B20).
+/// where upstream names a random one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlatformError {
     /// The ConfigMap does not exist.
@@ -286,7 +286,7 @@ struct RawLocalModel {
     enabled: bool,
 }
 
-/// Image of the init container where none is configured (contract 02 §14.5).
+/// Image of the init container where none is configured.
 const DEFAULT_INITIALIZER: &str = "kserve/storage-initializer:latest";
 
 #[derive(Default, Deserialize)]
@@ -322,7 +322,7 @@ impl Platform {
         })
     }
 
-    /// The settings that templates may see, under their Go names (contract 02 §4.2).
+    /// The settings that templates may see, under their Go names.
     pub(crate) fn template_globals(&self, system_namespace: &str, namespace: &str, pool: &str) -> Value {
         json!({
             "SystemNamespace": system_namespace,

@@ -1,4 +1,4 @@
-//! The command line, as upstream's (contract 04 §2.1).
+//! The command line, as upstream's.
 
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
 

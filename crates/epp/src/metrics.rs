@@ -1,5 +1,5 @@
 //! What the picker says about itself, under upstream's names and, where dashboards still use them, their older
-//! twins (contract 04 §8).
+//! twins.
 
 mod buckets;
 mod labels;

@@ -99,7 +99,7 @@ impl Outbox {
     }
 
     /// Ends the stream, without error, after what is queued. Never before the request's body was returned: a
-    /// proxy would send an empty one (contract 04 §1.6).
+    /// proxy would send an empty one.
     pub fn finish(&mut self) {
         self.finished = true;
     }

@@ -276,7 +276,7 @@ impl Default for Metrics {
 }
 
 impl Default for PlatformValues {
-    /// What the reference ships, without what only its other kinds need (contract 01 §16).
+    /// What the reference ships, without what only its other kinds need.
     fn default() -> Self {
         let settings = [
             (

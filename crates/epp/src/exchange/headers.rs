@@ -1,4 +1,4 @@
-//! Headers that are read, and those that are set (contract 04 §1.3, §1.4, §1.7).
+//! Headers that are read, and those that are set.
 
 use bytes::Bytes;
 use longboat_extproc::{Header, HeaderChanges, Headers, names};
