@@ -48,6 +48,8 @@ pub enum Outcome {
 
 /// Tiers beyond these share a number, and are worth 1.
 const TIERS: usize = 16;
+/// Blocks of ours in one of an engine's, so that the number of entries bounds the memory.
+const PARTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]
@@ -179,7 +181,7 @@ impl Index {
 
     fn store(&mut self, holder: u32, model: &str, stored: &Stored) -> Outcome {
         let (size, own) = (stored.block_size, self.limits.block_tokens);
-        let fits = own > 0 && size >= own && size.is_multiple_of(own);
+        let fits = own > 0 && size >= own && size.is_multiple_of(own) && size / own <= PARTS;
         if !fits || stored.hashes.len().checked_mul(size) != Some(stored.tokens.len()) {
             return Outcome::Unusable;
         }

@@ -80,6 +80,8 @@ fn the_best_tier_counts_and_larger_blocks_are_several() {
     index.apply(0, MODEL, &Event::Removed { hashes: vec![1], medium: "gpu".into() });
     assert_eq!(held(&index, &[1, 2, 3, 4]), [1.6, 0.0]);
     assert_eq!(apply(&mut index, 1, stored(&[9], None, &[1, 2, 3])), Outcome::Unusable);
+    assert_eq!(apply(&mut index, 1, stored(&[9], None, &[1; 130])), Outcome::Unusable);
+    assert_eq!(apply(&mut index, 1, stored(&[9], None, &[1; 128])), Outcome::Applied);
     assert_eq!(
         apply(&mut index, 1, Stored { tokens: vec![1], ..stored(&[9], None, &[1, 2]) }),
         Outcome::Unusable
