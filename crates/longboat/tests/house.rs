@@ -12,10 +12,11 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
+    "longboat-kv-events",
     "longboat-patch",
     "longboat-schema",
     "longboat-template",

@@ -83,7 +83,12 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
     );
     let patience = args.shutdown_timeout;
     let identity = Identity::from_env(args.port());
-    let router = longboat_serving::router(Arc::new(Simulator::new(args)))
+    let simulator = Arc::new(Simulator::new(args));
+    let _events = simulator
+        .publish(&shutdown)
+        .await
+        .map_err(|(address, source)| RunError::Listen { address, source })?;
+    let router = longboat_serving::router(simulator)
         .layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))));
     let service = TowerToHyperService::new(router);
     let connections = GracefulShutdown::new();
