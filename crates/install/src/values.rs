@@ -290,11 +290,9 @@ impl Default for PlatformValues {
             (
                 "storageInitializer",
                 json!({
-                    "image": "kserve/storage-initializer:latest",
                     "cpuRequest": "100m",
                     "cpuLimit": "1",
                     "memoryRequest": "100Mi",
-                    "memoryLimit": "1Gi",
                     "enableModelcar": true,
                     "cpuModelcar": "10m",
                     "memoryModelcar": "15Mi",
