@@ -152,14 +152,14 @@ impl Default for Utilization {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Concurrency {
+struct InFlight {
     max_concurrency: u64,
     max_token_concurrency: u64,
     concurrency_mode: ConcurrencyMode,
     headroom: f64,
 }
 
-impl Default for Concurrency {
+impl Default for InFlight {
     fn default() -> Self {
         Self {
             max_concurrency: 100,
@@ -318,7 +318,7 @@ fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Usag
         }
         _ => {
             let StaticLimit { threshold } = parameters.read()?;
-            if !(threshold > 0.0) {
+            if threshold.is_nan() || threshold <= 0.0 {
                 return Err(parameters.invalid("threshold must be above 0"));
             }
             Ok(UsageLimit::Static { threshold })
@@ -335,7 +335,7 @@ fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detecto
         Err(parameters.invalid("headroom is for detectors as filters, which are not implemented yet"))
     };
     if plugin_type == "concurrency-detector" {
-        let given: Concurrency = parameters.read()?;
+        let given: InFlight = parameters.read()?;
         no_headroom(given.headroom)?;
         return Ok(Detector::Concurrency {
             requests: given.max_concurrency,
