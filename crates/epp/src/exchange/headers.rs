@@ -47,6 +47,16 @@ pub(super) fn fairness(headers: &Headers) -> &str {
         .unwrap_or("default-flow")
 }
 
+/// The objective that the request names.
+pub(super) fn objective(headers: &Headers) -> Option<&str> {
+    either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective")
+}
+
+/// The milliseconds in which the first token is asked for.
+pub(super) fn first_token_within(headers: &Headers) -> Option<u64> {
+    either(headers, "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")?.parse().ok()
+}
+
 /// `prefer: if-available`: only where the prompt's prefix is cached.
 pub(super) fn only_if_cached(headers: &Headers) -> bool {
     headers.get("prefer").is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
