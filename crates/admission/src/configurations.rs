@@ -1,4 +1,4 @@
-//! The objects that have an API server call the webhooks (contract 01 §13).
+//! The objects that have an API server call the webhooks.
 
 use k8s_openapi::{
     api::{

@@ -1,4 +1,4 @@
-//! `ConversionReview` in, `ConversionReview` out (contract 01 §7).
+//! `ConversionReview` in, `ConversionReview` out.
 
 use longboat_api::conversion::{self, Version};
 use serde::{Deserialize, Serialize};

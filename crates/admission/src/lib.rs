@@ -1,4 +1,4 @@
-//! What the webhooks answer (contract 01 §6–§9, §13): pure functions over what a review holds.
+//! What the webhooks answer: pure functions over what a review holds.
 //!
 //! One path for every front door: the webhook server of the controller, the embedded API server in its own process, and
 //! `longboat validate` without any server.

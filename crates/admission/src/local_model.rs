@@ -1,4 +1,4 @@
-//! Metadata that ties a service to a model cached on nodes (contract 01 §6.3).
+//! Metadata that ties a service to a model cached on nodes.
 
 use longboat_api::{annotations, labels};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Whether an API server would accept a service with a merged spec (contract 01 §10.6, 02 §6.1).
+//! Whether an API server would accept a service with a merged spec.
 //!
 //! The reference asks it, by a dry-run of a creation on every pass. Everything that an answer depends on is known here: the
 //! schema with its rules is ours, and so are the webhooks.

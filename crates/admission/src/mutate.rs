@@ -1,4 +1,4 @@
-//! Defaults of an object that is created or changed (contract 01 §6).
+//! Defaults of an object that is created or changed.
 
 use longboat_api::{defaulting, v1alpha2::LLMInferenceService};
 use serde_json::{Value, json};

@@ -29,7 +29,7 @@ fn name_criticality(model: &mut Value, path: &str, warnings: &mut Vec<String>) {
 }
 
 /// Refuses a pool without a picker: the schema lets it out, but the stored version cannot do without. The reference fills
-/// in a picker without a name, which the schema then refuses (contract 01 §6.2).
+/// in a picker without a name, which the schema then refuses.
 pub(crate) fn check(object: &Value, report: &mut Report) {
     let Some(pool) = object.pointer("/spec/router/scheduler/pool/spec").filter(|pool| pool.is_object())
     else {

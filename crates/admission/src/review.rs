@@ -1,4 +1,4 @@
-//! `AdmissionReview` in, `AdmissionReview` out (contract 01 §13).
+//! `AdmissionReview` in, `AdmissionReview` out.
 
 use std::fmt;
 

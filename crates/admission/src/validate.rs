@@ -1,4 +1,4 @@
-//! Whether an object may be created, changed or deleted (contract 01 §8, §9).
+//! Whether an object may be created, changed or deleted.
 
 use longboat_api::{
     conversion::Version,
@@ -106,7 +106,7 @@ fn stored<'a>(request: &Request<'a>) -> Option<&'a Value> {
     request.old.filter(|_| request.operation == "UPDATE")
 }
 
-/// The rules for objects of a version (contract 01 §8.3).
+/// The rules for objects of a version.
 fn rules(version: Version) -> Rules {
     match version {
         Version::V1Alpha1 => Rules::V1Alpha1,

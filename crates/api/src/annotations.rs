@@ -1,4 +1,4 @@
-//! Annotation keys of services and their children (contract 01 §12, 02 §1.3).
+//! Annotation keys of services and their children.
 
 use std::collections::BTreeMap;
 
@@ -34,13 +34,13 @@ pub const INFERENCE_POOL_MIGRATED_V1: &str = "v1";
 /// When the self-signed certificate is to be replaced (RFC 3339); the platform can name other keys.
 pub const CERTIFICATE_EXPIRATION: &str = "certificates.kserve.io/expiration";
 
-/// Prefixes of annotation keys that travel from a service to its workloads (contract 02 §11.7).
+/// Prefixes of annotation keys that travel from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];
 /// A further prefix that travels to LeaderWorkerSets only.
 pub const LEADER_WORKER_SET_PREFIX: &str = "leaderworkerset.sigs.k8s.io";
 
-/// Whether annotations stop a service (contract 01 §12.1).
+/// Whether annotations stop a service.
 pub fn is_stopped(annotations: Option<&BTreeMap<String, String>>) -> bool {
     annotations.and_then(|a| a.get(STOP)).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }

@@ -1,7 +1,6 @@
-//! CEL rules of the schemas: our own (contract 01 §5.1) and those of the embedded Gateway API types.
+//! CEL rules of the schemas: our own and those of the embedded Gateway API types.
 //!
-//! Rules that the reference writes without `has()` are guarded here, so that what its webhook accepts is accepted
-//! (contract 01 §5.2).
+//! Rules that the reference writes without `has()` are guarded here, so that what its webhook accepts is accepted.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ const HASH: usize = 32;
 const HEAD: usize = LONGEST - HASH;
 
 /// Name of the child of `parent` that `suffix` tells apart: both joined where that fits a DNS label (63 bytes), else
-/// shortened around an MD5 sum of what was cut (contract 01 §14.9, 02 §1.4).
+/// shortened around an MD5 sum of what was cut.
 pub fn child_name(parent: &str, suffix: &str) -> String {
     if parent.len() + suffix.len() <= LONGEST {
         return format!("{parent}{suffix}");

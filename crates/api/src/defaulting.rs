@@ -1,4 +1,4 @@
-//! Defaults that the mutating webhook fills in, and every reconcile again in memory (contract 01 §6).
+//! Defaults that the mutating webhook fills in, and every reconcile again in memory.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,8 @@ const POD_SPECS: [&str; 5] = [
     "/spec/router/scheduler/template",
 ];
 
-/// Fills in what is missing of a service as stored (contract 01 §6.1, §6.2): the name and an empty URI of the model,
-/// the label of the routing group, empty lists of containers, and required fields whose zero value works (06 B1).
+/// Fills in what is missing of a service as stored: the name and an empty URI of the model,
+/// the label of the routing group, empty lists of containers, and required fields whose zero value works.
 /// URIs are normalised. Unknown fields and explicit zero values stay as they are.
 ///
 /// Parts of the wrong JSON type are left alone: decoding reports them better. Fails where a model URI is none; the
@@ -52,7 +52,7 @@ pub fn apply(service: &mut Value) -> Result<(), InvalidField> {
     Ok(())
 }
 
-/// The same for a typed service, in memory at the start of a reconcile (contract 01 §10.4): objects that were stored
+/// The same for a typed service, in memory at the start of a reconcile: objects that were stored
 /// before the webhook existed behave as if it had seen them.
 pub fn apply_typed(service: &mut LLMInferenceService) {
     let model = &mut service.spec.model;

@@ -1,4 +1,4 @@
-//! Label keys and values of services and their children (contract 01 §12.4, 02 §1.3).
+//! Label keys and values of services and their children.
 
 /// Says that an object belongs to the services of this API; caches and watches select by it.
 pub const PART_OF: &str = "app.kubernetes.io/part-of";
@@ -21,7 +21,7 @@ pub const LOCAL_MODEL: &str = "internal.serving.kserve.io/localmodel";
 /// Namespace of a namespaced model cache.
 pub const LOCAL_MODEL_NAMESPACE: &str = "internal.serving.kserve.io/localmodel-namespace";
 
-/// Prefixes of label keys that travel from a service to its workloads (contract 02 §11.7).
+/// Prefixes of label keys that travel from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 2] = ["kueue.x-k8s.io", "internal.serving.kserve.io/localmodel"];
 
 /// Values of [`COMPONENT`].

@@ -2,7 +2,7 @@
 //! foreign kinds that we read or write.
 //!
 //! Everything here is a pure function over plain data. The types print what Go's `encoding/json` prints for the
-//! reference's types (contract 01 §2–3, 02 §3.2), so a value survives a round trip through either implementation.
+//! reference's types, so a value survives a round trip through either implementation.
 
 pub mod annotations;
 pub mod child_name;

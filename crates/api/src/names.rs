@@ -1,5 +1,4 @@
-//! Names that are part of the contract: finalizers, presets, and the suffixes of children (contract 01 §2.3, §14.6,
-//! §15.1; 02 §23).
+//! Names that are part of the contract: finalizers, presets, and the suffixes of children.
 
 /// Finalizer of services.
 pub const SERVICE_FINALIZER: &str = "serving.kserve.io/llmisvc-finalizer";

@@ -1,4 +1,4 @@
-//! Reasons of conditions (contract 01 §10.5) and of events (contract 01 §14.5, 02 §9.6).
+//! Reasons of conditions and of events.
 
 /// Reasons of conditions.
 pub mod condition {

@@ -1,4 +1,4 @@
-//! Model URIs, normalised as the reference normalises them (contract 01 §6.4, 06 B14).
+//! Model URIs, normalised as the reference normalises them.
 
 use std::fmt;
 

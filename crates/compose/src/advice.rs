@@ -1,4 +1,4 @@
-//! What the user should know about layers although they merge (design.md §1.3): no layer is silently without effect.
+//! What the user should know about layers although they merge: no layer is silently without effect.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -23,7 +23,7 @@ pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
 pub const FIELD_NOT_SEEN: &str = "FieldNotSeen";
 
 /// Fields by their pointer, and as templates of presets call them. Templates see the service's own spec, whatever base
-/// configs set (contract 02 §21.2).
+/// configs set.
 const SEEN_BY_TEMPLATES: [(&str, &str); 4] = [
     ("/kvCacheOffloading", ".Spec.KVCacheOffloading"),
     ("/parallelism", ".Spec.Parallelism"),

@@ -1,4 +1,4 @@
-//! Layers to one spec (contract 02 §2).
+//! Layers to one spec.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
@@ -174,7 +174,7 @@ impl Composer {
     }
 }
 
-/// The service's own spec as a layer: normalised, and with the defaults that admission would set (contract 02 §6.0).
+/// The service's own spec as a layer: normalised, and with the defaults that admission would set.
 fn own_layer(service: &LLMInferenceService) -> Result<Value, ComposeError> {
     let broken = |message: String| ComposeError::Layer { layer: "the service's spec".to_owned(), message };
     let spec = serde_json::to_value(&service.spec).map_err(|e| broken(e.to_string()))?;
@@ -191,7 +191,7 @@ fn own_layer(service: &LLMInferenceService) -> Result<Value, ComposeError> {
 }
 
 /// Makes absent containers an empty list in the five pod specs where absence would delete those of lower layers; the
-/// tokenizer's is not among them (contract 02 §3.2).
+/// tokenizer's is not among them.
 pub(crate) fn fill_containers(spec: &mut Value) {
     const PODS: [&str; 5] =
         ["/template", "/worker", "/prefill/template", "/prefill/worker", "/router/scheduler/template"];

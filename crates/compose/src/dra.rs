@@ -1,4 +1,4 @@
-//! Managed devices: the claim that annotations ask for, in every pod spec (contract 02 §17).
+//! Managed devices: the claim that annotations ask for, in every pod spec.
 
 use k8s_openapi::api::core::v1::{PodResourceClaim, PodSpec, ResourceClaim};
 use longboat_api::{

@@ -23,9 +23,9 @@ pub struct Effective {
     pub spec: Box<LLMInferenceServiceSpec>,
     /// The configs that were merged, in the order they were.
     pub applied: Vec<AppliedConfig>,
-    /// `status.annotations` with all preset names pinned (contract 02 §2.5).
+    /// `status.annotations` with all preset names pinned.
     pub status_annotations: BTreeMap<String, String>,
-    /// The adapters to serve, by name (contract 02 §15).
+    /// The adapters to serve, by name.
     pub adapters: Vec<Adapter>,
     /// The ConfigMap that held the scheduler's config, if one did.
     pub scheduler_config_map: Option<ConfigMapName>,

@@ -6,7 +6,7 @@ use longboat_api::reasons::condition;
 pub(crate) const LORA_DOCS: &str =
     "https://github.com/kserve/kserve/blob/master/docs/samples/llmisvc/lora-adapters/README.md";
 
-/// Why layers could not be combined (contract 02 §2.2, §4.5, §5; messages as the reference words them).
+/// Why layers could not be combined. The messages are KServe's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
     /// A config is in neither namespace.
@@ -80,7 +80,7 @@ pub enum Retry {
 }
 
 impl ComposeError {
-    /// The reason of the `PresetsCombined` condition (contract 01 §10.6).
+    /// The reason of the `PresetsCombined` condition.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::ConfigNotFound { .. } => condition::CONFIG_NOT_FOUND,

@@ -1,4 +1,4 @@
-//! The functions that KServe adds to templates (contract 02 §4.3).
+//! The functions that KServe adds to templates.
 
 use longboat_api::child_name;
 use longboat_template::{

@@ -9,7 +9,7 @@ static KEYS: LazyLock<HashMap<(String, &'static str), &'static str, ahash::Rando
     LazyLock::new(|| {
         let mut keys = HashMap::default();
         for name in table::type_names() {
-            // Only pod specs and claims merge lists: everything else in a spec is atomic (contract 02 §3.5).
+            // Only pod specs and claims merge lists: everything else in a spec is atomic.
             let Some(short) = name.strip_prefix("core.v1.") else { continue };
             for field in table::type_def(name).into_iter().flat_map(|t| &t.fields) {
                 if field.patch.merge && !field.patch.key.is_empty() {

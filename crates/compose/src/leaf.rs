@@ -1,6 +1,6 @@
 //! Templates in single strings.
 //!
-//! The reference runs one template over the JSON text of the whole object (contract 02 §4.1). Where every string that
+//! The reference runs one template over the JSON text of the whole object. Where every string that
 //! contains an action is a complete template of its own, running it on that string's JSON text gives the same
 //! result, and strings without actions need not be looked at. Anything else (blocks that span fields, definitions,
 //! templates in keys) is left to [`crate::render`], as is every error.

@@ -1,7 +1,7 @@
 //! Layers to one effective spec, with where each leaf came from.
 //!
 //! A service names a model and little else; presets of the platform and configs that the user refers to fill in the
-//! rest (contract 02 §2). [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by
+//! rest. [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by
 //! strategic merge, renders Go templates, and applies what is decided after that. It is a pure function over plain
 //! data.
 //!

@@ -1,4 +1,4 @@
-//! Adapters of the final spec (contract 02 §15).
+//! Adapters of the final spec.
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 

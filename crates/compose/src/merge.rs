@@ -1,4 +1,4 @@
-//! The merge operator (contract 02 §3), over borrowed trees.
+//! The merge operator, over borrowed trees.
 //!
 //! It is Kubernetes' strategic merge patch with a patch that has no directives but those that maps of strings can
 //! carry. Results borrow from the layers, so that what no layer touches is neither visited nor copied.
@@ -198,7 +198,7 @@ impl<'a> Tree<'a> {
 /// The message of Kubernetes' implementation.
 pub(crate) fn merge<'a>(ty: Ty, base: Tree<'a>, patch: &'a Value) -> Result<Tree<'a>, String> {
     let Value::Object(patch) = patch else { return Ok(Tree::Leaf(patch)) };
-    // `zeroJSON` has an empty model.uri, so the difference to it never carries one (contract 02 §3.1).
+    // `zeroJSON` has an empty model.uri, so the difference to it never carries one.
     let model = patch.get("model").and_then(Value::as_object);
     let unnamed = model.is_some_and(|m| m.get("uri").is_some_and(|uri| uri == ""));
     if !unnamed {
@@ -324,7 +324,7 @@ fn member<'a>(shape_: Shape, key: &str, old: Tree<'a>, value: &'a Value) -> Resu
     }
 }
 
-/// Merges lists by key, and orders the result as Kubernetes does (contract 02 §3.6).
+/// Merges lists by key, and orders the result as Kubernetes does.
 fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Result<Tree<'a>, String> {
     let base = base.into_items();
     // Keys are scalars, which no layer merges into.

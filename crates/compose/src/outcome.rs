@@ -1,5 +1,4 @@
-//! What a composition means for a service: condition, applied configs, and when to try again (contract 02 §6.1,
-//! 01 §10.6).
+//! What a composition means for a service: condition, applied configs, and when to try again.
 
 use longboat_api::{
     reasons::condition,

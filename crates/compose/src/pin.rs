@@ -1,4 +1,4 @@
-//! Pinned preset names: a service keeps the presets of the release it was created under (contract 02 §2.5).
+//! Pinned preset names: a service keeps the presets of the release it was created under.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The platform's settings: ConfigMap `inferenceservice-config` (contract 02 §1.2, 01 §16).
+//! The platform's settings: ConfigMap `inferenceservice-config`.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ pub struct Platform {
 /// The image that holds this build.
 pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
 
-/// Whose images the presets name for the roles that this build plays (the picker and the routing sidecar): key `longboat`,
-/// which the reference does not have and does not mind.
+/// Whose images are used for the roles that this build plays (the picker and the routing sidecar of the presets, the storage
+/// initializer where the platform names none): key `longboat`, which the reference does not have and does not mind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Images {
     /// Those of the reference, as the presets have them.
@@ -90,8 +90,10 @@ pub enum ModelRouting {
 /// How models are fetched: key `storageInitializer`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StorageInitializer {
-    /// Image of the init container; `kserve/storage-initializer:latest` unless another is configured.
+    /// Image of the init container: what is configured, else that of [`Images`].
     pub image: String,
+    /// Whether that image is one of this build, which has other entry points than the reference's and needs less memory.
+    pub ours: bool,
     /// Its CPU request.
     pub cpu_request: String,
     /// Its CPU limit.
@@ -206,7 +208,7 @@ pub struct Prometheus {
 }
 
 /// Settings that cannot be used. Upstream's texts, with the first broken quantity in the order of the documentation
-/// where upstream names a random one (contract 06 B20).
+/// where upstream names a random one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlatformError {
     /// The ConfigMap does not exist.
@@ -286,8 +288,12 @@ struct RawLocalModel {
     enabled: bool,
 }
 
-/// Image of the init container where none is configured (contract 02 §14.5).
-const DEFAULT_INITIALIZER: &str = "kserve/storage-initializer:latest";
+/// The reference's image of the init container.
+const REFERENCE_INITIALIZER: &str = "kserve/storage-initializer:latest";
+/// Memory limit of the init container where none is configured. Ours holds no file in memory.
+const OUR_MEMORY_LIMIT: &str = "100Mi";
+/// The same of the reference's image, which holds parts of files.
+const REFERENCE_MEMORY_LIMIT: &str = "1Gi";
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -310,19 +316,20 @@ impl Platform {
             expiration_annotations.push(CERTIFICATE_EXPIRATION.to_owned());
         }
         let local: RawLocalModel = section(data, "localModel", "LocalModelConfig")?.unwrap_or_default();
+        let images = images(data)?;
         Ok(Self {
             ingress: ingress(data, system_namespace)?,
-            storage: storage(data)?,
+            storage: storage(data, &images)?,
             credentials: section(data, "credentials", "CredentialConfig")?.unwrap_or_default(),
             expiration_annotations,
             autoscaling: section(data, "autoscaling-wva-controller-config", "WVAControllerConfig")?,
             local_model: local.enabled,
-            images: images(data)?,
+            images,
             pod_security: pod_security(data)?,
         })
     }
 
-    /// The settings that templates may see, under their Go names (contract 02 §4.2).
+    /// The settings that templates may see, under their Go names.
     pub(crate) fn template_globals(&self, system_namespace: &str, namespace: &str, pool: &str) -> Value {
         json!({
             "SystemNamespace": system_namespace,
@@ -435,11 +442,23 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-fn storage(data: &BTreeMap<String, String>) -> Result<StorageInitializer, PlatformError> {
+fn storage(data: &BTreeMap<String, String>, images: &Images) -> Result<StorageInitializer, PlatformError> {
     const KEY: &str = "storageInitializer";
     let target = "StorageInitializerConfig";
     let invalid = |problem: String| PlatformError::Invalid { target, problem };
-    let raw: RawStorage = section(data, KEY, target)?.unwrap_or_default();
+    let mut raw: RawStorage = section(data, KEY, target)?.unwrap_or_default();
+    let (image, ours) = match images {
+        _ if !raw.image.is_empty() => (raw.image, false),
+        Images::Ours(image) => (image.clone(), true),
+        Images::Reference => (REFERENCE_INITIALIZER.to_owned(), false),
+    };
+    if raw.memory_limit.is_empty() && !raw.memory_request.is_empty() {
+        let limit = if ours { OUR_MEMORY_LIMIT } else { REFERENCE_MEMORY_LIMIT };
+        // A limit below the request would be refused.
+        let needs_more = quantity::whole(&raw.memory_request) > quantity::whole(limit);
+        let limit = if needs_more { raw.memory_request.clone() } else { limit.to_owned() };
+        raw.memory_limit = limit;
+    }
     let required = [
         ("memoryRequest", &raw.memory_request),
         ("memoryLimit", &raw.memory_limit),
@@ -469,7 +488,8 @@ fn storage(data: &BTreeMap<String, String>) -> Result<StorageInitializer, Platfo
     };
     let some = |text: String| Some(text).filter(|t| !t.is_empty());
     Ok(StorageInitializer {
-        image: some(raw.image).unwrap_or_else(|| DEFAULT_INITIALIZER.to_owned()),
+        image,
+        ours,
         cpu_request: raw.cpu_request,
         cpu_limit: raw.cpu_limit,
         memory_request: raw.memory_request,

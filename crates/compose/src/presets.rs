@@ -1,4 +1,4 @@
-//! The well-known configs, embedded (contract 02 §8).
+//! The well-known configs, embedded.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
@@ -43,7 +43,7 @@ pub struct BrokenPreset {
     pub message: String,
 }
 
-/// Why a service builds on a preset, by the preset's suffix: the predicate that chose it (contract 02 §2.3), in words.
+/// Why a service builds on a preset, by the preset's suffix: the predicate that chose it, in words.
 pub fn why(suffix: &str) -> &'static str {
     select::reason(suffix)
 }

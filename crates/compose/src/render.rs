@@ -1,4 +1,4 @@
-//! Rendering as the reference does it: one template over the JSON text of the whole object (contract 02 §4.1).
+//! Rendering as the reference does it: one template over the JSON text of the whole object.
 //!
 //! [`crate::leaf`] is the fast way for the usual case; this is the way that defines the result, and the only one that
 //! reports errors, because their positions count the characters of that text.

@@ -1,4 +1,4 @@
-//! What is decided after templates ran (contract 02 §5).
+//! What is decided after templates ran.
 
 use longboat_api::{
     child_name,

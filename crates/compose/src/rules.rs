@@ -1,4 +1,4 @@
-//! The rules by which composing makes or changes values after the layers are merged (contract 02 §5), by path.
+//! The rules by which composing makes or changes values after the layers are merged, by path.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Whether the templates of a config work, on a sample service (contract 01 §9, §15.3).
+//! Whether the templates of a config work, on a sample service.
 
 use serde_json::{Value, json};
 

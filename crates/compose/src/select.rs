@@ -1,4 +1,4 @@
-//! Which presets a service builds on (contract 02 §2.3, §2.4).
+//! Which presets a service builds on.
 
 use longboat_api::names::preset;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Taking part in the election: the loop around the rules of [`crate::election`].
+//! Leader election: the loop that reads and writes the Lease. The rules are in [`crate::election`].
 
 use std::{pin::pin, time::Duration};
 
@@ -25,33 +25,34 @@ use crate::{
     fence::Fence,
 };
 
-/// How long giving the lease back may take: whoever ends us waits for it.
+/// How long releasing the lease may take. The process cannot exit before.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// After a failure the next attempt to renew the lease comes after this part of the usual time: client-go waits for all of it, and
-/// has no more than four attempts before it gives up.
+/// After a failed renewal the next attempt comes after this part of the retry period. client-go waits for the whole period, so
+/// it gets at most four attempts before it loses the lease.
 const SOONER: f64 = 0.25;
-/// Waits between attempts differ by up to this part, so that candidates do not come at the same moment.
+/// A wait is longer by up to this part of itself, so that candidates do not retry at the same moment.
 const JITTER: f64 = 0.2;
 
-/// One that wants to lead.
+/// A replica that takes part in the election.
 pub(crate) struct Candidate {
     api: Api<Lease>,
     namespace: String,
     identity: String,
     election: Election,
-    /// Lets writes through while we lead.
+    /// Lets this replica's writes through only while it leads.
     fence: Fence,
     seen: Option<Seen>,
-    /// The lease as we wrote it last, while nothing contradicts that it is ours.
+    /// The lease as this replica wrote it last. `None` once anything says that another replica changed it.
     held: Option<Lease>,
-    /// When the last renewal that went well was asked for.
+    /// When the last successful renewal was sent.
     renewed: Option<Instant>,
 }
 
 // === impl Candidate ===
 
 impl Candidate {
-    /// With a client that no fence holds back, under a name that no other process has.
+    /// A candidate with an identity of its own. `client` must not go through the fence: the lease is written before
+    /// the fence opens.
     pub(crate) fn new(client: Client, namespace: &str, election: Election, fence: Fence) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
@@ -66,14 +67,14 @@ impl Candidate {
         }
     }
 
-    /// Waits until we lead; false when `stop` came first. A watch tells when the lease becomes free; whoever has no right
-    /// to watch it looks every now and then.
+    /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch tells when the lease becomes free;
+    /// without the right to watch, the lease is read once per retry period.
     pub(crate) async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         let config = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
         let mut changes = pin!(watcher::watcher(self.api.clone(), config).default_backoff());
         let mut known_holder = None;
         while !stop.is_cancelled() {
-            // Not given up in the middle: what was sent may have been heard.
+            // The deadline is the only limit: the server may have received a request that we would cut off.
             match timeout(self.election.deadline, self.turn()).await {
                 Ok(Ok(true)) => {
                     tracing::info!(
@@ -125,7 +126,7 @@ impl Candidate {
         false
     }
 
-    /// Keeps the lease; returns when it is lost.
+    /// Renews the lease until it is lost, and returns why.
     pub(crate) async fn keep(&mut self) -> Error {
         let lost = |why: String| Error::LeaseLost { lease: LEASE, why };
         let mut pause = self.election.retry;
@@ -133,7 +134,7 @@ impl Candidate {
             let Some(renewed) = self.renewed else { return lost("it was never held".into()) };
             let end = self.election.ends(renewed);
             sleep_until(end.min(Instant::now() + pause)).await;
-            // One request that nobody answers must not take all the time that there is.
+            // One request without an answer must not use up the whole renewal deadline.
             let enough = end.min(Instant::now() + self.election.deadline / 2);
             pause = match timeout_at(enough, self.turn()).await {
                 Ok(Ok(true)) => self.election.retry,
@@ -144,7 +145,7 @@ impl Candidate {
                         self.holder().unwrap_or_else(|| "another replica".into())
                     ));
                 }
-                // Somebody has touched it: look who.
+                // Another client changed or deleted the lease: read it at once.
                 Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => Duration::ZERO,
                 Ok(Err(error)) => {
                     self.complain(&error);
@@ -159,7 +160,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the lease to whoever wants it. Nothing may be written after that.
+    /// Releases the lease. The fence is closed first, so this replica writes nothing afterwards.
     pub(crate) async fn release(mut self) {
         self.fence.close();
         match timeout(FAREWELL, self.give_back()).await {
@@ -194,7 +195,7 @@ impl Candidate {
         }
     }
 
-    /// One look at the lease, and what follows from it; whether we hold it then.
+    /// Reads the lease and takes or renews it if the rules allow. Returns whether this replica holds it.
     async fn turn(&mut self) -> Result<bool, kube::Error> {
         let found = match self.held.take() {
             Some(held) => Some(held),
@@ -230,7 +231,7 @@ impl Candidate {
         next
     }
 
-    /// When to look again although nothing is heard: after the usual time, or when the lease runs out.
+    /// When to read the lease again without a watch event: after the retry period, or when the lease expires.
     fn next_look(&self) -> Instant {
         let now = Instant::now();
         let usual = now + self.election.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
@@ -243,7 +244,7 @@ impl Candidate {
     }
 
     fn complain(&self, error: &kube::Error) {
-        // A conflict is somebody else's turn.
+        // A conflict is normal: another candidate wrote first.
         if !has_code(error, 409) {
             let (namespace, error) = (&self.namespace, text_of(error));
             tracing::warn!(lease = LEASE, namespace, error, "Cannot read or write the lease.");

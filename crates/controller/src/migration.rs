@@ -1,8 +1,8 @@
-//! Bringing stored objects to the storage version of their CRD: a version that no object is stored in can be
-//! dropped from the CRD one day. The leader does it, once; a CRD whose status names no other version costs one read.
+//! Migrates stored objects to the storage version of their CRD, so that a later CRD can drop the old version. The leader
+//! does this once. A CRD whose `status.storedVersions` names no other version costs one read.
 //!
-//! An object is rewritten by a patch that changes nothing: the API server stores it anew, in the storage version, and writes
-//! nothing where it is stored so already.
+//! An empty patch rewrites an object: the API server stores it in the storage version, and writes nothing if the object is
+//! already stored in that version.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ use crate::{
     error::{has_code, text_of},
 };
 
-/// Objects of one page: their metadata only is read.
+/// Objects per page of a list. Only their metadata is read.
 const PAGE: u32 = 500;
-/// Wait after the first failure; it grows by half with each.
+/// Wait after the first failure. Each further failure makes it half as long again.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// Failures after which the wait stops growing.
 const STEPS: u32 = 10;
-/// Part by which waits differ, so that they meet nobody else's.
+/// A wait is longer by up to this part of itself, so that several controllers do not retry at the same moment.
 const JITTER: f64 = 0.1;
-/// Objects that a report names.
+/// How many of the objects that failed a report names.
 const NAMED: usize = 5;
 
-/// Whether and how long stored objects are migrated.
+/// Flags of the migration of stored objects.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Migration of stored objects")]
 pub struct Migration {
@@ -53,7 +53,7 @@ pub struct Migration {
     pub interval: Duration,
 }
 
-/// What is read of a CRD; its schemas weigh megabytes and are passed over.
+/// The fields of a CRD that the migration needs. The schemas are megabytes and are skipped.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Definition {
@@ -93,7 +93,7 @@ struct Status {
     stored_versions: Vec<String>,
 }
 
-/// Why objects of a kind are not all migrated.
+/// Why some objects of a kind are not migrated.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("cannot {verb} {what}: {}", text_of(source))]
@@ -114,13 +114,13 @@ impl Migration {
     const TIMEOUT: Duration = Duration::from_hours(1);
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// How long to try, and how long to wait at most.
+    /// How long to try, and the longest wait between attempts.
     fn limits(&self) -> (Duration, Duration) {
         let or = |given: Duration, default| if given.is_zero() { default } else { given };
         (or(self.timeout, Self::TIMEOUT), or(self.interval, Self::INTERVAL))
     }
 
-    /// How long to wait after so many failures in a row; `chance` is in 0..1.
+    /// The wait after this many failures in a row. `chance` is a random number in 0..1.
     fn wait(&self, failures: u32, chance: f64) -> Duration {
         let (_, interval) = self.limits();
         if failures > STEPS {
@@ -131,7 +131,7 @@ impl Migration {
     }
 }
 
-/// Migrates whatever is stored in an old version, and ends when nothing is.
+/// Migrates all objects that are stored in an old version, and returns when none is left.
 pub(crate) async fn run(context: &Context) {
     let settings = &context.args.migration;
     if !settings.enabled {
@@ -141,7 +141,7 @@ pub(crate) async fn run(context: &Context) {
         tracing::debug!("Confined to namespaces: stored objects are migrated by whoever may see CRDs.");
         return;
     }
-    // Neither kind waits for the other: one object may stay as it is for long.
+    // The kinds run side by side: one object that cannot be written must not delay the other kind.
     let kinds = [Subject::Service, Subject::Config];
     join_all(kinds.map(|subject| until_done(&context.client, settings, subject.resource()))).await;
 }
@@ -172,7 +172,7 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
     let name = format!("{resource}.{GROUP}");
     let definition = match read(client, &name).await {
         Ok(definition) => definition,
-        // Nothing is stored; a CRD that comes starts with its storage version.
+        // No CRD, so nothing is stored. A CRD that is installed later starts with its storage version.
         Err(error) if has_code(&error, 404) => return Ok(()),
         Err(error) => return Err(Failure::request("read CRD", &name, error)),
     };
@@ -189,7 +189,7 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
     let kind = ApiResource::from_gvk_with_plural(&kind, resource);
     let count = rewrite_all(client, &kind).await?;
 
-    // Not if the CRD has changed meanwhile: its storage version may be another one now.
+    // The resourceVersion makes this fail if the CRD has changed: its storage version may be another one now.
     let trimmed = json!({
         "metadata": {"resourceVersion": definition.metadata.resource_version},
         "status": {"storedVersions": [storage]},
@@ -209,7 +209,7 @@ async fn read(client: &Client, name: &str) -> Result<Definition, kube::Error> {
     client.request(request).await
 }
 
-/// How many objects there were.
+/// Rewrites every object of a kind and returns how many there were.
 async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failure> {
     let all: Api<DynamicObject> = Api::all_with(client.clone(), kind);
     let (mut count, mut broken, mut shown) = (0, 0, Vec::new());
@@ -225,7 +225,7 @@ async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failu
             match api.patch_metadata(name, &PatchParams::default(), &nothing).await {
                 Ok(_) => count += 1,
                 Err(error) if has_code(&error, 404) => {}
-                // The others are not to wait for one that is not valid any longer.
+                // An object that is no longer valid must not keep the others from being migrated.
                 Err(error) if has_code(&error, 400) || has_code(&error, 403) || has_code(&error, 422) => {
                     broken += 1;
                     if shown.len() < NAMED {
@@ -252,7 +252,7 @@ impl Failure {
         Self::Request { verb, what: what.to_owned(), source: Box::new(source) }
     }
 
-    /// What may help.
+    /// What the operator can do about it.
     fn hint(&self) -> &'static str {
         match self {
             Self::Request { source, .. } if has_code(source, 401) || has_code(source, 403) => {

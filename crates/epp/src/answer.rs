@@ -1,7 +1,7 @@
 //! Errors as clients see them.
 
 use bytes::Bytes;
-use longboat_extproc::{Action, Header, HeaderChanges, ImmediateResponse};
+use longboat_extproc::{Action, Header, HeaderChanges, ImmediateResponse, names};
 use longboat_scheduler::ScheduleError;
 
 use crate::body::BodyError;
@@ -13,6 +13,8 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// When to come back, in seconds.
     retry_after: Option<u32>,
+    /// Why admission dropped the request, for the header that says so.
+    dropped: Option<&'static str>,
 }
 
 /// The reference's error codes.
@@ -54,7 +56,12 @@ impl Code {
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None }
+        Self { code, message: message.into(), retry_after: None, dropped: None }
+    }
+
+    /// Admission dropped the request, for this reason.
+    pub(crate) fn dropped(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { dropped: Some(reason), ..Self::new(code, message) }
     }
 
     /// There is no memory for another body. Bodies are here for moments, so the client may come back soon.
@@ -68,7 +75,9 @@ impl Refusal {
     pub(crate) fn action(&self) -> Action {
         let body = format!("inference error: {} - {}", self.code.name(), self.message);
         let retry = self.retry_after.map(|seconds| Header::new("retry-after", seconds.to_string()));
-        let headers = HeaderChanges { set: retry.into_iter().collect(), ..HeaderChanges::default() };
+        let dropped = self.dropped.map(|reason| Header::new(names::DROPPED_REASON, reason));
+        let headers =
+            HeaderChanges { set: retry.into_iter().chain(dropped).collect(), ..HeaderChanges::default() };
         Action::Immediate(ImmediateResponse {
             status: self.code.status(),
             body: Bytes::from(body),

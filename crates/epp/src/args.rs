@@ -1,4 +1,4 @@
-//! The command line, as upstream's (contract 04 §2.1).
+//! The command line, as upstream's.
 
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use longboat_telemetry::logging::{Format, LogOptions};
 
 use longboat_duration as duration;
 
-use crate::quantity;
+use longboat_scheduler::quantity;
 
 /// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. Of a flag that is repeated the last
 /// one counts: presets put flags into `command`, and users repeat them in `args`.

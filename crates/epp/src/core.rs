@@ -9,11 +9,12 @@ use std::{
 };
 
 use longboat_accept::Budget;
-use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser};
+use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser, flow};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::{
+    admission::Admission,
     metrics::PickerMetrics,
     pool::{Desired, Pool},
 };
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) parsers: Vec<Parser>,
     /// The bytes of all request bodies, and of what is made of them.
     pub(crate) max_bodies: usize,
+    /// When requests wait, and for how long.
+    pub(crate) flow: flow::Settings,
 }
 
 /// The scheduler with its memory and the pool.
@@ -45,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) metrics: PickerMetrics,
     /// What requests and responses hold of bodies.
     pub(crate) bodies: Arc<Budget>,
+    /// Requests that wait for room in the pool.
+    pub(crate) admission: Admission,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -58,6 +63,7 @@ impl Core {
             scheduler,
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),
+            admission: Admission::new(settings.flow.clone()),
             settings,
             metrics: PickerMetrics::new(pool_name),
             started: Instant::now(),

@@ -3,17 +3,24 @@
 //! The request's body is held until it is complete, since the model and the prompt decide where it goes; then the
 //! header reply and the body, as it came, leave together. The response passes through chunk by chunk.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
+use longboat_accept::Held;
 use longboat_extproc::{
     Action, Event, Header, HeaderChanges, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange,
     Reply, names,
 };
-use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation};
+use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation, flow};
 use tokio::time::Instant;
 
 use crate::{
+    admission::{Admitted, Permit, Queued},
     answer::{Code, Refusal},
     body::{self, Api, Parsed},
     core::Core,
@@ -60,6 +67,8 @@ enum Phase {
     Headers,
     /// The request's body comes.
     Body(Pending),
+    /// The request waits until the pool has room for it.
+    Queued(Box<(Understood, Queued)>),
     /// The request was sent on.
     Response,
     /// Nothing more is to be done; what still comes passes through.
@@ -75,6 +84,19 @@ struct Pending {
     chunks: Vec<Bytes>,
     bytes: usize,
     since: Instant,
+}
+
+/// A request whose body was read.
+struct Understood {
+    pending: Pending,
+    trailers: bool,
+    api: Api,
+    parsed: Parsed,
+    target: String,
+    labels: RequestLabels,
+    request_id: String,
+    /// The memory of what was copied out of the body.
+    _held: Held,
 }
 
 /// A request that was sent to an endpoint.
@@ -110,11 +132,26 @@ impl ProcessorExchange for Exchange {
             Event::ResponseTrailers(_) => self.response_trailers(out),
         }
     }
+
+    fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
+        let Phase::Queued(waiting) = &mut self.phase else { return };
+        let Poll::Ready(admitted) = waiting.1.poll(context) else { return };
+        let Phase::Queued(waiting) = mem::replace(&mut self.phase, Phase::Refused) else { return };
+        let sent = admitted.and_then(|permit| self.send(waiting.0, &permit, out));
+        if let Err(refusal) = sent {
+            self.refuse(&refusal, out);
+        }
+    }
 }
 
 // === request ===
 
 impl Exchange {
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     fn request_headers(
         &mut self,
         headers: Headers,
@@ -216,7 +253,7 @@ impl Exchange {
         // The prompt is copied out of the body, and a body in several chunks is made one.
         let copies = if pending.chunks.len() > 1 { 2 } else { 1 };
         let held = self.core.bodies.hold(pending.bytes * copies);
-        let _held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
+        let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
         let parsed = match pending.chunks.as_slice() {
             [] => body::parse(api, &[])?,
             [only] => body::parse(api, only)?,
@@ -225,10 +262,33 @@ impl Exchange {
         // A body that is not read is not rewritten either.
         let asked = headers::model_rewrite(&pending.headers).filter(|_| api != Api::Opaque);
         let target = asked.unwrap_or(&parsed.model).to_owned();
-        let labels = self.core.metrics.labels(&parsed.model, &target, headers::fairness(&pending.headers));
+        let flow = headers::fairness(&pending.headers);
+        let priority = self.core.admission.priority(headers::objective(&pending.headers));
+        let labels = self.core.metrics.labels(&parsed.model, &target, flow, priority);
         self.core.metrics.started(&labels, pending.bytes);
         let request_id = headers::request_id(&pending.headers);
         self.labels = Some(labels.clone());
+        let arrival = flow::Arrival {
+            priority,
+            flow,
+            bytes: u64::try_from(pending.bytes).unwrap_or(u64::MAX),
+            within_ms: headers::first_token_within(&pending.headers),
+        };
+        let admitted = self.core.admission.admit(&self.core, arrival)?;
+        let understood =
+            Understood { pending, trailers, api, parsed, target, labels, request_id, _held: held };
+        match admitted {
+            Admitted::Now(permit) => self.send(understood, &permit, out),
+            Admitted::Later(queued) => {
+                self.phase = Phase::Queued(Box::new((understood, queued)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Picks an endpoint, and sends the request there. It counts as admitted until it counts as in flight.
+    fn send(&mut self, understood: Understood, _: &Permit, out: &mut Outbox) -> Result<(), Refusal> {
+        let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
         let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
         self.core.metrics.running(&labels, 1);
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
@@ -337,7 +397,7 @@ impl Exchange {
     fn refuse(&mut self, refusal: &Refusal, out: &mut Outbox) {
         tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
         let labels = self.labels.take();
-        let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", ""));
+        let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", "", 0));
         self.core.metrics.failed(&labels, refusal.code.name());
         out.push(refusal.action());
         out.finish();

@@ -1,4 +1,4 @@
-//! gRPC health checks (contract 04 §2.3).
+//! gRPC health checks.
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@
 //! request and its answer travel. State that requests share is in `core`, the state machine of one request in
 //! `exchange`.
 
+mod admission;
 mod answer;
 mod args;
 mod body;
@@ -19,7 +20,6 @@ mod monitoring;
 mod pool;
 #[doc(hidden)]
 pub mod probe;
-mod quantity;
 mod scrape;
 mod service;
 mod subset;

@@ -1,5 +1,5 @@
 //! What the picker says about itself, under upstream's names and, where dashboards still use them, their older
-//! twins (contract 04 §8).
+//! twins.
 
 mod buckets;
 mod labels;
@@ -273,12 +273,12 @@ impl PickerMetrics {
     }
 
     /// The labels of a request.
-    pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str) -> RequestLabels {
+    pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
         RequestLabels {
             model_name: self.models.label(model),
             target_model_name: self.models.label(target),
             fairness_id: self.flows.label(fairness),
-            priority: 0,
+            priority: priority.into(),
         }
     }
 

@@ -6,6 +6,7 @@ use longboat_extproc::{Incoming, Outbox, Processor, ProcessorExchange};
 use longboat_scheduler::{
     Metrics, Options, Scheduler,
     config::{DataLayer, EndpointPickerConfig, Parser},
+    flow,
 };
 
 use crate::{
@@ -26,7 +27,9 @@ const MAX_BODY: usize = 4096;
 pub fn stream(messages: impl Iterator<Item = Incoming>) {
     let config = EndpointPickerConfig::default();
     let Ok(scheduler) = Scheduler::new(&config, Options::default()) else { return };
+    let Ok(flow) = flow::Settings::from_config(&config) else { return };
     let settings = Settings {
+        flow,
         ignore_subset: false,
         emit_scores: true,
         stale_after: None,

@@ -1,4 +1,4 @@
-//! Reads the metrics of every endpoint, often (contract 04 §3.1).
+//! Reads the metrics of every endpoint, often.
 //!
 //! One task per endpoint keeps one connection and starts at its own offset within the interval, so that a hundred
 //! endpoints are not read in the same millisecond.

@@ -12,6 +12,7 @@ use longboat_extproc::ServerOptions;
 use longboat_scheduler::{
     Options, Scheduler,
     config::{DataLayer, EndpointPickerConfig},
+    flow, quantity,
 };
 use longboat_tls::{LeafRequest, Reloading};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -24,13 +25,13 @@ use crate::{
     discovery::{
         file,
         kubernetes::{self, Selection, Source},
+        objectives,
     },
     error::Error,
     exchange::Picker,
     health::HealthService,
     lease::Candidate,
     monitoring::Monitoring,
-    quantity,
     scrape::Scraper,
 };
 
@@ -100,6 +101,7 @@ impl Server {
             max_body: args.max_request_body_size,
             parsers: config.parsers()?,
             max_bodies: args.max_request_bytes_in_flight,
+            flow: flow::Settings::from_config(&config)?,
         };
         let core = Arc::new(Core::new(scheduler, settings, &args.pool_name));
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -138,6 +140,10 @@ impl Server {
         };
         tasks.spawn(monitoring.run(metrics, stop.clone()));
         tasks.spawn(serve_health(health, &core, &args, stop.clone()));
+        tasks.spawn({
+            let (core, stop) = (Arc::clone(&core), stop.clone());
+            async move { core.admission.run(&core, stop).await }
+        });
         match (&layer.discovery_file, client) {
             (Some(path), _) => {
                 tasks.spawn(file::follow(PathBuf::from(path), Arc::clone(&core), stop.clone()));
@@ -149,6 +155,13 @@ impl Server {
                         Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.pod_name);
                     tasks.spawn(candidate.run(Arc::clone(&core), shutdown.child_token()));
                 }
+                tasks.spawn(objectives::follow(
+                    client.clone(),
+                    args.namespace().to_owned(),
+                    args.pool_name.clone(),
+                    Arc::clone(&core),
+                    stop.clone(),
+                ));
                 tasks.spawn(kubernetes::follow(
                     client,
                     args.namespace().to_owned(),
@@ -194,6 +207,7 @@ impl Server {
             served = &mut serving => return served.map_err(Error::Serve),
             () = tokio::time::sleep(window) => {}
         }
+        core.admission.close();
         closing.cancel();
         serving.await.map_err(Error::Serve)?;
         stop.cancel();

@@ -1,4 +1,4 @@
-//! The subset hint: which endpoints the proxy wants us to choose from (contract 04 §1.8).
+//! The subset hint: which endpoints the proxy wants us to choose from.
 
 use std::net::{IpAddr, SocketAddr};
 

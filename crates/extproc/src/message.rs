@@ -8,8 +8,8 @@ use crate::{
     wire,
 };
 
-/// Envoy takes at most 64 KiB per streamed body message; the reference sends at most this many bytes
-/// (contract 04 §1.2). Replies with longer bodies are split when they are sent.
+/// Envoy takes at most 64 KiB per streamed body message; the reference sends at most this many bytes. Replies with
+/// longer bodies are split when they are sent.
 pub const MAX_BODY_CHUNK: usize = 62_000;
 
 /// What a proxy reports about one HTTP request, in order: request, then response.
@@ -276,7 +276,7 @@ fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
 fn body_part(wrapper: wire::CommonWrapper) -> (Bytes, bool) {
     match wrapper.response.and_then(|common| common.body_mutation).and_then(|body| body.mutation) {
         Some(wire::Mutation::Streamed(chunk)) => (chunk.body, chunk.end_of_stream),
-        // Not for this mode (contract 04 §1.2); taken as a chunk that does not end the body.
+        // Not for this mode; taken as a chunk that does not end the body.
         Some(wire::Mutation::Body(body)) => (body, false),
         Some(wire::Mutation::ClearBody(_)) | None => (Bytes::new(), false),
     }

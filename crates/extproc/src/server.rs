@@ -54,6 +54,12 @@ pub trait Processor: Send + Sync + 'static {
 pub trait Exchange: Send + Unpin + 'static {
     /// Something happened; put the answers into `out`.
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox);
+
+    /// Goes on with what does not wait for the proxy, for example a place in a queue. It is called whenever the stream is
+    /// polled, so it must return at once, and arrange to be woken where it still waits.
+    fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
+        let _ = (context, out);
+    }
 }
 
 /// The answers of an exchange, in order. Those put in together leave in one write where they fit.
@@ -99,7 +105,7 @@ impl Outbox {
     }
 
     /// Ends the stream, without error, after what is queued. Never before the request's body was returned: a
-    /// proxy would send an empty one (contract 04 §1.6).
+    /// proxy would send an empty one.
     pub fn finish(&mut self) {
         self.finished = true;
     }
@@ -308,6 +314,10 @@ impl<E: Exchange> Stream for Replies<E> {
             }
             if this.out.finished {
                 return Poll::Ready(None);
+            }
+            this.exchange.poll(context, &mut this.out);
+            if this.out.finished || !this.out.queue.is_empty() {
+                continue;
             }
             match std::task::ready!(Pin::new(&mut this.incoming).poll_next(context)) {
                 Some(Ok(message)) => {

@@ -41,7 +41,7 @@ use std::{
 pub use self::{
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
-    progress::{Progress, Watcher},
+    progress::{PROGRESS_CONDITION, Progress, Watcher},
     redact::redacted,
     settings::{CACHE_VARIABLE, PATIENCE_VARIABLE, PROGRESS_VARIABLE, Settings},
 };

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    io::Read,
     path::Path,
     sync::{
         Arc,
@@ -21,6 +22,13 @@ const LINES: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
 /// The rate is that of so long a time.
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// The largest file that is read as progress, in bytes.
+const LARGEST: u64 = 4096;
+
+/// Type of the pod condition that shows how far the download of its model is, in the message. It is there and `False` while
+/// an init container downloads under a local node.
+pub const PROGRESS_CONDITION: &str = "longboat.dev/ModelFetched";
 
 /// What is called with the latest progress about twice a second, for instance to draw a bar.
 pub type Watcher = Arc<dyn Fn(&Progress) + Send + Sync>;
@@ -60,9 +68,11 @@ pub(crate) struct Counters {
 // === impl Progress ===
 
 impl Progress {
-    /// Reads what a download wrote last to its file.
+    /// Reads what a download wrote last to its file; none where there is no such file, or it holds something else.
     pub fn read(path: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+        let mut text = Vec::new();
+        std::fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
     }
 }
 

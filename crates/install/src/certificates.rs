@@ -1,4 +1,4 @@
-//! What cert-manager is asked for, where it issues the certificate of the webhooks (contract 01 §13).
+//! What cert-manager is asked for, where it issues the certificate of the webhooks.
 
 use longboat_admission::configurations::SERVICE;
 use serde_json::{Value, json};

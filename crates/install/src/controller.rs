@@ -1,4 +1,4 @@
-//! The controller's Deployment, its Services and its disruption budget (contract 01 §13, §14, §18; 05).
+//! The controller's Deployment, its Services and its disruption budget.
 
 use longboat_admission::configurations::{CONTROL_PLANE, service};
 use serde_json::{Value, json};

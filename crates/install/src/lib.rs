@@ -1,4 +1,4 @@
-//! What an installation on a cluster consists of (contract 01 §13–§18, 05): one source for `longboat install`, the Kustomize
+//! What an installation on a cluster consists of: one source for `longboat install`, the Kustomize
 //! base and its overlays, and the Helm charts.
 //!
 //! [`Values`] are what can be chosen, [`Installation`] is what follows from them, [`files`] prints it as the files of

@@ -1,5 +1,5 @@
 //! Names of an installation's objects. Those that the reference has too are the same, since scripts and charts depend on
-//! them (contract 01 §13, §14.3, §17, §18).
+//! them.
 
 /// Deployment of the controller; its pods have it as the label `control-plane`.
 pub const CONTROLLER: &str = "llmisvc-controller-manager";

@@ -1,4 +1,4 @@
-//! The ConfigMap `inferenceservice-config` (contract 01 §16).
+//! The ConfigMap `inferenceservice-config`.
 
 use std::collections::BTreeMap;
 

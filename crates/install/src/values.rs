@@ -276,7 +276,7 @@ impl Default for Metrics {
 }
 
 impl Default for PlatformValues {
-    /// What the reference ships, without what only its other kinds need (contract 01 §16).
+    /// What the reference ships, without what only its other kinds need.
     fn default() -> Self {
         let settings = [
             (
@@ -290,11 +290,9 @@ impl Default for PlatformValues {
             (
                 "storageInitializer",
                 json!({
-                    "image": "kserve/storage-initializer:latest",
                     "cpuRequest": "100m",
                     "cpuLimit": "1",
                     "memoryRequest": "100Mi",
-                    "memoryLimit": "1Gi",
                     "enableModelcar": true,
                     "cpuModelcar": "10m",
                     "memoryModelcar": "15Mi",

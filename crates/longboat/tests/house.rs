@@ -12,10 +12,11 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
+    "longboat-kv-events",
     "longboat-patch",
     "longboat-schema",
     "longboat-template",
@@ -107,6 +108,72 @@ fn only_extproc_names_the_protobuf_types_of_envoy() {
         }
     });
     assert_eq!(users, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn nothing_cites_a_document_that_is_not_in_the_repository() {
+    // Spelled so that this file does not cite them itself.
+    let absent = [
+        concat!("contract", " 0"),
+        concat!("contract", "/0"),
+        concat!("..", "/shared"),
+        concat!("design", ".md"),
+    ];
+    let mut citing = Vec::new();
+    for file in tracked_files() {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        for (number, line) in text.lines().enumerate() {
+            if absent.iter().any(|cited| line.contains(cited)) {
+                citing.push(format!("{}:{}: {}", file.display(), number + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(citing, Vec::<String>::new());
+}
+
+#[test]
+fn links_and_paths_in_documents_lead_somewhere() {
+    let mut broken = Vec::new();
+    for file in tracked_files().into_iter().filter(|file| file.extension().is_some_and(|name| name == "md")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // `[text](target)`: other pages of the web and places in the same page are not files.
+        let links =
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        let files = links.filter(|target| !target.contains("://") && !target.starts_with('#'));
+        for target in files {
+            let path = target.split('#').next().unwrap_or_default();
+            if !file.parent().unwrap().join(path).exists() {
+                broken.push(format!("{}: {target}", file.display()));
+            }
+        }
+        // Whole paths of source files in backticks.
+        let code = text.split('`').skip(1).step_by(2);
+        let sources = code.filter(|code| {
+            code.starts_with("crates/") && Path::new(code).extension().is_some_and(|kind| kind == "rs")
+        });
+        for path in sources.filter(|path| !path.contains(['*', '{', 'X', '…', '<'])) {
+            if !Path::new(ROOT).join(path).exists() {
+                broken.push(format!("{}: `{path}`", file.display()));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+/// The files that git tracks and people read: source, documents, scripts, settings.
+fn tracked_files() -> Vec<PathBuf> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(ROOT).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let read = ["rs", "md", "toml", "sh", "py", "yaml", "proto"];
+    let files = listed.split('\0').filter(|name| !name.is_empty()).map(|name| Path::new(ROOT).join(name));
+    // A file that was deleted and not committed yet is still listed.
+    let files = files.filter(|path| {
+        path.extension().is_some_and(|kind| read.iter().any(|read| kind == *read)) && path.exists()
+    });
+    let files: Vec<PathBuf> = files.collect();
+    assert!(files.len() > 500, "git lists {} files only", files.len());
+    files
 }
 
 fn visit(folder: &Path, look: &mut impl FnMut(&Path)) {

@@ -75,6 +75,8 @@ pub struct Timing {
     pub prepare_retry: Duration,
     /// How often volumes of running pods are compared with their ConfigMaps and Secrets. Kubernetes: about 1 min.
     pub volume_sync: Duration,
+    /// How often a download is asked how far it is, which goes into the pod's status; the first time after a fifth of this.
+    pub progress: Duration,
     /// The first wait between probes of a container that was never ready; it grows to the manifest's period.
     pub early_probe: Duration,
 }
@@ -87,6 +89,7 @@ impl Default for Timing {
             backoff_reset: Duration::from_mins(10),
             prepare_retry: Duration::from_secs(1),
             volume_sync: Duration::from_secs(30),
+            progress: Duration::from_secs(5),
             early_probe: Duration::from_millis(20),
         }
     }

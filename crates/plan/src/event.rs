@@ -9,7 +9,7 @@ pub enum EventType {
     Warning,
 }
 
-/// An event about the service. The shell records each once, not on every pass (contract/06 B17).
+/// An event about the service. The shell records each once, not on every pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedEvent {
     /// Its severity.

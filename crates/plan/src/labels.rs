@@ -1,4 +1,4 @@
-//! The label sets of children (contract/03 §0.1).
+//! The label sets of children.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Composed spec and snapshot to the children that must exist, those that must go, and the status to report.
 //!
-//! Everything here is a pure function over plain data: no clock, no network, no randomness (design.md §1). The path is
+//! Everything here is a pure function over plain data: no clock, no network, no randomness. The path is
 //! [`children()`] → (the shell issues certificates, writes what [differs](Compare::differs), removes what is superfluous)
 //! → [`status()`], which takes only [`Children<Applied>`], so that conditions come from what the server returned.
 //!

@@ -1,4 +1,4 @@
-//! The names of children (contract/03 §12).
+//! The names of children.
 
 use longboat_api::{child_name, names::suffix};
 

@@ -17,7 +17,7 @@ use crate::router::group::{backend_of, models_of, name_of, weight};
 pub struct Peer {
     /// The group that it joins.
     pub group: Option<Box<str>>,
-    /// The models that it serves, sorted, without the part of the name that all of a namespace share (contract/03 §5).
+    /// The models that it serves, sorted, without the part of the name that all of a namespace share.
     pub models: Box<[Box<str>]>,
     /// The configs that it uses.
     pub configs: UsedConfigs,
@@ -118,7 +118,7 @@ fn is_routable(service: &LLMInferenceService) -> bool {
 // === impl UsedConfigs ===
 
 impl UsedConfigs {
-    /// What was applied is authoritative; until something was, mentioning a config counts (contract 01 §10.8).
+    /// What was applied is authoritative; until something was, mentioning a config counts.
     fn of(service: &LLMInferenceService) -> Self {
         let applied = service.status.iter().flat_map(|status| &status.applied_configs);
         let applied: Box<[_]> =

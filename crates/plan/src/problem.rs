@@ -14,7 +14,7 @@ pub enum Phase {
     Router,
 }
 
-/// Why planning or applying stopped short (contract/02 §11.1, contract/03 §2).
+/// Why planning or applying stopped short.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct Problem {

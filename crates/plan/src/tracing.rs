@@ -1,4 +1,4 @@
-//! OpenTelemetry settings of the model server and the scheduler (contract/02 §18, contract/03 §9.8).
+//! OpenTelemetry settings of the model server and the scheduler.
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 use longboat_api::v1alpha2::TracingSpec;

@@ -35,7 +35,7 @@ pub struct EndpointPickerConfig {
     /// Where endpoint attributes come from.
     #[serde(default)]
     pub data_layer: Option<DataLayerSpec>,
-    /// Queueing; read, and warned about: requests are not queued yet.
+    /// How requests wait, where the feature gate `flowControl` is on.
     #[serde(default)]
     pub flow_control: Option<Value>,
     /// How requests are parsed.
@@ -182,12 +182,12 @@ impl EndpointPickerConfig {
     /// What is accepted here but has no effect yet, for the operator to see.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.feature_gates.iter().any(|gate| gate == "flowControl" || gate == "flowControl=true") {
-            warnings.push(
-                "featureGates: flowControl is not implemented yet; requests are scheduled at once and never queued"
-                    .to_owned(),
-            );
-        } else if self.flow_control.is_some() {
+        let only_detector = |flow: &Value| {
+            flow.as_object().is_some_and(|flow| flow.keys().all(|key| key == "saturationDetector"))
+        };
+        if !self.is_enabled("flowControl")
+            && self.flow_control.as_ref().is_some_and(|flow| !only_detector(flow))
+        {
             warnings.push("flowControl has no effect while its feature gate is off".to_owned());
         }
         if self.data_layer.as_ref().is_some_and(|data| data.cross_replica_syncer_plugin_ref.is_some()) {
@@ -196,6 +196,16 @@ impl EndpointPickerConfig {
             );
         }
         warnings
+    }
+
+    /// Whether a feature gate is on. The last entry counts; without one the gate is off.
+    pub fn is_enabled(&self, gate: &str) -> bool {
+        let settings = self.feature_gates.iter().rev().filter_map(|entry| entry.strip_prefix(gate));
+        settings.into_iter().find_map(|value| match value {
+            "" | "=true" => Some(true),
+            "=false" => Some(false),
+            _ => None,
+        }) == Some(true)
     }
 
     /// A declared plugin by name.

@@ -1,4 +1,4 @@
-//! Deciders: whether a request is worth a further stage (contract 04 §5.7).
+//! Deciders: whether a request is worth a further stage.
 
 pub(crate) mod always;
 pub(crate) mod multimodal;

@@ -92,6 +92,6 @@ pub struct Snapshot {
     /// What was scraped last.
     pub metrics: Arc<Metrics>,
     /// Whether that is recent. Endpoints that were never scraped, or not lately, rank last: no metrics look like no
-    /// load, and would attract every request (contract 06 A).
+    /// load, and would attract every request.
     pub fresh: bool,
 }

@@ -1,4 +1,4 @@
-//! Filters: which candidates may be picked (contract 04 §5.5).
+//! Filters: which candidates may be picked.
 
 pub(crate) mod by_label;
 pub(crate) mod header_testing;

@@ -1,4 +1,4 @@
-//! Profile handlers: which profiles run, and what their results mean (contract 04 §5.7).
+//! Profile handlers: which profiles run, and what their results mean.
 
 pub(crate) mod data_parallel;
 pub(crate) mod disagg;

@@ -1,4 +1,4 @@
-//! Requests and tokens in flight per endpoint (contract 04 §5.8).
+//! Requests and tokens in flight per endpoint.
 
 use crate::endpoint::Slot;
 

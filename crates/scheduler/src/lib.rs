@@ -10,7 +10,7 @@
 //!   back when the response is done.
 //!
 //! There is no clock and no source of randomness here: callers pass both in. Behaviour is that of llm-d-router
-//! v0.10.0 (contract 04 §4, §5) unless a comment says otherwise.
+//! v0.10.0 unless a comment says otherwise.
 //!
 //! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
 //! and one line in `registry.rs`.
@@ -22,6 +22,7 @@ mod decision;
 mod endpoint;
 mod error;
 mod filters;
+pub mod flow;
 mod handlers;
 mod inflight;
 mod parameters;
@@ -29,6 +30,7 @@ mod pickers;
 mod plugin;
 mod prefix;
 mod producers;
+pub mod quantity;
 mod registry;
 mod request;
 mod scheduler;

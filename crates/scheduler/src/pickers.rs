@@ -1,4 +1,4 @@
-//! Pickers: choose from scored candidates (contract 04 §5.6).
+//! Pickers: choose from scored candidates.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! The approximate prefix index: which endpoint has probably cached which prompt prefixes (contract 04 §5.3).
+//! The approximate prefix index: which endpoint has probably cached which prompt prefixes.
 //!
 //! A prompt is cut into blocks; each block's hash includes that of the block before, so that one hash stands for a
 //! whole prefix. What was sent to an endpoint is remembered there, least recently used first forgotten.

@@ -16,8 +16,8 @@ impl HeaderLookup for NoHeaders {
     }
 }
 
-/// One prompt as the little-endian bytes of its 32-bit tokens. Text becomes pseudo-tokens of four bytes each
-/// (contract 04 §5.2), so it is its own UTF-8 bytes; the last token may be short and counts as if padded with zeros.
+/// One prompt as the little-endian bytes of its 32-bit tokens. Text becomes pseudo-tokens of four bytes each, so it is
+/// its own UTF-8 bytes; the last token may be short and counts as if padded with zeros.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt(pub Vec<u8>);
 

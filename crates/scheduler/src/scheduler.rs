@@ -84,7 +84,7 @@ schedulingProfiles:
 ";
 
 impl Scheduler {
-    /// Builds the plugins and profiles, with the defaults of contract 04 §4.1 for what is left out.
+    /// Builds the plugins and profiles, with the reference's defaults for what is left out.
     pub fn new(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         if config.plugins.is_empty() && config.scheduling_profiles.is_empty() {
             return Self::build(&EndpointPickerConfig::parse(DEFAULT)?, options);

@@ -1,4 +1,4 @@
-//! The command line, as upstream's (contract 04 §10.1).
+//! The command line, as upstream's.
 
 use std::{ffi::OsString, net::IpAddr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What the prefiller and the decoder are asked (contract 04 §10.4, `nixlv2`).
+//! What the prefiller and the decoder are asked by connector `nixlv2`.
 
 use std::borrow::Cow;
 

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag};
 
-use crate::duration;
+use crate::{duration, kv_events};
 
 /// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.
 pub const VERSION: &str = "0.22.0";
@@ -49,6 +49,8 @@ pub struct Args {
     pub(crate) time_factor_under_load: f64,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    /// What the cache does is published, where this says so.
+    pub(crate) kv_events: Option<kv_events::Settings>,
     pub(crate) ignored: Vec<String>,
 }
 
@@ -103,6 +105,7 @@ impl Args {
             time_factor_under_load: 1.0,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
+            kv_events: None,
             ignored: Vec::new(),
         }
     }
@@ -143,6 +146,7 @@ impl Args {
                 "time-factor-under-load" => self.time_factor_under_load = factor(flag)?,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
+                "kv-events-config" => self.kv_events = Some(flag.value()?),
                 "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
                 "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
                 _ => self.ignored.push(format!("--{}", flag.name)),

@@ -11,6 +11,7 @@ mod engine;
 mod generation;
 mod help;
 mod identity;
+mod kv_events;
 mod made;
 mod model;
 mod server;

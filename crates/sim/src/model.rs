@@ -1,6 +1,8 @@
 //! The simulator as a model.
 
 use std::{
+    io,
+    net::SocketAddr,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -9,6 +11,8 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longboat_serving::{Card, Job, Message, Model, Part, Refusal, Started, Tool};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::{Args, args::VERSION, engine::Engine, generation, text};
 
@@ -36,6 +40,17 @@ impl Simulator {
             version: VERSION,
         };
         Self { engine: Arc::new(Engine::new(args)), card }
+    }
+
+    /// Publishes what the cache does, where the arguments say so, until what is returned is dropped.
+    pub(crate) async fn publish(
+        &self,
+        shutdown: &CancellationToken,
+    ) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
+        match &self.engine.events {
+            Some(events) => events.serve(self.engine.args.address().0, shutdown).await,
+            None => Ok(JoinSet::new()),
+        }
     }
 }
 

@@ -29,7 +29,12 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
     );
     let identity = Identity::from_env(args.port());
     let listening = Listening { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
-    let router = longboat_serving::router(Arc::new(Simulator::new(args)))
+    let simulator = Arc::new(Simulator::new(args));
+    let _events = simulator
+        .publish(&shutdown)
+        .await
+        .map_err(|(address, source)| RunError::Listen { address, source })?;
+    let router = longboat_serving::router(simulator)
         .layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))));
     longboat_serving::serve(router, listener, listening, shutdown).await
 }

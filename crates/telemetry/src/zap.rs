@@ -1,4 +1,4 @@
-//! Flags of the reference's logger, zap as controller-runtime sets it up (contract 01 §14.1).
+//! Flags of the reference's logger, zap as controller-runtime sets it up.
 
 use std::{io::IsTerminal, str::FromStr};
 

@@ -1,6 +1,6 @@
 //! Go's text/template, with the semantics it has over a Go program's typed data.
 //!
-//! Presets and users' configs are Go templates (contract 02 §4). They are rendered here with the same results and
+//! Presets and users' configs are Go templates. They are rendered here with the same results and
 //! the same error texts, because users see both: a nil pointer to 0 is true, a nil pointer prints `<nil>`, an
 //! unknown field names the type it is missing from. Data is plain JSON together with a description of the Go types
 //! that the reference has for it ([`reflect`]). `missingkey=error` is always on.

@@ -1,4 +1,4 @@
-//! Models that are cached on nodes (contract 01 §6.3).
+//! Models that are cached on nodes.
 
 use longboat_compose::Platform;
 use serde_json::{Value, json};

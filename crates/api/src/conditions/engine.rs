@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Condition, ConditionStatus, Severity, types::READY};
 
-/// The conditions of one object while they are being worked out (contract 01 §10.1).
+/// The conditions of one object while they are being worked out.
 ///
 /// Every change is stamped with the given time plus a nanosecond for each change before it, so that "the newest"
 /// means the order of calls; [`groom`] replaces the stamps before the status is written.
@@ -131,8 +131,8 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// Gives every condition that says what it said in `before` the time it had there, and all others `now`
-/// (contract 01 §10.4, corner case B2). What changed and changed back in between leaves no trace.
+/// Gives every condition that says what it said in `before` the time it had there, and all others `now`. What changed
+/// and changed back in between leaves no trace.
 pub fn groom(list: &mut [Condition], before: &[Condition], now: Timestamp) {
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     for condition in list {

@@ -1,4 +1,4 @@
-//! Conditions: what is ready and what is not (contract 01 §10).
+//! Conditions: what is ready and what is not.
 
 mod condition;
 mod engine;
@@ -8,7 +8,7 @@ pub use condition::{Condition, ConditionStatus, Severity};
 pub use engine::{Conditions, groom};
 pub use rollup::{ROUTER, Rollup, SERVICE, WORKLOADS};
 
-/// Types of conditions (contract 01 §10.2).
+/// Types of conditions.
 pub mod types {
     /// Everything that matters is ready.
     pub const READY: &str = "Ready";

@@ -1,4 +1,4 @@
-//! Roll-ups: conditions that follow the first of others that is false (contract 01 §10.3).
+//! Roll-ups: conditions that follow the first of others that is false.
 
 use super::{Condition, Conditions, types};
 
@@ -42,7 +42,7 @@ pub const ROUTER: Rollup = Rollup {
 
 impl Rollup {
     /// Sets the condition from its parts. Reason and message are copied as they are: the reference uses the message
-    /// as a format string, which mangles `%` (contract 01 B1; not copied).
+    /// as a format string, which mangles `%` (not copied).
     pub fn apply(&self, conditions: &mut Conditions<'_>) {
         let first = self.parts.iter().filter_map(|part| conditions.get(part)).find(|c| c.is_false());
         match first.map(|Condition { reason, message, .. }| (reason.clone(), message.clone())) {

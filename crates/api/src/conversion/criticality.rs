@@ -1,4 +1,4 @@
-//! The criticality of models, which `v1alpha2` knows as annotations only (contract 01 §7.3).
+//! The criticality of models, which `v1alpha2` knows as annotations only.
 
 use std::collections::BTreeMap;
 

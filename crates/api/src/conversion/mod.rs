@@ -1,4 +1,4 @@
-//! Conversion between the versions of both kinds (contract 01 §7), in place on JSON.
+//! Conversion between the versions of both kinds, in place on JSON.
 //!
 //! Objects reach a conversion whole, but also in parts: server-side apply converts what is left of an object when the
 //! fields of a manager are taken out of it. So nothing here expects a parent, a list item or a type to be there: what is
@@ -6,10 +6,11 @@
 //!
 //! What `v1alpha1` cannot express is kept in it as annotations (those of the spec begin with [`KEPT_PREFIX`]; that of the
 //! status is [`KEPT_STATUS`] in `status.annotations`, so that a replaced object does not lose what was observed of it) and
-//! put back on the way up. They are never visible in `v1alpha2`. What is put back goes only under parents that still exist, and to list items by
+//! put back on the way up. They are never visible in `v1alpha2`. What is put back goes only under parents that still
+//! exist, and to list items by
 //! name; text that is not what was written here is ignored.
 //!
-//! `v1alpha2` → `v1alpha1` → `v1alpha2` gives back the object. The exceptions are what contract 01 §7 asks for: entries of
+//! `v1alpha2` → `v1alpha1` → `v1alpha2` gives back the object. The exceptions are those of KServe's conversion: entries of
 //! [`LORA_CRITICALITIES`] that name no adapter are dropped, and a pool gets the defaults that its schema would give it
 //! (`kind`, `failureMode`, `appProtocol`). `v1alpha1` → `v1alpha2` → `v1alpha1` additionally fills in the port of a picker
 //! that is a Service (9002), drops an empty `criticality`, and drops a `status.router`, which never was converted. URIs stay

@@ -1,4 +1,4 @@
-//! The spec of an inline InferencePool: `v1alpha1` has the shape of the first generation of pools (contract 01 §7.4).
+//! The spec of an inline InferencePool: `v1alpha1` has the shape of the first generation of pools.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The status: `v1alpha1` knows less of what was observed (contract 01 §3.3, §7.1).
+//! The status: `v1alpha1` knows less of what was observed.
 //!
 //! What it does not know is kept in `status.annotations`, not in those of the object: an API server takes the status of
 //! an object that is replaced through `v1alpha1` from what is stored, in `v1alpha1`, so it survives whatever happens to the

@@ -1,4 +1,4 @@
-//! Who converts objects between the versions of our kinds (contract 01 §1, §7).
+//! Who converts objects between the versions of our kinds.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! CRDs that say less, for clusters where their size matters (contract 01 §1).
+//! CRDs that say less, for clusters where their size matters.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions, made from the Rust types (contract 01 §1, §5; dependencies.md §4.3).
+//! CustomResourceDefinitions, made from the Rust types.
 //!
 //! schemars describes Rust's types; an API server needs what Go's markers say. The passes between the two:
 //! [`inline`] resolves references and applies our marks, [`core_types`] adds what the embedded core types carry in Go,

@@ -1,4 +1,4 @@
-//! The schemas of v1alpha1, from those of v1alpha2 (contract 01 §3.3, §4).
+//! The schemas of v1alpha1, from those of v1alpha2.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What configs may hold that services may not: templates (contract 01 §5.3).
+//! What configs may hold that services may not: templates.
 
 use serde_json::Value;
 

@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// Names in the picker's configuration that were replaced, and by what (contract 03 §9.6).
+/// Names in the picker's configuration that were replaced, and by what.
 const ALIASES: [(&str, &str); 4] = [
     ("prefill-header-handler", "disagg-headers-handler"),
     ("pd-profile-handler", "disagg-profile-handler"),

@@ -1,7 +1,7 @@
 //! Kinds of other projects that we read or write: one file each.
 //!
-//! They are our own types because no published crate follows the versions of kube that we use
-//! (dependencies.md §4.4), and because the CRDs of the embedded API server are made from them.
+//! They are our own types because no published crate follows the versions of kube that we use,
+//! and because the CRDs of the embedded API server are made from them.
 
 pub mod gateway;
 pub mod gatewayclass;

@@ -1,5 +1,5 @@
-//! `serving.kserve.io/v1alpha1`: served, not stored. Only what differs from [`crate::v1alpha2`] has types (contract 01
-//! §4); the rest of its schema is that of v1alpha2, and objects are converted as JSON.
+//! `serving.kserve.io/v1alpha1`: served, not stored. Only what differs from [`crate::v1alpha2`] has types; the rest of
+//! its schema is that of v1alpha2, and objects are converted as JSON.
 
 use std::collections::BTreeMap;
 

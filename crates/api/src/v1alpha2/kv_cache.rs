@@ -1,4 +1,4 @@
-//! KV cache offloading (contract 01 §2.2.2).
+//! KV cache offloading.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;

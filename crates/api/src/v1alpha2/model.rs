@@ -1,4 +1,4 @@
-//! The model: its weights, its name, its adapters (contract 01 §2.1).
+//! The model: its weights, its name, its adapters.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

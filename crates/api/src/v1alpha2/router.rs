@@ -1,4 +1,4 @@
-//! How clients reach the model (contract 01 §2.3).
+//! How clients reach the model.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Automatic scaling (contract 01 §2.2.1).
+//! Automatic scaling.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The spec that services and configs share (contract 01 §2).
+//! The spec that services and configs share.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ pub struct LocalReference {
     pub name: String,
 }
 
-/// One group of model server pods (contract 01 §2.2): at `spec` itself, and at `spec.prefill`.
+/// One group of model server pods: at `spec` itself, and at `spec.prefill`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::workload()))]
@@ -189,7 +189,7 @@ pub struct WorkloadSpec {
     pub rollout_strategy: Option<RolloutStrategy>,
 }
 
-/// How a model is spread over devices and pods (contract 01 §2.2).
+/// How a model is spread over devices and pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ParallelismSpec {
@@ -261,7 +261,7 @@ impl ParallelismSpec {
     }
 
     /// Pods of one group, or none where nothing asks for more than one. Data parallelism wins over pipeline
-    /// parallelism; the division truncates (contract 01 §2.2, 02 §11.5).
+    /// parallelism; the division truncates.
     pub fn size(&self) -> Option<i32> {
         if self.is_data_parallel() {
             let data = self.data.unwrap_or(1).max(1);

@@ -1,4 +1,4 @@
-//! What the controller reports (contract 01 §3).
+//! What the controller reports.
 
 use std::collections::BTreeMap;
 

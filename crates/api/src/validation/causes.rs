@@ -1,4 +1,4 @@
-//! Errors by field, as `details.causes` of a Status carries them (contract 01 §8.1).
+//! Errors by field, as `details.causes` of a Status carries them.
 
 use serde::Serialize;
 use serde_json::Value;

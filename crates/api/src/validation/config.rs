@@ -1,4 +1,4 @@
-//! Configs (contract 01 §9, V40 and V41). Rendering their templates is not here: it needs the composer.
+//! Configs. Rendering their templates is not here: it needs the composer.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the validating webhook refuses (contract 01 §8, §9): every rule a function, one file for each subject.
+//! What the validating webhook refuses: every rule a function, one file for each subject.
 //!
 //! All rules run and all errors are collected. Schema and CEL have run before; rules that repeat them are for callers
 //! that validate without an API server.
@@ -23,7 +23,7 @@ pub use config::{validate_config, validate_config_deletion, validate_config_upda
 
 use crate::v1alpha2::{LLMInferenceService, WorkloadSpec};
 
-/// By which version's rules an object is checked (contract 01 §8.3).
+/// By which version's rules an object is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// `v1alpha1`: routes and Gateways exclude each other even where they agree, and nothing warns.

@@ -7,8 +7,7 @@ use crate::v1alpha2::LLMInferenceService;
 const MAX_LEN: usize = 63;
 
 /// Refuses names that no Service can have: a service's name starts the name of its workload Service, which is a
-/// DNS-1035 label, and is the value of a label of every child. The reference admits them and fails for ever (contract
-/// 06 B19).
+/// DNS-1035 label, and is the value of a label of every child. The reference admits them and fails forever.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     let name = service.metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() {

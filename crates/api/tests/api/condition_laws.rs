@@ -1,4 +1,4 @@
-//! Laws of the condition engine, whatever is said in whatever order (contract 01 §10.1, §10.4).
+//! Laws of the condition engine, whatever is said in whatever order.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,4 +1,4 @@
-//! The condition engine (contract 01 §10.1, corner cases B1 to B3).
+//! The condition engine.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,7 +1,7 @@
 //! JSON the way a Go program reads and writes it.
 //!
 //! The reference decodes each layer into Go structs and encodes it again, and what that adds and drops decides every
-//! question about zero values (contract 02 §3.2). [`normalise`] is that round trip on a JSON tree, guided by the
+//! question about zero values. [`normalise`] is that round trip on a JSON tree, guided by the
 //! [type tables](crate::schema); [`encode`] prints a tree in the order and with the escapes of Go's encoder, which
 //! templates see and error positions count; [`syntax`] words syntax errors.
 

@@ -1,7 +1,7 @@
 //! The Go types that the reference has for services and configs, as tables.
 //!
-//! Three things follow from them: which zero values a layer keeps (contract 02 §3.2), what a template sees under
-//! which Go name and what its errors call it (02 §4), and the order of keys in the text that templates run on.
+//! Three things follow from them: which zero values a layer keeps, what a template sees under
+//! which Go name and what its errors call it, and the order of keys in the text that templates run on.
 //! Facts of Kubernetes 1.34, Gateway API 1.5, the inference extension 1.5, KEDA 2.18 and KServe's v1alpha2.
 
 mod autoscaling;

@@ -30,7 +30,7 @@ fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
 }
 
 /// The API server asks for `containers` wherever there is a pod, so this layer is one that was stored before it did, or by
-/// somebody who goes around it. The tokenizer's is the one pod whose absent containers nobody fills in (contract 02 §3.2).
+/// somebody who goes around it. The tokenizer's is the one pod whose absent containers nobody fills in.
 #[test]
 fn a_layer_that_removes_a_presets_container_is_named() {
     let pod = json!({ "containers": null, "nodeSelector": { "zone": "a" } });

@@ -2,24 +2,48 @@
 
 use std::collections::BTreeMap;
 
-use crate::Platform;
+use crate::{
+    Platform,
+    platform::{IMAGE, StorageInitializer},
+};
 
-fn initializer_image(storage: &str) -> String {
-    let data = BTreeMap::from([
+fn initializer(storage: &str, longboat: Option<&str>) -> Result<StorageInitializer, String> {
+    let mut data = BTreeMap::from([
         ("ingress".to_owned(), r#"{"ingressGateway": "a/b"}"#.to_owned()),
         ("storageInitializer".to_owned(), storage.to_owned()),
     ]);
-    Platform::parse(&data, "kserve").unwrap().storage.image
+    data.extend(longboat.map(|text| ("longboat".to_owned(), text.to_owned())));
+    Platform::parse(&data, "kserve").map(|platform| platform.storage).map_err(|error| error.to_string())
 }
 
 #[test]
-fn a_storage_initializer_without_an_image_has_the_one_that_is_shipped() {
-    let with = |image: &str| {
+fn a_storage_initializer_without_an_image_has_the_one_of_the_other_roles() {
+    let with = |image: &str, longboat: Option<&str>| {
         let quantities =
             r#""cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Gi", "memoryLimit": "1Gi""#;
-        initializer_image(&format!("{{{image}{quantities}}}"))
+        let storage = initializer(&format!("{{{image}{quantities}}}"), longboat).unwrap();
+        (storage.image, storage.ours)
     };
-    assert_eq!(with(""), "kserve/storage-initializer:latest");
-    assert_eq!(with(r#""image": "", "#), "kserve/storage-initializer:latest");
-    assert_eq!(with(r#""image": "ours:1", "#), "ours:1");
+    let reference = Some(r#"{"image": "reference"}"#);
+    assert_eq!(with("", None), (IMAGE.to_owned(), true));
+    assert_eq!(with(r#""image": "", "#, None), (IMAGE.to_owned(), true));
+    assert_eq!(with("", Some(r#"{"image": "r/l:1"}"#)), ("r/l:1".to_owned(), true));
+    assert_eq!(with("", reference), ("kserve/storage-initializer:latest".to_owned(), false));
+    for longboat in [None, reference] {
+        assert_eq!(with(r#""image": "theirs:1", "#, longboat), ("theirs:1".to_owned(), false));
+    }
+}
+
+#[test]
+fn a_storage_initializer_without_a_memory_limit_has_what_its_image_needs() {
+    let limit = |image: &str| {
+        let storage = format!(r#"{{{image}"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Mi"}}"#);
+        initializer(&storage, None).unwrap().memory_limit
+    };
+    assert_eq!(limit(""), "100Mi");
+    assert_eq!(limit(r#""image": "theirs:1", "#), "1Gi");
+    let large = r#"{"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "200Mi"}"#;
+    assert_eq!(initializer(large, None).unwrap().memory_limit, "200Mi", "never below the request");
+    let error = initializer("{}", None).unwrap_err();
+    assert!(error.contains("memoryRequest"), "{error}");
 }

@@ -104,7 +104,7 @@ fn printed(effective: &Effective, given: &Value) -> Result<Value, String> {
     Ok(Value::String(leaf::render(&template, &data).ok_or("its template does not render")?))
 }
 
-/// Whether the rules of contract 02 §5 (and §17) lead to this value at this path.
+/// Whether the rules of `rules.rs` and `dra.rs` lead to this value at this path.
 fn decided(effective: &Effective, path: &str, leaf: &Leaf) -> Result<(), String> {
     let service = &effective.data[schema::SERVICE_KEY]["metadata"];
     let name = service["name"].as_str().unwrap_or_default();

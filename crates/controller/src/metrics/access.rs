@@ -1,4 +1,4 @@
-//! Who may read metrics: the API server is asked, and its answers hold for a moment.
+//! Who may read metrics. The API server decides, and its answers are cached for a short time.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,21 +14,21 @@ use tokio::time::Instant;
 
 use crate::error::text_of;
 
-/// How long a yes holds.
+/// How long an allowed answer is cached.
 const ALLOWED: Duration = Duration::from_mins(1);
-/// How long a no holds: rights that have just been given should work soon.
+/// How long a denied answer is cached. Short, so that new rights take effect soon.
 const DENIED: Duration = Duration::from_secs(10);
-/// Answers that are kept. Scrapers are few; who sends many tokens only makes us ask.
+/// Most answers in the cache. Scrapers are few; a client with many tokens only causes more requests to the API server.
 const KEPT: usize = 256;
-/// How long the API server may take: scrapers give up after ten seconds.
+/// How long the API server may take. Scrapers give up after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Longest token that is looked at. Those of service accounts have about a thousand bytes.
+/// Longest token that is accepted, in bytes. A service account's token has about a thousand.
 const LONGEST: usize = 16 << 10;
 
-/// Asks whether somebody with a token may `get` the path `/metrics`, as controller-runtime does.
+/// Checks whether a token's user may `get` the path `/metrics`, as controller-runtime does.
 pub(super) struct Access {
     client: Client,
-    /// By the hash of the token: tokens are secrets.
+    /// Keyed by the token's hash, because tokens are secrets.
     answers: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
 }
 
@@ -39,7 +39,7 @@ impl Access {
         Self { client, answers: Mutex::default() }
     }
 
-    /// Whether the value of an `Authorization` header lets somebody in.
+    /// Whether the value of an `Authorization` header allows the request.
     pub(super) async fn check(&self, authorization: Option<&str>) -> Verdict {
         let token = authorization
             .and_then(|value| value.split_once(' '))

@@ -1,9 +1,8 @@
-//! What the controller says about itself: under the names of controller-runtime and client-go where they have one,
-//! so that dashboards and alerts for the reference's manager go on working, and `longboat_…` for the rest.
+//! The controller's metrics. They have the names of controller-runtime and client-go where those exist, so that dashboards
+//! and alerts for KServe's manager keep working, and `longboat_…` otherwise.
 //!
-//! Counting on the way is a few atomic additions. What can be read off the queues and caches is read when somebody asks.
-//! No label takes values from users but namespace and name of services, of which a bounded number is told, and only while
-//! the service is there.
+//! Counting an event is a few atomic additions. Gauges of queues and caches are read at scrape time. Labels take no values
+//! from users, except namespaces and names of services: their number is bounded, and they go when the service is deleted.
 
 mod access;
 mod page;
@@ -31,18 +30,18 @@ pub use settings::MetricsSettings;
 
 use crate::{election::LEASE, error::PassError, queue::QueueStats};
 
-/// Upper edges of controller-runtime's histogram of reconciles, in seconds.
+/// Bucket bounds of controller-runtime's histogram of reconcile times, in seconds.
 const RECONCILE: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
     50.0, 60.0,
 ];
-/// Prometheus' usual edges, in seconds.
+/// Prometheus' default bucket bounds, in seconds.
 const LATENCY: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// A phase may take microseconds.
+/// Bucket bounds of a phase, which may take microseconds, in seconds.
 const PHASE: &[f64] =
     &[0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
-/// Edges of client-go's queues: powers of ten from 10 ns.
+/// Bucket bounds of client-go's queues: powers of ten from 10 ns.
 const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
 
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +111,7 @@ struct BuildLabels {
     version: &'static str,
 }
 
-/// What works on keys.
+/// A worker that takes keys from a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Worker {
     Services,
@@ -129,7 +128,7 @@ pub(crate) enum Phase {
     Report,
 }
 
-/// All of them. Clones share one state.
+/// All metrics. Clones share one state.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     reconciles: Family<ResultLabels, Counter>,
@@ -150,7 +149,7 @@ pub(crate) struct Metrics {
     leads: Family<NameLabel, Gauge>,
 }
 
-/// Measures the phases of one reconcile, one after the other.
+/// Measures the consecutive phases of one reconcile.
 #[derive(Debug)]
 pub(crate) struct Phases<'a> {
     metrics: &'a Metrics,
@@ -162,7 +161,7 @@ pub(crate) struct Phases<'a> {
 impl Worker {
     const ALL: [Self; 2] = [Self::Services, Self::Configs];
 
-    /// The name of the reference's controller.
+    /// The name of KServe's controller, which the metrics' labels keep.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Services => "llminferenceservice",
@@ -198,7 +197,7 @@ impl Phase {
 // === impl Metrics ===
 
 impl Metrics {
-    /// All at zero.
+    /// New metrics, all at zero.
     pub(crate) fn new() -> Self {
         let metrics = Self {
             reconciles: Family::default(),
@@ -218,7 +217,7 @@ impl Metrics {
             phases: Family::new_with_constructor(Edges(PHASE)),
             leads: Family::default(),
         };
-        // What has not happened yet is zero, not absent: rates start from there.
+        // A counter starts at zero instead of being absent, so that `rate()` sees its first increase.
         for worker in Worker::ALL {
             for result in ["success", "error", "requeue", "requeue_after"] {
                 drop(metrics.reconciles.get_or_create(&ResultLabels { controller: worker.name(), result }));
@@ -235,7 +234,7 @@ impl Metrics {
         metrics
     }
 
-    /// What a queue counts.
+    /// The metrics of one queue.
     pub(crate) fn queue(&self, worker: Worker) -> QueueStats {
         let labels = worker.queue();
         QueueStats {
@@ -246,12 +245,12 @@ impl Metrics {
         }
     }
 
-    /// How many work at the same time.
+    /// Sets the number of concurrent reconciles.
     pub(crate) fn workers(&self, worker: Worker, count: u16) {
         self.most.get_or_create(&worker.label()).set(i64::from(count));
     }
 
-    /// A reconcile begins. Call the returned function with its result.
+    /// Records that a reconcile begins. Call the returned function with its result.
     pub(crate) fn pass(&self, worker: Worker) -> impl FnOnce(&Result<(), PassError>) {
         let (began, label) = (Instant::now(), worker.label());
         self.active.get_or_create(&label).inc();
@@ -270,12 +269,12 @@ impl Metrics {
         }
     }
 
-    /// Measures phases from now on.
+    /// Starts to measure phases.
     pub(crate) fn phases(&self) -> Phases<'_> {
         Phases { metrics: self, since: Instant::now() }
     }
 
-    /// A request to a webhook begins; call what is returned with the code of its answer.
+    /// Records that a request to a webhook begins. Call the returned function with the status code of its answer.
     pub(crate) fn webhook(&self, path: String) -> impl FnOnce(u16) + use<> {
         let (began, this, label) = (Instant::now(), self.clone(), WebhookLabel { webhook: path });
         this.webhook_open.get_or_create(&label).inc();
@@ -286,7 +285,7 @@ impl Metrics {
         }
     }
 
-    /// A request to the API server has been answered, or not.
+    /// Records a request to the API server and its status code, or that it had no answer.
     pub(crate) fn asked(&self, asked: &Asked, host: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let labels = RequestLabels { code, host: host.to_owned(), method: asked.method.clone() };
@@ -296,7 +295,7 @@ impl Metrics {
         }
     }
 
-    /// Whether this process reconciles.
+    /// Sets whether this process leads, that is, reconciles.
     pub(crate) fn leads(&self, leads: bool) {
         self.leads.get_or_create(&NameLabel { name: LEASE }).set(leads.into());
     }
@@ -344,7 +343,7 @@ impl Metrics {
 // === impl Phases ===
 
 impl Phases<'_> {
-    /// What happened since the last call was this phase.
+    /// Books the time since the last call on this phase.
     pub(crate) fn end(&mut self, phase: Phase) {
         let now = Instant::now();
         let took: Duration = now - self.since;

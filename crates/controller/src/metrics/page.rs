@@ -1,4 +1,4 @@
-//! The page that `/metrics` answers with.
+//! The `/metrics` page.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +19,14 @@ use prometheus_client::{
 use super::{BuildLabels, QueueLabels, Worker, process::Usage};
 use crate::{context::Context, queue::Load};
 
-/// Services whose conditions are told one by one. Ten conditions each, that is 20,000 lines.
+/// Most services whose conditions get lines of their own. With ten conditions each, that is 20,000 lines.
 const SERVICES: usize = 2000;
 
 type Decimal = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ConditionLabels {
-    // Not `namespace` and `service`: those are what Prometheus says of the pod that it asks.
+    // Not `namespace` and `service`: Prometheus sets those labels to the scraped pod's.
     service_namespace: String,
     service_name: String,
     condition: String,
@@ -42,7 +42,7 @@ struct ReadyLabel {
     ready: &'static str,
 }
 
-/// Everything as it is now, in OpenMetrics' text format.
+/// All metrics at this moment, in the OpenMetrics text format.
 pub(super) fn page(context: &Context) -> String {
     let mut registry = Registry::default();
     context.metrics.register(&mut registry);

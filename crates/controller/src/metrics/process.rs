@@ -1,15 +1,15 @@
-//! What the operating system says about this process, under the names of Prometheus' own libraries.
+//! Metrics of this process from the operating system, under the names of Prometheus' client libraries.
 
 use std::fs;
 
-/// Ticks in a second in which Linux tells processes their times, on every architecture that this is built for.
+/// Clock ticks per second in `/proc/self/stat`. Linux uses 100 on every architecture that we build for.
 const TICKS: f64 = 100.0;
 
-/// What `/proc` has. What cannot be read is left out.
+/// The values from `/proc`. A value that cannot be read is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) cpu_seconds: Option<f64>,
-    /// Since 1970.
+    /// Start time in seconds since 1970.
     pub(super) start_seconds: Option<f64>,
     pub(super) resident_bytes: Option<u64>,
     pub(super) virtual_bytes: Option<u64>,
@@ -22,7 +22,7 @@ impl Usage {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         let fds = fs::read_dir("/proc/self/fd").ok();
         Self {
-            // Reading the folder has one of its own.
+            // Reading the folder opens one descriptor itself.
             open_fds: fds.map(|all| (all.count() as u64).saturating_sub(1)),
             ..Self::parse(
                 &text("/proc/self/stat"),
@@ -35,12 +35,12 @@ impl Usage {
 
     #[expect(clippy::cast_precision_loss, reason = "ticks of a process stay far below 2^52")]
     fn parse(stat: &str, status: &str, system: &str, limits: &str) -> Self {
-        // The program's name, in brackets, may hold anything.
+        // The program's name, in parentheses, may contain spaces and parentheses.
         let fields: Vec<u64> = stat
             .rsplit_once(')')
             .map(|(_, rest)| rest.split_whitespace().map(|field| field.parse().unwrap_or_default()).collect())
             .unwrap_or_default();
-        // Counted from the state, which is the third field of proc(5).
+        // Indexes count from the state, the third field in proc(5).
         let ticks = |field: usize| fields.get(field - 3).map(|ticks| *ticks as f64 / TICKS);
         let kilobytes = |name: &str| number(status, name).map(|kilobytes| kilobytes * 1024);
         let boot = number(system, "btime").map(|seconds| seconds as f64);
@@ -55,7 +55,7 @@ impl Usage {
     }
 }
 
-/// The number behind a name at the start of a line.
+/// The number on the line that begins with a name.
 fn number(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()

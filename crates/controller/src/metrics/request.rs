@@ -1,4 +1,4 @@
-//! What a request to the API server is, read off its method and path.
+//! Classifies a request to the API server by its method and path.
 
 use http::{Method, Uri};
 
@@ -20,7 +20,7 @@ impl Asked {
         self.write.as_ref().map(|(resource, verb)| (resource.as_str(), *verb))
     }
 
-    /// Whether it may change something.
+    /// Whether the request may change an object.
     pub(crate) fn is_write(&self) -> bool {
         !matches!(self.method.as_str(), "GET" | "HEAD")
     }

@@ -16,17 +16,17 @@ use tokio_util::sync::CancellationToken;
 use super::{access::Access, page::page, settings::MetricsSettings};
 use crate::{context::Context, error::Error};
 
-/// Scrapers at once.
+/// Concurrent connections.
 const CONNECTIONS: usize = 64;
-/// How long a handshake or a request's head may take; between two scrapes a connection is closed.
+/// How long a TLS handshake or the head of a request may take. An idle connection is closed after it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Name of the Service in front of the port.
 const SERVICE: &str = "llmisvc-controller-manager-service";
-/// Nobody checks this certificate, as nobody checks the reference's: longer than any process lives.
+/// Validity of the self-signed certificate. Scrapers do not verify it, as with KServe's; it outlives any process.
 const DAYS: u32 = 3650;
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The metrics port, open and not served yet.
+/// The metrics port: bound, but not served yet.
 pub(crate) struct Monitoring {
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -34,14 +34,14 @@ pub(crate) struct Monitoring {
 
 struct Served {
     context: Arc<Context>,
-    /// Who may read is asked here; none: everybody may.
+    /// Decides who may read. `None` allows everybody.
     access: Option<Access>,
 }
 
 // === impl Monitoring ===
 
 impl Monitoring {
-    /// Opens the port, if there is to be one.
+    /// Binds the port, if the settings name one.
     pub(crate) async fn bind(
         settings: &MetricsSettings,
         options: &ServerOptions,

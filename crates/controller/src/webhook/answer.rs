@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Answers one HTTP request to the webhook server.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -13,9 +13,9 @@ use tracing::{Instrument, Span};
 use super::{CONVERT, facts::Source, patience::Unread, settings::Limits};
 use crate::{metrics::Metrics, spans};
 
-/// Bodies from this size on are worked on beside the threads that serve connections: parsing them takes milliseconds.
+/// Bodies from this size on are handled on blocking threads: parsing them takes milliseconds, and connections must not wait.
 const LARGE: usize = 64 << 10;
-/// Unit in which the budget for bodies is counted: a semaphore has at most 2^29 permits on small machines.
+/// Bytes per permit of the body budget. A semaphore has at most 2^29 permits on 32-bit machines.
 const UNIT: usize = 1 << 10;
 
 /// Answers requests.
@@ -23,20 +23,20 @@ pub(super) struct Answering {
     facts: Source,
     metrics: Metrics,
     limits: Limits,
-    /// Room for bodies, in units.
+    /// Permits for body bytes, see [`UNIT`].
     room: Semaphore,
-    /// Threads that large bodies may take.
+    /// Permits for blocking threads that handle large bodies.
     threads: Arc<Semaphore>,
 }
 
-/// What a path leads to.
+/// What a path serves.
 #[derive(Clone, Copy)]
 enum Endpoint {
     Admission(Hook),
     Conversion,
 }
 
-/// A request that gets no review back.
+/// Why a request is refused without a review.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("no webhook at {path:?}; there are {}", paths().join(", "))]
@@ -73,11 +73,11 @@ impl Answering {
         }
     }
 
-    /// The answer to a request, whatever it is.
+    /// Answers any request. Never fails: an error is a response.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let version = request.version();
         let endpoint = endpoint(request.uri().path());
-        // Only known paths are counted: clients choose the others.
+        // Only known paths become metric labels: clients choose the others.
         let measured = endpoint.as_ref().ok().map(|endpoint| self.metrics.webhook(endpoint.path()));
         let span =
             endpoint.as_ref().map_or_else(|_| Span::none(), |endpoint| spans::webhook(&endpoint.path()));
@@ -133,9 +133,9 @@ impl Answering {
         }
     }
 
-    /// Reads a body, once there is room for it.
+    /// Reads a body, after waiting for its share of the body budget.
     async fn body(&self, body: Incoming, limit: usize) -> Result<(Bytes, SemaphorePermit<'_>), Refused> {
-        // Without a length, it may be as large as is allowed.
+        // A body without a length may be as large as the limit.
         let announced =
             body.size_hint().upper().map_or(limit, |length| usize::try_from(length).unwrap_or(usize::MAX));
         if announced > limit {
@@ -159,7 +159,7 @@ impl Answering {
         body: Bytes,
         answer: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<T, Refused> {
-        // A request must not end the others of its connection, whatever it holds.
+        // A panic in one request must not end the other requests of its connection.
         let answer = move |body: Bytes| {
             std::panic::catch_unwind(AssertUnwindSafe(|| answer(&body))).map_err(|_| Refused::Internal)
         };
@@ -185,7 +185,7 @@ impl Endpoint {
 }
 
 fn endpoint(path: &str) -> Result<Endpoint, Refused> {
-    // A Service reference with a leading slash of its own makes two of them.
+    // A Service reference whose path begins with a slash makes API servers send two.
     let normal = format!("/{}", path.trim_start_matches('/'));
     if normal == CONVERT {
         return Ok(Endpoint::Conversion);
@@ -229,7 +229,7 @@ impl Refused {
         if let Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self
             && version < Version::HTTP_2
         {
-            // The rest of the body is not read.
+            // The rest of the body is unread, so the connection cannot be reused.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response

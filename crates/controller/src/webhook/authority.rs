@@ -1,10 +1,10 @@
-//! The own CA: what is kept of it, and what is due when.
+//! The controller's own CA: its state, and when its certificates are rotated.
 //!
-//! Pure but for the keys it makes. What is kept is the CA that signs, the CA that will sign next, and the bundle that API
-//! servers shall trust. Every replica issues its own leaf from the CA that signs: only a CA is ever shared.
+//! Pure, except that it generates keys. The state is the CA that signs, the CA that will sign next, and the bundle that API
+//! servers trust. Every replica issues its own leaf certificate; replicas share only the CA.
 //!
-//! A new CA is announced in the bundle long before anything is signed with it, and the old one stays in the bundle until
-//! it expires, so that at no time an API server meets a certificate that it does not trust yet, or any more.
+//! A new CA is in the bundle long before it signs, and the old one stays in the bundle until it expires. So an API server
+//! never meets a certificate that it does not trust yet, or no longer trusts.
 
 use std::{
     collections::BTreeMap,
@@ -14,46 +14,46 @@ use std::{
 use k8s_openapi::ByteString;
 use longboat_tls::{CertificateAuthority, Inspected, KeyPair, LeafRequest, TlsError, Validity, certificates};
 
-/// For how long certificates are valid, and when they are replaced.
+/// How long certificates are valid, and when they are replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetimes {
-    /// Of a CA.
+    /// Validity of a CA.
     pub(crate) ca: Duration,
-    /// Rest of a CA's life at which the next one is announced. Longer than `overlap` and `leaf` together: what the old
-    /// CA has signed does not outlive it.
+    /// Remaining validity of a CA at which the next CA joins the bundle. Longer than `overlap` and `leaf` together, so that
+    /// no leaf outlives the CA that signed it.
     pub(crate) ca_rest: Duration,
-    /// From the announcement of a CA to its first signature.
+    /// Time from when a CA joins the bundle to its first signature.
     pub(crate) overlap: Duration,
-    /// Of a leaf.
+    /// Validity of a leaf certificate.
     pub(crate) leaf: Duration,
-    /// Rest of a leaf's life at which it is replaced.
+    /// Remaining validity of a leaf at which it is replaced.
     pub(crate) leaf_rest: Duration,
 }
 
-/// What is kept of the own CA.
+/// The state of the controller's own CA.
 pub(crate) struct Authority {
     signing: CertificateAuthority,
-    /// Announced, and signing after the overlap.
+    /// The next CA: in the bundle, and signing after the overlap.
     next: Option<CertificateAuthority>,
-    /// What API servers shall trust, the newest first.
+    /// Certificates that API servers trust, newest first.
     trusted: Vec<Inspected>,
 }
 
-/// What was kept cannot be used.
+/// Why the stored CA cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
     /// A key of the Secret is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// A key of the Secret is no text.
+    /// A key of the Secret is not UTF-8.
     #[error("`{0}` is no PEM text")]
     NotText(&'static str),
-    /// A certificate or key cannot be used.
+    /// A certificate or private key is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
-/// Keys of the Secret. The first two are those of every Secret of its type.
+/// Keys of the Secret's data. The first two are required by its type.
 const SIGNING: (&str, &str) = ("tls.crt", "tls.key");
 const NEXT: (&str, &str) = ("next.crt", "next.key");
 const TRUSTED: &str = "ca.crt";
@@ -78,7 +78,7 @@ impl Authority {
         Ok(Self { signing, next: None, trusted })
     }
 
-    /// What was kept in a Secret.
+    /// Reads the state from a Secret's data.
     pub(crate) fn read(data: &BTreeMap<String, ByteString>) -> Result<Self, Unusable> {
         let text = |key: &'static str| -> Result<&str, Unusable> {
             let bytes = data.get(key).ok_or(Unusable::Missing(key))?;
@@ -92,13 +92,13 @@ impl Authority {
         let mut trusted = certificates(text(TRUSTED)?)?;
         for own in next.iter().chain([&signing]) {
             let own = certificates(&own.pem())?;
-            // Whoever edited the bundle did not mean to lock API servers out.
+            // An edited bundle that lacks the signing CA would lock API servers out, so the CA is added again.
             trusted.splice(0..0, own.into_iter().filter(|own| !trusted.contains(own)).collect::<Vec<_>>());
         }
         Ok(Self { signing, next, trusted })
     }
 
-    /// The data of the Secret.
+    /// The state as a Secret's data.
     pub(crate) fn data(&self) -> BTreeMap<String, ByteString> {
         let mut data = BTreeMap::new();
         let mut put = |key: &str, text: String| data.insert(key.to_owned(), ByteString(text.into_bytes()));
@@ -112,7 +112,7 @@ impl Authority {
         data
     }
 
-    /// What API servers shall trust, as PEM.
+    /// The bundle that API servers trust, as PEM.
     pub(crate) fn bundle(&self) -> String {
         self.trusted.iter().map(|certificate| certificate.pem.as_str()).collect()
     }
@@ -122,7 +122,7 @@ impl Authority {
         self.signing.pem()
     }
 
-    /// Does what is due; whether anything was.
+    /// Rotates what is due. Returns whether anything changed.
     pub(crate) fn advance(&mut self, now: SystemTime, lifetimes: &Lifetimes) -> Result<bool, TlsError> {
         let before = self.trusted.len();
         self.trusted.retain(|certificate| certificate.validity.not_after > now);
@@ -134,7 +134,7 @@ impl Authority {
             changed = true;
         }
         if let Some(next) = self.next.take() {
-            // A CA that has expired signs nothing, overlap or not.
+            // An expired CA must not sign, so the next one signs even if the overlap is not over.
             let expired = now >= self.validity(&self.signing)?.not_after;
             if expired || now >= self.validity(&next)?.not_before + lifetimes.overlap {
                 self.signing = next;
@@ -146,7 +146,7 @@ impl Authority {
         Ok(changed)
     }
 
-    /// When something is due next.
+    /// When the next rotation is due.
     pub(crate) fn due(&self, lifetimes: &Lifetimes) -> Result<SystemTime, TlsError> {
         let step = match &self.next {
             Some(next) => self.validity(next)?.not_before + lifetimes.overlap,
@@ -156,7 +156,7 @@ impl Authority {
         Ok(expiry.map_or(step, |expiry| step.min(expiry)))
     }
 
-    /// Issues a leaf, and says when it has to be replaced.
+    /// Issues a leaf certificate and returns it with the time when it must be replaced.
     pub(crate) fn leaf(
         &self,
         names: &LeafRequest,

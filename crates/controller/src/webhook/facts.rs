@@ -1,4 +1,4 @@
-//! What the answers depend on beside the objects: the platform's settings and the models cached on nodes.
+//! What admission depends on besides the object itself: the platform's settings and the models cached on nodes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,10 +16,10 @@ use serde::Deserialize;
 use super::patience::{Unread, patiently};
 use crate::{args::Args, context::Context, error::has_code};
 
-/// Caches of models that are looked at. There is one per model, not one per service.
+/// Most LocalModelCaches that are read. There is one per model, not one per service.
 const LIMIT: u32 = 1000;
 
-/// Where the webhook server's facts come from: what is cached, and what has to be read at once.
+/// Where these facts come from: the controller's caches, or a read of the API server.
 #[derive(Clone)]
 pub(super) struct Source {
     context: Arc<Context>,
@@ -36,15 +36,15 @@ impl Source {
 
     /// The facts for one request.
     ///
-    /// Configs are checked against the settings as they are now, not as a cache has them: whoever installs a platform
-    /// writes both within milliseconds.
+    /// Configs are checked against the live settings, not the cached ones: an installation writes both within milliseconds,
+    /// and the cache may be behind.
     pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, Unread> {
         patiently(|| self.at_once(hook, body)).await
     }
 
     async fn at_once(&self, hook: Hook, body: &[u8]) -> Result<Facts, kube::Error> {
         let cached = self.context.platform();
-        // It may be there all the same: the cache is filled a moment after the server starts.
+        // The cache fills a moment after the server starts, so an object that it lacks may exist.
         let missing = matches!(cached, Err(PlatformError::Missing { .. }));
         let platform = if hook.subject == Subject::Config || (is_marking(hook) && missing) {
             self.live.platform().await?
@@ -55,7 +55,7 @@ impl Source {
     }
 }
 
-/// Facts as the API server has them at this moment.
+/// Facts read from the API server for each request.
 #[derive(Clone)]
 pub struct LiveFacts {
     client: Client,
@@ -74,7 +74,7 @@ impl LiveFacts {
     ///
     /// # Errors
     ///
-    /// The API server cannot be asked, or refuses.
+    /// The API server does not answer, or refuses.
     pub async fn read(&self, hook: Hook, namespace: Option<&str>) -> Result<Facts, kube::Error> {
         let platform = self.platform().await?;
         self.with_platform(hook, platform, || namespace.map(str::to_owned)).await
@@ -107,11 +107,11 @@ impl LiveFacts {
         Ok(Platform::parse(found.data.as_ref().unwrap_or(&none), namespace))
     }
 
-    /// The caches of models, those of `namespace` and those of the whole cluster; none where there is no such kind.
+    /// The model caches of `namespace` and of the cluster; empty where the kind is not installed.
     async fn model_caches(&self, namespace: Option<String>) -> Result<Option<Vec<ModelCache>>, kube::Error> {
         let client = &self.client;
         let mut all = Vec::new();
-        // A controller that is confined to namespaces cannot list cluster-scoped objects.
+        // A controller that watches only some namespaces may not list cluster-scoped objects.
         if self.args.namespaces.is_empty() {
             let Some(found) = list(client, "LocalModelCache", None).await? else { return Ok(None) };
             all = found;
@@ -123,7 +123,7 @@ impl LiveFacts {
     }
 }
 
-/// Whether the answer may mark a service with the cache that holds its model.
+/// Whether the webhook may label a service with the cache that holds its model.
 fn is_marking(hook: Hook) -> bool {
     (hook.subject, hook.action) == (Subject::Service, Action::Mutate)
 }

@@ -1,4 +1,4 @@
-//! Telling API servers whom to trust: the bundle of the own CA in webhook configurations and CRDs.
+//! Writes the CA bundle into the webhook configurations and CRDs, so that API servers trust this server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,17 +29,17 @@ use crate::{
     readiness::{Check, Readiness, Trusting},
 };
 
-/// The bundle that API servers shall trust, as PEM; none until it is known.
+/// The bundle that API servers trust, as PEM. `None` until the CA is known.
 pub(super) type Bundle = Option<Arc<str>>;
 
-/// Writes to one object within [`CALM`] that are made at once; more of them mean that somebody else writes it too.
+/// Writes to one object within [`CALM`] that are made without a wait. More of them mean that another writer undoes ours.
 const FREE_WRITES: u32 = 5;
-/// How long an object has to be left alone until its writes count from the start.
+/// Writes are counted from zero again when an object was not written for this long.
 const CALM: Duration = Duration::from_mins(1);
 /// Longest wait before a write or a new attempt.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// Keeps the bundle in one object.
+/// Keeps the bundle of one object up to date.
 pub(super) struct Injector {
     api: Api<Stanza>,
     name: String,
@@ -50,13 +50,13 @@ pub(super) struct Injector {
     object: State,
     writes: u32,
     last_write: Option<Instant>,
-    /// When to look again although nothing happens: after a failure, or to end a quarrel.
+    /// When to read the object again without a watch event: after a failure, or after too many writes.
     retry: Option<Instant>,
-    /// What was reported last, so that it is said once.
+    /// The last report, so that the same one is logged once.
     said: Option<String>,
 }
 
-/// What is known about the object.
+/// The object as last seen.
 enum State {
     Unknown,
     Absent,
@@ -177,7 +177,7 @@ impl Injector {
         let bundle = self.bundle.borrow_and_update().clone();
         let stanza = match &self.object {
             State::Unknown => return,
-            // Nothing calls us by it; when it appears, the watch tells.
+            // No such object, so no API server calls us through it. A watch event tells when it appears.
             State::Absent => return self.readiness.pass(self.check),
             State::Invisible => {
                 self.say("no right to see it: its caBundle has to be kept up to date by somebody else");
@@ -236,7 +236,7 @@ impl Injector {
                 self.object = State::Present(Box::new(stanza.slim()));
                 self.readiness.pass(self.check);
             }
-            // Gone, or changed since: the watch tells what it is like now.
+            // Deleted, or changed since it was read: a watch event brings the current state.
             Err(error) if has_code(&error, 404) || has_code(&error, 422) || has_code(&error, 409) => {
                 self.retry = Some(now + Duration::from_secs(1));
             }
@@ -249,7 +249,7 @@ impl Injector {
         }
     }
 
-    /// Tells the operator, once as long as it stays the same.
+    /// Logs a state for the operator, once until it changes.
     fn say(&mut self, what: &str) {
         if self.said.as_deref() != Some(what) {
             tracing::warn!(kind = self.kind, name = self.name, "{what}");

@@ -1,4 +1,4 @@
-//! Keeping the own CA: in a Secret that all replicas share, and in this process while there is none.
+//! Stores the controller's own CA in a Secret that all replicas share, and in memory while there is no Secret.
 
 use std::{
     sync::Arc,
@@ -22,21 +22,21 @@ use super::{
 };
 use crate::error::{has_code, text_of};
 
-/// Name of the Secret. Not that of the reference's serving certificate, which belongs to cert-manager where both run.
+/// Name of the Secret. It differs from the Secret of KServe's serving certificate, which cert-manager owns where both run.
 pub(crate) const SECRET: &str = "llmisvc-webhook-ca";
 /// Type of the Secret.
 const TYPE: &str = "kubernetes.io/tls";
-/// Attempts at a write that others get in between of.
+/// Attempts at a write that conflicts.
 const ATTEMPTS: u32 = 10;
 /// Longest wait after a failure.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// Longest sleep until a date: a timer stands still while a machine is suspended, the date does not.
+/// Longest sleep until a date. A timer stops while a machine is suspended, so the clock is read at least this often.
 const NAP: Duration = Duration::from_hours(1);
 
-/// Tells the time.
+/// A clock that tests can replace.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Keeps the own CA, and the certificate that is served.
+/// Keeps the CA and the serving certificate up to date.
 pub(super) struct Keeper {
     api: Api<Secret>,
     namespace: String,
@@ -44,21 +44,21 @@ pub(super) struct Keeper {
     lifetimes: Lifetimes,
     clock: Clock,
     authority: Authority,
-    /// Whether the Secret holds it.
+    /// Whether the Secret holds this CA.
     shared: bool,
-    /// Whether no Secret can hold it: there is no such namespace, or no right to write there.
+    /// Whether no Secret can be written: the namespace is missing, or the right.
     alone: bool,
     served: Replaceable,
-    /// The CA that signed what is served, and when that has to be replaced.
+    /// The CA that signed the serving certificate, and when that certificate must be replaced.
     leaf: (String, SystemTime),
     bundle: watch::Sender<Bundle>,
     failures: u32,
 }
 
-/// What a look at the Secret came to.
+/// The result of reading and writing the Secret.
 enum Look {
     Settled,
-    /// Somebody else wrote it in between.
+    /// Another replica wrote it first.
     Again,
     Failed(kube::Error),
 }
@@ -66,7 +66,7 @@ enum Look {
 // === impl Keeper ===
 
 impl Keeper {
-    /// Starts with a CA that nobody else knows: what the Secret holds replaces it.
+    /// Starts with a new CA. The one in the Secret, if any, replaces it.
     pub(super) fn new(
         client: &Client,
         namespace: &str,
@@ -95,7 +95,7 @@ impl Keeper {
         })
     }
 
-    /// What to serve with.
+    /// The certificate to serve with.
     pub(super) fn config(&self) -> Arc<rustls::ServerConfig> {
         self.served.config()
     }
@@ -131,7 +131,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is due; how long to wait until something else is.
+    /// Rotates what is due, and returns how long to wait until the next rotation.
     async fn settle(&mut self) -> Result<Duration, TlsError> {
         let mut attempts = 0;
         let failure = loop {
@@ -165,8 +165,8 @@ impl Keeper {
         Ok(retry.map_or(until, |retry| retry.min(until)))
     }
 
-    /// Brings the Secret and this process together. Of two replicas that write at once one is refused, looks again, and
-    /// finds what the other one wrote.
+    /// Reads the CA from the Secret, or writes ours there. If two replicas write at the same time, the API server refuses
+    /// one of them; that one reads again and takes the other's CA.
     async fn look(&mut self) -> Result<Look, TlsError> {
         let found = match self.api.get_opt(SECRET).await {
             Ok(found) => found,
@@ -181,7 +181,7 @@ impl Keeper {
         let damaged = kept.is_err();
         match kept {
             Ok(kept) => self.authority = kept,
-            // What this process holds is what it served until now, so nobody is locked out.
+            // API servers already trust the CA in memory, so writing that one back locks nobody out.
             Err(error) => {
                 tracing::warn!(
                     namespace = self.namespace, secret = SECRET, %error,
@@ -193,7 +193,7 @@ impl Keeper {
             self.shared = true;
             return Ok(Look::Settled);
         }
-        // What others put on it stays.
+        // Labels and annotations that others have set stay.
         let secret = Secret { data: Some(self.authority.data()), ..found };
         let written = self.api.replace(SECRET, &PostParams::default(), &secret).await;
         Ok(self.written(written, "Renewed the CA of the webhooks."))
@@ -226,7 +226,7 @@ impl Keeper {
         }
     }
 
-    /// Presents a certificate of the CA that signs now.
+    /// Serves with a certificate of the CA that signs now.
     fn serve(&mut self, now: SystemTime) -> Result<(), TlsError> {
         let signing = self.authority.signing();
         if self.leaf.0 == signing && now < self.leaf.1 {
@@ -239,7 +239,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Has API servers trust the CA, once it is certain which one it is.
+    /// Publishes the bundle to API servers, once the CA is settled.
     fn announce(&self) {
         let certain = self.shared || self.alone;
         let bundle = self.authority.bundle();
@@ -252,7 +252,7 @@ impl Keeper {
         });
     }
 
-    /// Says it the first time; later failures are no news.
+    /// Logs the first failure only; the following ones say nothing new.
     fn report(&self, error: &kube::Error) {
         let (namespace, error) = (&self.namespace, text_of(error));
         if self.failures == 1 {

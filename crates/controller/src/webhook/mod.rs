@@ -1,7 +1,7 @@
 //! The webhook server: HTTPS in front of [`longboat_admission`].
 //!
-//! Every replica serves, whoever leads. With `--webhook-cert-dir` the certificate is somebody else's, cert-manager's as a
-//! rule, who also has API servers trust it. Without one, [`keep`] makes a CA, shares it between replicas in a Secret and
+//! Every replica serves, not only the leader. With `--webhook-cert-dir` another program provides the certificate, usually
+//! cert-manager, and writes the CA bundle. Without it, [`keep`] makes a CA, shares it between replicas in a Secret and
 //! renews it, and [`inject`] writes its bundle into the webhook configurations and the conversion stanzas of both CRDs.
 //!
 //! Rights that this needs:
@@ -15,7 +15,7 @@
 //! | apiextensions.k8s.io | customresourcedefinitions | our two | get, list, watch, patch |
 //! | serving.kserve.io | localmodelcaches, localmodelnamespacecaches | | list; only where local models are enabled |
 //!
-//! With a cert dir only ConfigMaps and local models remain.
+//! With `--webhook-cert-dir` it needs only the rows of ConfigMaps and local models.
 
 mod answer;
 mod authority;
@@ -64,7 +64,7 @@ pub(crate) struct Webhooks {
 // === impl Webhooks ===
 
 impl Webhooks {
-    /// Listens. Settings that cannot work are found out here, before anything is done.
+    /// Binds the port. Fails here on settings that cannot work, before anything else starts.
     pub(crate) async fn bind(settings: Settings) -> Result<Self, Error> {
         let tls = settings.tls()?;
         let host = settings.webhook_host.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
@@ -82,17 +82,17 @@ impl Webhooks {
         Ok(Self { settings, tls, listener, address, clock: Arc::new(SystemTime::now) })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Tells the time from another clock.
+    /// Replaces the clock, for tests.
     pub(crate) fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
     }
 
-    /// Serves until `shutdown`. What it writes, it writes with `client`, whoever leads.
+    /// Serves until `shutdown`. Writes go through `client`, also on replicas that do not lead.
     pub(crate) async fn run(
         self,
         client: Client,
@@ -136,7 +136,7 @@ impl Webhooks {
             sender,
         )?;
         let config = keeper.config();
-        // Who is confined to namespaces may not see them: somebody else tells API servers whom to trust.
+        // A controller that watches only some namespaces may not read these objects; the installation writes the bundle.
         let confined = !args.namespaces.is_empty();
         if confined {
             tracing::info!(
@@ -153,7 +153,7 @@ impl Webhooks {
         Ok(config)
     }
 
-    /// Every name under which an API server may reach us.
+    /// Every name under which an API server may reach this server.
     fn names(&self, namespace: &str, domain: &str) -> LeafRequest {
         let host = format!("{SERVICE}.{namespace}.svc");
         let mut dns_names = vec![
@@ -171,7 +171,7 @@ impl Webhooks {
                 Err(_) => dns_names.push(name.clone()),
             }
         }
-        // Flags may say again what is there anyway.
+        // A flag may repeat a name that is in the list.
         dns_names.sort();
         dns_names.dedup();
         ips.sort();

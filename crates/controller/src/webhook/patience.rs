@@ -1,5 +1,5 @@
-//! How often what an answer depends on is read before there is none: an API server that fails for a moment, or is about to end,
-//! must not fail the writes of users.
+//! Retries the reads that an answer depends on. An API server that fails for a moment, or is shutting down, must not fail the
+//! writes of users.
 
 use std::{future::Future, time::Duration};
 
@@ -14,29 +14,30 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(600),
     Duration::from_secs(1),
 ];
-/// How long all attempts may take. Who calls a webhook gives up after ten seconds, and then hears no reason.
+/// How long all attempts may take together. An API server gives up on a webhook after ten seconds, and then gives users no
+/// reason.
 const LIMIT: Duration = Duration::from_secs(8);
 
-/// Nothing could be read, however often it was tried.
+/// Why a read failed after all attempts.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unread {
-    /// The last of several errors, each of which might have passed.
+    /// All attempts failed with errors that may pass; this is the last one.
     #[error("{} (attempts: {attempts}); try again", text_of(source))]
     Failed {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: usize,
-        /// Why it failed at last.
+        /// The last error.
         source: kube::Error,
     },
-    /// The question was understood, and refused.
+    /// The API server refused the request; a retry would not help.
     #[error("{}", text_of(.0))]
     Refused(kube::Error),
-    /// The last request was not answered.
+    /// The last request had no answer in time.
     #[error("the API server has not answered for {LIMIT:?}; try again")]
     Silence,
 }
 
-/// Reads until there is an answer, or an error that will stay, or no time is left.
+/// Reads until there is an answer, an error that a retry cannot help, or no time left.
 pub(super) async fn patiently<T, F: Future<Output = Result<T, kube::Error>>>(
     mut read: impl FnMut() -> F,
 ) -> Result<T, Unread> {
@@ -57,7 +58,7 @@ pub(super) async fn patiently<T, F: Future<Output = Result<T, kube::Error>>>(
     }
 }
 
-/// Whether asking again may help.
+/// Whether a retry may help.
 fn may_pass(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || !(400..500).contains(&status.code),
@@ -75,8 +76,8 @@ mod tests {
         kube::Error::Api(Box::new(Status { code, ..Status::failure("no", "No") }))
     }
 
-    /// How often it is tried, and for how long, when the first answers have these codes and later ones are good; 0 where it is given
-    /// up early.
+    /// The number of attempts, and the time they take, when the first answers have these codes and later ones succeed; 0
+    /// attempts if the read fails.
     async fn tried(codes: &[u16]) -> (Result<usize, usize>, Duration) {
         let start = Instant::now();
         let mut count = 0;
@@ -110,7 +111,7 @@ mod tests {
         let nothing = patiently(std::future::pending::<Result<(), kube::Error>>).await;
         assert!(matches!(nothing, Err(Unread::Silence)), "{nothing:?}");
         assert_eq!(start.elapsed(), LIMIT);
-        // An answer that comes late leaves no time for another pause.
+        // A slow answer leaves no time for another pause.
         let late = patiently(|| async {
             sleep(Duration::from_millis(7950)).await;
             Err::<(), _>(failure(500))

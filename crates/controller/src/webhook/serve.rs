@@ -29,10 +29,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{answer::Answering, settings::Limits};
 
-/// Requests at once on one connection; Go's clients open another one above it.
+/// Concurrent requests per connection. Go's clients open another connection above it.
 const STREAMS: u32 = 250;
 
-/// Serves until `shutdown`; then takes no new connection and lets open requests end for a while.
+/// Serves until `shutdown`, then accepts no new connection and gives open requests a grace period.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -57,7 +57,7 @@ pub(super) async fn serve(
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => break Some(stream),
                     Err(error) => {
-                        // Out of descriptors, or a client that left at once: neither ends the server.
+                        // Out of file descriptors, or a client that left at once: the server goes on.
                         tracing::debug!(%error, "Cannot accept a connection to the webhooks.");
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
@@ -65,7 +65,7 @@ pub(super) async fn serve(
             }
         };
         let Some(stream) = stream else { break };
-        // Small answers must not wait for more.
+        // Nagle's algorithm would delay small answers.
         let _ = stream.set_nodelay(true);
         let (acceptor, answering, watcher) = (acceptor.clone(), answering.clone(), graceful.watcher());
         let shutdown = shutdown.clone();
@@ -75,7 +75,7 @@ pub(super) async fn serve(
                 () = shutdown.cancelled() => return,
                 shaken = tokio::time::timeout(limits.patience, acceptor.accept(stream)) => match shaken {
                     Ok(Ok(stream)) => stream,
-                    // An API server that does not trust us yet says so here; readiness tells why.
+                    // An API server that does not trust the CA yet fails here. The readiness check says why.
                     Ok(Err(error)) => return tracing::debug!(%error, "A TLS handshake with the webhooks failed."),
                     Err(_) => return tracing::debug!("A TLS handshake with the webhooks took too long."),
                 },
@@ -130,21 +130,21 @@ async fn connection(
     }
 }
 
-/// What happens on a connection.
+/// The activity of one connection, to find idle ones.
 struct Activity {
-    /// Requests that are not answered yet.
+    /// Requests without an answer yet.
     open: AtomicUsize,
-    /// When one began or ended last.
+    /// When a request last began or ended.
     last: Mutex<Instant>,
 }
 
-/// A request that is not answered yet.
+/// A request without an answer yet. Dropping it records the end.
 struct Open(Arc<Activity>);
 
 // === impl Activity ===
 
 impl Activity {
-    /// Returns when there was no request for that long, not even half of one's head.
+    /// Returns when no request, not even part of one, arrived for this long.
     async fn idle_for(&self, idle: Duration) {
         loop {
             let last = *self.last.lock();

@@ -41,32 +41,32 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// How much a client of the webhook server may ask for, and for how long.
+/// Limits on what clients of the webhook server may send, and on how long it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of an AdmissionReview. It holds two objects, and etcd takes objects of up to 1.5 MiB.
+    /// Largest AdmissionReview in bytes. It holds two objects, and etcd stores objects of up to 1.5 MiB.
     pub admission_body: usize,
-    /// Bytes of a ConversionReview. It holds every object of a list: 100,000 services of 1 KiB, or 20,000 of 6 KiB.
+    /// Largest ConversionReview in bytes. It holds every object of a list: 100,000 services of 1 KiB, or 20,000 of 6 KiB.
     pub conversion_body: usize,
-    /// Bytes of all bodies at once; requests wait for their turn.
+    /// Bytes of all bodies in memory together. Further requests wait.
     pub bodies: usize,
-    /// Connections at once. API servers keep a handful each.
+    /// Concurrent connections. Each API server keeps a handful.
     pub connections: usize,
-    /// How long a handshake, or a body, may take. API servers give up after 30 seconds.
+    /// How long a TLS handshake or a body may take. API servers give up after 30 seconds.
     pub patience: Duration,
-    /// How long the head of a request may take, and a connection without a request stays open: longer than the 90
-    /// seconds for which Go's clients keep one, so that it is never us who close it under a request.
+    /// How long the head of a request may take, and how long an idle connection stays open. Longer than the 90 seconds for
+    /// which Go's clients keep a connection, so that this server never closes one just as a request arrives.
     pub idle: Duration,
-    /// How long open requests get at the end.
+    /// Grace period for open requests at shutdown.
     pub drain: Duration,
-    /// Between two looks at the files of a certificate.
+    /// How often the certificate files are checked for changes.
     pub reload: Duration,
 }
 
 /// The flags contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// Suites of TLS 1.3 are not a choice.
+    /// Cipher suites of TLS 1.3 cannot be configured.
     #[error(
         "--tls-cipher-suites has no effect with --tls-min-version=VersionTLS13, where suites are not a choice: remove one"
     )]

@@ -1,4 +1,4 @@
-//! The part of webhook configurations and CRDs that says whom to trust, and what to change in it.
+//! The `clientConfig` of webhook configurations and CRDs, and the patch that puts the CA bundle into it.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,15 @@ use longboat_admission::{Hook, configurations::CONVERT};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Annotations by which cert-manager writes the CA: two writers would never come to rest.
+/// Annotations that tell cert-manager to write the CA bundle. We then leave it alone: two writers would overwrite each other
+/// forever.
 const INJECTED: [&str; 3] = [
     "cert-manager.io/inject-ca-from",
     "cert-manager.io/inject-ca-from-secret",
     "cert-manager.io/inject-apiserver-ca",
 ];
 
-/// What is read of a webhook configuration or CRD; a CRD's schemas weigh megabytes and are passed over.
+/// The fields of a webhook configuration or CRD that are needed. A CRD's schemas are megabytes and are skipped.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Stanza {
     metadata: ObjectMeta,
@@ -64,12 +65,12 @@ struct Service {
     path: Option<String>,
 }
 
-/// What there is to do about an object.
+/// What to do with an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
-    /// It trusts what it should, or calls none of our webhooks.
+    /// Nothing: its bundle is current, or it calls none of our webhooks.
     None,
-    /// Another writer is told to do it, by this annotation.
+    /// Nothing: this annotation asks another writer to do it.
     Foreign(&'static str),
     /// A JSON patch.
     Patch(Value),
@@ -78,19 +79,19 @@ pub(super) enum Change {
 // === impl Stanza ===
 
 impl Stanza {
-    /// Drops what nobody looks at: a CRD's managed fields weigh a megabyte.
+    /// Drops fields that are not needed: a CRD's managed fields are a megabyte.
     pub(super) fn slim(mut self) -> Self {
         self.metadata.managed_fields = None;
         self
     }
 
-    /// What to do so that the object trusts `bundle` (base64 of PEM). Where it points to is its own business.
+    /// What to do so that the object holds `bundle` (base64 of PEM). The address it calls is left as it is.
     pub(super) fn change(&self, bundle: &str) -> Change {
         let mut patch = Vec::new();
         for (index, webhook) in self.webhooks.iter().enumerate() {
             let ours = Hook::at(&webhook.client_config.path()).is_some();
             if ours && webhook.client_config.ca_bundle.as_deref() != Some(bundle) {
-                // The list may have changed since it was read.
+                // The test fails the patch if the list has changed since it was read.
                 patch.push(
                     json!({"op": "test", "path": format!("/webhooks/{index}/name"), "value": webhook.name}),
                 );
@@ -153,7 +154,7 @@ impl Resource for Stanza {
 // === impl ClientConfig ===
 
 impl ClientConfig {
-    /// The path that is called, whether at a Service or at an address.
+    /// The path that is called, from a Service reference or a URL.
     fn path(&self) -> String {
         let given = match (&self.service, &self.url) {
             (Some(service), _) => service.path.as_deref(),

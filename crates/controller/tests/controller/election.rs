@@ -1,4 +1,4 @@
-//! Several replicas: one reconciles at a time, and the next one takes over (contract 01 §14.3).
+//! Several replicas: one reconciles at a time, and the next one takes over.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// The Lease by which they agree (contract 01 §14.3).
+/// The Lease by which they agree.
 pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 
 /// A lease that has run out for longer than this is nobody's turn any more. Clocks may differ by as much.

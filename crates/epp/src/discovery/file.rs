@@ -1,4 +1,4 @@
-//! Endpoints from a file: the `file-discovery` plugin (contract 04 §3).
+//! Endpoints from a file: the `file-discovery` plugin.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Headers that are read, and those that are set (contract 04 §1.3, §1.4, §1.7).
+//! Headers that are read, and those that are set.
 
 use bytes::Bytes;
 use longboat_extproc::{Header, HeaderChanges, Headers, names};
@@ -45,6 +45,16 @@ pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
 pub(super) fn fairness(headers: &Headers) -> &str {
     either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
         .unwrap_or("default-flow")
+}
+
+/// The objective that the request names.
+pub(super) fn objective(headers: &Headers) -> Option<&str> {
+    either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective")
+}
+
+/// The milliseconds in which the first token is asked for.
+pub(super) fn first_token_within(headers: &Headers) -> Option<u64> {
+    either(headers, "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")?.parse().ok()
 }
 
 /// `prefer: if-available`: only where the prompt's prefix is cached.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Puts the client's name for the model back into responses (contract 04 §1.4).
+/// Puts the client's name for the model back into responses.
 pub(super) struct Rewrite {
     tight: (Vec<u8>, Vec<u8>),
     spaced: (Vec<u8>, Vec<u8>),

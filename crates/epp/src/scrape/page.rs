@@ -1,5 +1,5 @@
 //! Finds the few wanted numbers in a Prometheus page, skipping everything else: parsing every line was four fifths
-//! of what scraping cost the reference (contract 06 A).
+//! of what scraping cost the reference.
 
 use longboat_scheduler::{
     LoraAdapters, Metrics,

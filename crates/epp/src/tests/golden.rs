@@ -20,7 +20,6 @@ use crate::core::Core;
 
 /// Scenarios, or single requests of them (`scenario/request`), that are not replayed, each with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("flowcontrol-saturated", "needs the flow control queue, which is not implemented yet"),
     ("no-metrics-endpoint", "by design: an endpoint that was never scraped ranks last instead of first"),
     (
         "stale-metrics-endpoint",

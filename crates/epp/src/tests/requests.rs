@@ -375,3 +375,71 @@ requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-p
     let replies = Stream::open(&picker(1)).request("/anything", &[], BODY, None);
     assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
 }
+
+/// One request per endpoint at a time; the next one waits.
+const ONE_AT_A_TIME: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins: [{type: queue-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
+flowControl: {defaultRequestTTL: 20ms, maxRequests: 2, saturationDetector: {pluginRef: concurrency-detector}}
+";
+
+#[test]
+fn a_request_waits_until_another_is_done() {
+    let core = support::core(&ONE_AT_A_TIME.replace("20ms", "60s"));
+    support::with_endpoints(&core, 1);
+    let mut first = open(&core);
+    assert_eq!(first.feed(body(BODY, true)).0.len(), 2);
+    let mut second = open(&core);
+    assert_eq!(second.feed(body(BODY, true)).0, []);
+    core.admission.turn(&core);
+    assert_eq!(in_flight(&core), 1, "no more than the detector allows");
+    drop(first);
+    assert_eq!(second.wait().len(), 2);
+    assert_eq!(in_flight(&core), 1);
+}
+
+#[test]
+fn who_waits_too_long_or_finds_no_room_is_told_why() {
+    let core = support::core(ONE_AT_A_TIME);
+    support::with_endpoints(&core, 1);
+    let reason = |replies: &[Reply]| match replies {
+        [Reply { action: Action::Immediate(answer), .. }] => {
+            (answer.status, answer.headers.get(names::DROPPED_REASON).map(str::to_owned))
+        }
+        other => panic!("not refused: {other:?}"),
+    };
+    let expected = |status, reason: &str| (status, Some(reason.to_owned()));
+    let mut streams: Vec<_> = (0..3).map(|_| open(&core)).collect();
+    for stream in &mut streams {
+        stream.feed(body(BODY, true));
+    }
+    let refused = open(&core).feed(body(BODY, true)).0;
+    assert_eq!(reason(&refused), expected(429, "rejected-saturated"));
+    // A client that leaves makes room.
+    streams.pop();
+    let mut third = open(&core);
+    assert_eq!(third.feed(body(BODY, true)).0, []);
+    assert_eq!(reason(&third.wait()), expected(429, "rejected-ttl-expired"));
+    core.set_endpoints(Vec::new());
+    let mut alone = open(&core);
+    assert_eq!(alone.feed(body(BODY, true)).0, []);
+    assert_eq!(reason(&alone.wait()), expected(503, "rejected-no-endpoints"));
+    let mut last = open(&core);
+    assert_eq!(last.feed(body(BODY, true)).0, []);
+    core.admission.close();
+    assert_eq!(reason(&last.wait()), expected(503, "rejected-shutting-down"));
+}
+
+#[test]
+fn without_the_gate_only_negative_priorities_are_dropped_from_a_full_pool() {
+    let core = support::core(&ONE_AT_A_TIME.replace("[flowControl]", "[]"));
+    support::with_endpoints(&core, 1);
+    core.admission.set_objectives([("batch".to_owned(), -1)].into());
+    let headers = [("x-gateway-inference-objective", "batch")];
+    let mut first = Stream::open(&core);
+    assert_eq!(first.request(CHAT, &headers, BODY, None).len(), 2);
+    assert_eq!(status(&Stream::open(&core).request(CHAT, &headers, BODY, None)), 429);
+    assert_eq!(Stream::open(&core).request(CHAT, &[], BODY, None).len(), 2);
+}

@@ -1,12 +1,19 @@
 //! A picker with given endpoints, driven without sockets.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use longboat_extproc::{Event, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange, Reply};
 use longboat_scheduler::{
     Metrics, Options, Scheduler,
     config::{EndpointPickerConfig, Parser},
+    flow,
 };
 
 use crate::{
@@ -16,8 +23,9 @@ use crate::{
 };
 
 /// Settings for tests: scores are emitted, nothing goes stale.
-pub(crate) fn settings(parsers: Vec<Parser>) -> Settings {
+pub(crate) fn settings(parsers: Vec<Parser>, flow: flow::Settings) -> Settings {
     Settings {
+        flow,
         parsers,
         ignore_subset: false,
         emit_scores: true,
@@ -32,7 +40,9 @@ pub(crate) fn core(config: &str) -> Arc<Core> {
     let config = EndpointPickerConfig::parse(config).unwrap();
     let options = Options { allow_experimental: true, trace: true };
     let scheduler = Scheduler::new(&config, options).unwrap();
-    Arc::new(Core::new(scheduler, settings(config.parsers().unwrap()), "pool"))
+    let flow = flow::Settings::from_config(&config).unwrap();
+    let settings = settings(config.parsers().unwrap(), flow);
+    Arc::new(Core::new(scheduler, settings, "pool"))
 }
 
 /// An endpoint at this address.
@@ -96,7 +106,24 @@ impl Stream {
             event: Event::RequestBody { body: Bytes::copy_from_slice(body), end_of_stream: true },
             metadata,
         };
-        self.feed(incoming).0
+        let (replies, finished) = self.feed(incoming);
+        if replies.is_empty() && !finished { self.wait() } else { replies }
+    }
+
+    /// What comes of a request that waits for room. Time passes meanwhile.
+    pub(crate) fn wait(&mut self) -> Vec<Reply> {
+        let core = Arc::clone(self.0.core());
+        for _ in 0..10_000 {
+            core.admission.turn(&core);
+            let mut out = Outbox::default();
+            self.0.poll(&mut Context::from_waker(Waker::noop()), &mut out);
+            let replies = out.into_replies();
+            if !replies.is_empty() {
+                return replies;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Vec::new()
     }
 }
 

@@ -267,7 +267,7 @@ impl Remover {
     }
 }
 
-/// What the controllers make for themselves in their namespace (contract 01 §14.3).
+/// What the controllers make for themselves in their namespace.
 const TRACES: [(Kind, &str); 2] = [
     (Kind { api_version: "v1", kind: "Secret", plural: "secrets", namespaced: true }, "llmisvc-webhook-ca"),
     (

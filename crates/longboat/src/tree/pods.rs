@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
+use longboat_fetch::PROGRESS_CONDITION;
+
 use super::{Line, Mark, Time};
 
 /// The line of a pod of a service.
@@ -49,8 +51,10 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     }
     let init = status.init_container_statuses.iter().flatten().map(|container| (true, container));
     let main = status.container_statuses.iter().flatten().map(|container| (false, container));
+    let progress = status.conditions.iter().flatten().find(|condition| condition.type_ == PROGRESS_CONDITION);
+    let progress = progress.and_then(|condition| condition.message.as_deref());
     for (is_init, container) in init.chain(main) {
-        if let Some((text, mark)) = trouble(container, is_init) {
+        if let Some((text, mark)) = trouble(container, is_init, progress) {
             return (format!("{}: {text}{restarted}", container.name), mark);
         }
     }
@@ -58,7 +62,8 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
 }
 
-fn trouble(container: &ContainerStatus, is_init: bool) -> Option<(String, Mark)> {
+/// What keeps a container from being ready. `progress` says how far an init container is, where that is known.
+fn trouble(container: &ContainerStatus, is_init: bool, progress: Option<&str>) -> Option<(String, Mark)> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.clone().unwrap_or_default();
@@ -74,7 +79,7 @@ fn trouble(container: &ContainerStatus, is_init: bool) -> Option<(String, Mark)>
         let failed = terminated.exit_code != 0;
         return failed.then(|| (how_it_ended(terminated), Mark::Bad));
     }
-    (is_init && state.running.is_some()).then(|| ("running".into(), Mark::Waiting))
+    (is_init && state.running.is_some()).then(|| (progress.unwrap_or("running").to_owned(), Mark::Waiting))
 }
 
 /// The code of a container that ended, and the last line that it left.
@@ -83,4 +88,34 @@ fn how_it_ended(ended: &ContainerStateTerminated) -> String {
     let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let last = last.map(|line| format!(": {line}")).unwrap_or_default();
     format!("ended with exit code {}{last}", ended.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_init_container_that_downloads_says_how_far_it_is() {
+        let said = |conditions: serde_json::Value| {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"name": "p"},
+                "status": {
+                    "phase": "Pending",
+                    "conditions": conditions,
+                    "initContainerStatuses": [{
+                        "name": "storage-initializer", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                        "state": {"running": {}},
+                    }],
+                },
+            }))
+            .unwrap();
+            line(&pod, "ns/a").text
+        };
+        assert_eq!(said(json!([])), "storage-initializer: running");
+        let progress = json!([{"type": PROGRESS_CONDITION, "status": "False", "reason": "Downloading",
+            "message": "downloading 3.2/15.2 GB, 210 MB/s, 57 s left"}]);
+        assert_eq!(said(progress), "storage-initializer: downloading 3.2/15.2 GB, 210 MB/s, 57 s left");
+    }
 }

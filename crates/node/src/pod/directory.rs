@@ -70,6 +70,11 @@ impl PodDirectory {
         self.container(name).join("termination-log")
     }
 
+    /// Where a container that downloads a model writes how far it is.
+    pub(super) fn progress(&self, name: &str) -> PathBuf {
+        self.container(name).join("progress")
+    }
+
     /// A container's logs.
     pub(super) fn logs(&self, name: &str) -> PathBuf {
         self.container(name).join("logs")

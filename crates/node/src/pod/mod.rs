@@ -3,6 +3,7 @@
 mod backoff;
 mod containers;
 mod directory;
+mod download;
 pub(crate) mod kubelet;
 mod machine;
 mod qos;

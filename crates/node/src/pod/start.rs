@@ -170,7 +170,9 @@ impl Worker {
         let member = self.members[index].clone();
         let container = &member.container;
         let name = &container.name;
-        let launch = Arc::new(self.command_line(index).await?);
+        let mut launch = self.command_line(index).await?;
+        self.ask_for_progress(name, &mut launch);
+        let launch = Arc::new(launch);
 
         let record = &self.records[index];
         let earlier = match &record.state {

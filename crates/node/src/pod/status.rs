@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
     HostIP, Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use longboat_fetch::PROGRESS_CONDITION;
 
 use super::containers::Member;
 use super::machine::{Record, RestartPolicy, Role, State, Termination, has_ended};
@@ -25,6 +26,8 @@ pub(super) struct Input<'a> {
     /// Whether the volumes are mounted.
     pub(super) prepared: bool,
     pub(super) started_at: Timestamp,
+    /// How far the download of the model is, while an init container downloads it.
+    pub(super) progress: Option<&'a str>,
     /// The status written before: its times stay where nothing changed.
     pub(super) before: &'a PodStatus,
     pub(super) now: Timestamp,
@@ -231,8 +234,12 @@ fn conditions(input: &Input<'_>, phase: &str) -> Vec<PodCondition> {
     .into_iter()
     .map(|(type_, verdict)| verdict.condition(type_, input))
     .collect::<Vec<_>>();
+    if let Some(progress) = input.progress {
+        let downloading = Verdict::no("Downloading", Some(progress.to_owned()));
+        list.push(downloading.condition(PROGRESS_CONDITION, input));
+    }
     let foreign = input.pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    for condition in foreign {
+    for condition in foreign.filter(|condition| condition.type_ != PROGRESS_CONDITION) {
         if !list.iter().any(|own| own.type_ == condition.type_) {
             list.push(condition.clone());
         }
@@ -316,6 +323,7 @@ mod tests {
             pod_ip: Some("127.64.0.1".into()),
             prepared: true,
             started_at: Timestamp::UNIX_EPOCH,
+            progress: None,
             before: &PodStatus::default(),
             now: Timestamp::UNIX_EPOCH,
         };
@@ -388,6 +396,7 @@ mod tests {
             pod_ip: None,
             prepared: true,
             started_at: Timestamp::UNIX_EPOCH,
+            progress: None,
             before: &PodStatus::default(),
             now: Timestamp::UNIX_EPOCH,
         };

@@ -15,6 +15,7 @@ use tokio::time::{Duration, Instant};
 
 use super::containers::{self, Member};
 use super::directory::PodDirectory;
+use super::download::Download;
 use super::kubelet::{Shared, Shutdown};
 use super::machine::{self, Record, RestartPolicy, Role, State};
 use super::status;
@@ -93,6 +94,7 @@ pub(super) struct Worker {
     pub(super) instances: JoinSet<()>,
     pub(super) messages: mpsc::Sender<Message>,
     pub(super) retry_at: Option<Instant>,
+    pub(super) download: Download,
     inbox: mpsc::Receiver<Message>,
     address: Option<AddressLease>,
     pub(super) registered: Option<Registered>,
@@ -240,6 +242,7 @@ impl Worker {
             address,
             registered: Some(registered),
             retry_at: None,
+            download: Download::default(),
             started_at,
             published,
             ending: None,
@@ -256,7 +259,8 @@ impl Worker {
         loop {
             self.observe(&view.borrow_and_update().clone(), *shutdown.borrow_and_update());
             let (ended, wake) = self.step().await;
-            let wake = wake.into_iter().chain(self.publish().await).chain(self.retry_at).min();
+            let look = self.look_at_download();
+            let wake = wake.into_iter().chain(look).chain(self.publish().await).chain(self.retry_at).min();
             if ended && let Some(ending) = self.ending {
                 if !ending.report || delete(&self.shared, &self.pod).await {
                     break;
@@ -426,6 +430,7 @@ impl Worker {
             pod_ip: Some(self.facts.pod_ip.clone()),
             prepared: self.volumes.is_some(),
             started_at: self.started_at,
+            progress: self.download.progress.as_deref(),
             before: &self.published,
             now: Timestamp::now(),
         });

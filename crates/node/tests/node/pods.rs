@@ -283,6 +283,39 @@ async fn what_cannot_run_here_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn how_far_a_download_is_stands_in_the_status_until_it_is_over() {
+    let world = World::with(|options| options.timing.progress = Duration::from_millis(100)).await;
+    let arrived = world.file("arrived");
+    world
+        .pod(
+            "p",
+            json!({"initContainers": [{"name": "storage-initializer", "image": "kserve/storage-initializer:latest",
+                "args": ["hf://large/model", "/mnt/models"],
+                "env": [{"name": "ARRIVED", "value": arrived.to_str().unwrap()}]}],
+            "containers": [{"name": "main", "command": ["sleep", "1000"]}]}),
+        )
+        .await;
+    let of = |pod: &k8s_openapi::api::core::v1::Pod| {
+        let conditions = pod.status.clone().unwrap_or_default().conditions.unwrap_or_default();
+        conditions.into_iter().find(|condition| condition.type_ == longboat_fetch::PROGRESS_CONDITION)
+    };
+    let pod = world.until("p", "progress is shown", |pod| of(pod).is_some()).await;
+    let condition = of(&pod).unwrap();
+    assert_eq!(condition.message.as_deref(), Some("downloading 3.2/15.2 GB, 210 MB/s, 57 s left"));
+    assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("False", Some("Downloading")));
+
+    // What does not change is not written again.
+    let version = pod.metadata.resource_version;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(world.get_pod("p").await.metadata.resource_version, version);
+
+    std::fs::write(arrived, "").unwrap();
+    let pod = world.until_ready("p").await;
+    assert_eq!(of(&pod), None);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ports_of_pods_can_be_reached() {
     let world = World::start().await;
     world

@@ -1,4 +1,4 @@
-//! Strategic merge patch (contract 02 §3.4–3.7), with apimachinery's semantics and error texts.
+//! Strategic merge patch, with apimachinery's semantics and error texts.
 
 mod diff;
 mod error;

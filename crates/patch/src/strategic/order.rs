@@ -1,4 +1,4 @@
-//! Sorting merged lists: the order of the patch, with what only the server has in between (contract 02 §3.6).
+//! Sorting merged lists: the order of the patch, with what only the server has in between.
 
 use serde_json::Value;
 

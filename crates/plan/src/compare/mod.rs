@@ -1,4 +1,4 @@
-//! Whether a live child is as it should be (contract/02 §10.2, design.md §6).
+//! Whether a live child is as it should be.
 //!
 //! The reference asks the server by a dry-run before each comparison. Here the desired object gets the defaults that the
 //! server is known to fill in, and is compared with the cached live one; only a difference leads to a write.

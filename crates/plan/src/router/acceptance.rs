@@ -1,4 +1,4 @@
-//! What Gateways say about a route (contract/03 §7.7).
+//! What Gateways say about a route.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::{

@@ -1,4 +1,4 @@
-//! Two services that clients reach by the same model name, though they do not share a group (contract/03 §5).
+//! Two services that clients reach by the same model name, though they do not share a group.
 
 use longboat_api::reasons::event::MODEL_NAME_COLLISION;
 

@@ -1,4 +1,4 @@
-//! The Gateways of a service's routes: which, whether they work, where they listen (contract/03 §7.1, §7.2).
+//! The Gateways of a service's routes: which, whether they work, where they listen.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Services that share the traffic of one model: which members, and in which shares (contract/03 §6).
+//! Services that share the traffic of one model: which members, and in which shares.
 //!
 //! Each member splits in its own route, so that any of them can answer for the group. Whether a member gets traffic is
 //! decided by what serves behind it, not by whether its route is acknowledged: a split changes routes, and a member that
-//! left the split because its route had just changed would change all others in turn, for ever (contract/06 B9).
+//! left the split because its route had just changed would change all others in turn, for ever.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How clients reach the model: references, scheduler, route (contract/03 §2).
+//! How clients reach the model: references, scheduler, route.
 
 pub(crate) mod acceptance;
 mod collision;

@@ -1,4 +1,4 @@
-//! Routing by the model that a header names (contract/03 §4.3).
+//! Routing by the model that a header names.
 
 use longboat_api::{annotations::MODEL_BASED_ROUTING, foreign::httproute::HTTPRouteSpec};
 use longboat_compose::platform::ModelRouting;

@@ -1,4 +1,4 @@
-//! From which group the route takes its pool (contract/03 §4.4).
+//! From which group the route takes its pool.
 //!
 //! Gateways learned `inference.networking.k8s.io` one after the other. A route starts on the older group, and moves once
 //! its gateway says that it does not know that group. It never moves back: an annotation remembers.

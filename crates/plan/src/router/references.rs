@@ -1,4 +1,4 @@
-//! Whether what the router refers to exists (contract/03 §5).
+//! Whether what the router refers to exists.
 
 use longboat_api::{
     conditions::types::{GATEWAYS_READY, HTTP_ROUTES_READY},

@@ -1,4 +1,4 @@
-//! The managed HTTPRoute (contract/03 §4).
+//! The managed HTTPRoute.
 
 use longboat_api::{
     annotations::{ASKED_FOR, INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},

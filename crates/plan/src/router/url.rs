@@ -1,4 +1,4 @@
-//! Under which URLs a service answers, discovered from its routes and their Gateways (contract/03 §7.3–§7.5).
+//! Under which URLs a service answers, discovered from its routes and their Gateways.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

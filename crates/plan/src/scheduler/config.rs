@@ -1,4 +1,4 @@
-//! Which configuration the picker gets (contract/03 §9.4, §9.5).
+//! Which configuration the picker gets.
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;

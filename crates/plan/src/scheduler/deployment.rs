@@ -1,4 +1,4 @@
-//! The Deployment of the picker (contract/03 §9.4).
+//! The Deployment of the picker.
 
 use k8s_openapi::{
     api::{

@@ -1,4 +1,4 @@
-//! The endpoint picker: its account and rights, its Deployment and Service, the pool it picks from (contract/03 §9).
+//! The endpoint picker: its account and rights, its Deployment and Service, the pool it picks from.
 
 mod config;
 mod config_text;

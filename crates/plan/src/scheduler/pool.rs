@@ -1,4 +1,4 @@
-//! The pool of endpoints, in both groups that gateways understand (contract/03 §9.7).
+//! The pool of endpoints, in both groups that gateways understand.
 
 use longboat_api::{
     foreign::{

@@ -1,5 +1,4 @@
-//! The scorer that knows exactly which prefixes a server holds: what older pickers and newer ones want to be told
-//! (contract/03 §9.4, §9.6).
+//! The scorer that knows exactly which prefixes a server holds: what older pickers and newer ones want to be told.
 
 use serde_json::{Map, Value, json};
 

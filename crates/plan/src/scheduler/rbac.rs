@@ -1,4 +1,4 @@
-//! What the picker may do (contract/03 §9.2).
+//! What the picker may do.
 
 use k8s_openapi::{
     api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},

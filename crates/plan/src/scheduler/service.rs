@@ -1,4 +1,4 @@
-//! The Service of the picker, which gateways call (contract/03 §9.7).
+//! The Service of the picker, which gateways call.
 
 use std::collections::BTreeMap;
 

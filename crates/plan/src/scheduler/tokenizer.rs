@@ -1,4 +1,4 @@
-//! The service that turns prompts into tokens for the picker (contract/03 §9.9).
+//! The service that turns prompts into tokens for the picker.
 
 use k8s_openapi::{
     api::{

@@ -1,4 +1,4 @@
-//! Brings an older picker configuration to what the picker's version understands (contract/03 §9.6).
+//! Brings an older picker configuration to what the picker's version understands.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::{Map, Value, json};

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// The annotation on the pod template that tells which release of the picker the image is.
 pub(super) const ANNOTATION: &str = "app.kubernetes.io/version";
 
-/// Major, minor and patch of a picker, and whether it is the release: what comes before it is older (contract 03 §9.6).
+/// Major, minor and patch of a picker, and whether it is the release: what comes before it is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(u64, u64, u64, bool);
 

@@ -1,4 +1,4 @@
-//! `status.url` and `status.addresses` (contract/03 §7.5).
+//! `status.url` and `status.addresses`.
 
 use longboat_api::{
     foreign::httproute::HTTPRoute,

@@ -1,4 +1,4 @@
-//! `status.router.group`, and whether the members of a group belong together (contract/03 §6.2).
+//! `status.router.group`, and whether the members of a group belong together.
 
 use longboat_api::{
     conditions::{Conditions, types},

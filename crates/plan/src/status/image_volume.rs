@@ -1,4 +1,4 @@
-//! A warning about clusters that cannot mount images as volumes (contract/02 §14.6). It does not affect readiness.
+//! A warning about clusters that cannot mount images as volumes. It does not affect readiness.
 
 use longboat_api::{
     conditions::{Conditions, types},

@@ -1,4 +1,4 @@
-//! What is reported about a service, from what was read back (contract/01 §10, §11; contract/03 §7, §8).
+//! What is reported about a service, from what was read back.
 
 mod addresses;
 mod gateways;

@@ -1,4 +1,4 @@
-//! Whether Gateways accept the pool (contract/03 §7.7).
+//! Whether Gateways accept the pool.
 
 use std::collections::BTreeMap;
 

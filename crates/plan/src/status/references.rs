@@ -1,4 +1,4 @@
-//! `status.router` and `status.workloads`: what the service consists of (contract/03 §7.6, §8.5).
+//! `status.router` and `status.workloads`: what the service consists of.
 
 use std::collections::{BTreeMap, BTreeSet};
 

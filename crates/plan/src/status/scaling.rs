@@ -1,4 +1,4 @@
-//! Whether the workload is scaled (contract/03 §10.4).
+//! Whether the workload is scaled.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use longboat_api::{

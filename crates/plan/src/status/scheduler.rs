@@ -1,4 +1,4 @@
-//! Whether the picker picks (contract/03 §8.3).
+//! Whether the picker picks.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{

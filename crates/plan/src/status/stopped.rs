@@ -1,4 +1,4 @@
-//! A service that its annotation stops (contract/03 §8.4).
+//! A service that its annotation stops.
 
 use longboat_api::{
     conditions::{Conditions, ROUTER, WORKLOADS, types},

@@ -1,4 +1,4 @@
-//! Whether the model server serves (contract/02 §11.8).
+//! Whether the model server serves.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{

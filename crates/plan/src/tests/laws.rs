@@ -214,3 +214,55 @@ fn what_serves_stays_until_its_successor_serves() {
         assert!(has(&world, before) && has(&world, after), "both: {:?}", children(&world));
     }
 }
+
+#[test]
+fn our_initializer_names_its_role_and_a_running_one_keeps_its_image_command_and_memory() {
+    const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
+    let set = |world: &mut World, ours: bool| {
+        let platform = Arc::make_mut(&mut world.snapshot.platform);
+        platform.storage.ours = ours;
+        platform.storage.image = if ours { "ours:1" } else { "theirs:1" }.to_owned();
+        platform.storage.memory_limit = if ours { "100Mi" } else { "1Gi" }.to_owned();
+    };
+    let made = |world: &World| {
+        let deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap();
+        let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+        let all = pod.init_containers.iter().flatten();
+        let container =
+            all.clone().find(|container| container.name == "storage-initializer").unwrap().clone();
+        let limits = container.resources.unwrap().limits.unwrap();
+        (container.image.unwrap(), container.command, limits["memory"].0.clone())
+    };
+    let ours = ("ours:1".to_owned(), Some(vec![ENTRY_POINT.to_owned()]), "100Mi".to_owned());
+    let theirs = ("theirs:1".to_owned(), None, "1Gi".to_owned());
+
+    let mut world = world(&presets_as_layers(), false);
+    set(&mut world, true);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    assert_eq!(made(&world), ours);
+
+    let mut world = self::world(&presets_as_layers(), false);
+    set(&mut world, false);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    assert_eq!(made(&world), theirs);
+    set(&mut world, true);
+    world.settle();
+    assert_eq!(made(&world), theirs, "what runs needs the memory that it had");
+
+    // Another image has an entry point of its own.
+    let mut custom = plain();
+    custom["metadata"]["name"] = "custom".into();
+    custom["spec"]["template"] = json!({
+        "containers": [{"name": "main"}],
+        "initContainers": [{"name": "storage-initializer", "image": "custom:1"}],
+    });
+    world.put(custom, NAMESPACE);
+    world.settle();
+    let deployment = world.snapshot.deployments.get(NAMESPACE, "custom-kserve").unwrap();
+    let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+    let container =
+        pod.init_containers.iter().flatten().find(|container| container.name == "storage-initializer");
+    assert_eq!(container.unwrap().command, None);
+}

@@ -1,5 +1,5 @@
 //! The account that the model server's pods run with: for the credentials that hang on it, and for the rights of a routing
-//! sidecar (contract/02 §11.6).
+//! sidecar.
 
 use k8s_openapi::api::{
     core::v1::{EnvVar, PodSpec, ServiceAccount},

@@ -1,4 +1,4 @@
-//! The Deployment of a half whose replicas are single pods (contract/02 §11.3, §11.4).
+//! The Deployment of a half whose replicas are single pods.
 
 use k8s_openapi::{
     api::{

@@ -1,4 +1,4 @@
-//! Accelerators by dynamic resource allocation, asked for by annotations of the service (contract/02 §17).
+//! Accelerators by dynamic resource allocation, asked for by annotations of the service.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The LeaderWorkerSet of a half whose replicas are groups of pods (contract/02 §11.5).
+//! The LeaderWorkerSet of a half whose replicas are groups of pods.
 
 use k8s_openapi::{
     api::core::v1::{PodSpec, PodTemplateSpec, ServiceAccount},

@@ -1,4 +1,4 @@
-//! Volumes for the tiers to which the KV cache moves (contract/02 §16). Main memory is the preset's affair.
+//! Volumes for the tiers to which the KV cache moves. Main memory is the preset's affair.
 
 use k8s_openapi::{
     api::core::v1::{

@@ -1,4 +1,4 @@
-//! Which labels and annotations travel from the service to its pods (contract/02 §11.7).
+//! Which labels and annotations travel from the service to its pods.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::{annotations, labels};

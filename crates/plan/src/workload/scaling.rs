@@ -1,4 +1,4 @@
-//! What scales a half of the workload: a HorizontalPodAutoscaler, or a ScaledObject of KEDA (contract/03 §10).
+//! What scales a half of the workload: a HorizontalPodAutoscaler, or a ScaledObject of KEDA.
 
 use k8s_openapi::{
     api::autoscaling::v2::{

@@ -1,4 +1,4 @@
-//! The Service in front of the pods that serve (contract/02 §12).
+//! The Service in front of the pods that serve.
 
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},

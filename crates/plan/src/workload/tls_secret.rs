@@ -1,4 +1,4 @@
-//! The secret with the certificate that model server and scheduler present (contract/02 §13).
+//! The secret with the certificate that model server and scheduler present.
 //!
 //! Keys need randomness, so planning only says which certificate is wanted and why; the shell issues it and hands it in.
 

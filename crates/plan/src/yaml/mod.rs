@@ -1,7 +1,7 @@
 //! Writes YAML byte for byte as the reference writes the picker's configuration, which is how kubectl prints too.
 //!
 //! The text is an argument of the picker's container, and pod specs are compared exactly: another layout of the same
-//! configuration would restart every picker once when a cluster is taken over (contract/06 B12). Hence the details:
+//! configuration would restart every picker once when a cluster is taken over. Hence the details:
 //! block style, keys in natural order (`s2` before `s10`), sequences not indented below their key, plain scalars folded
 //! after column 80, strings that would read as another type double-quoted, others single-quoted only where needed.
 

@@ -1,5 +1,4 @@
-//! Where metrics are scraped, and which names mean what: `metrics-data-source` and `core-metrics-extractor`
-//! (contract 04 §3.1).
+//! Where metrics are scraped, and which names mean what: `metrics-data-source` and `core-metrics-extractor`.
 
 use std::collections::BTreeMap;
 

@@ -30,10 +30,11 @@ const PARSERS: [(&str, Parser); 4] = [
 const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
 
 /// Types that a part of flow control may have. Each is there under its own name without being declared.
-const DETECTORS: &[&str] = &["utilization-detector"];
-const FAIRNESS: &[&str] = &["global-strict-fairness-policy"];
-const ORDERING: &[&str] = &["fcfs-ordering-policy"];
-const LIMITS: &[&str] = &["static-usage-limit-policy"];
+const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector"];
+const FAIRNESS: &[&str] = &["global-strict-fairness-policy", "round-robin-fairness-policy"];
+const ORDERING: &[&str] = &["fcfs-ordering-policy", "edf-ordering-policy", "slo-deadline-ordering-policy"];
+const LIMITS: &[&str] =
+    &["static-usage-limit-policy", "priority-holdback-policy", "soft-reflective-ceiling-policy"];
 
 impl EndpointPickerConfig {
     /// The parsers that requests are tried with.
@@ -64,6 +65,7 @@ impl EndpointPickerConfig {
     /// Checks every reference that no scheduling profile makes.
     pub(crate) fn check_references(&self) -> Result<(), ConfigError> {
         self.parsers()?;
+        crate::flow::Settings::from_config(self)?;
         if let Some(detector) = &self.saturation_detector {
             self.check_part(detector, "saturationDetector", "pluginRef", DETECTORS)?;
         }

@@ -28,7 +28,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if scorer.queue_threshold_tokens <= 0.0 || scorer.queue_threshold_tokens.is_nan() {
         return Err(parameters.invalid("queueThresholdTokens must be positive"));
     }
-    // As upstream: this one does not make its producer by itself (contract 06 A).
+    // As upstream: this one does not make its producer by itself.
     if builder.loads.is_empty() {
         return Err(ConfigError::MissingProducer {
             name: parameters.name.to_owned(),

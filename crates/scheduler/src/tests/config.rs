@@ -62,8 +62,6 @@ fn the_former_group_and_unset_lists_are_accepted() {
 
 #[test]
 fn what_has_no_effect_yet_is_warned_about() {
-    let config = EndpointPickerConfig::parse(&format!("{HEAD}featureGates: [flowControl]\n")).unwrap();
-    assert_eq!(config.warnings().len(), 1);
     let config = EndpointPickerConfig::parse(&format!("{HEAD}flowControl: {{maxRequests: 5}}\n")).unwrap();
     assert_eq!(config.warnings().len(), 1);
 }

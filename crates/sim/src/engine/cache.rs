@@ -1,11 +1,20 @@
 //! The prefix cache: fixed-size blocks of tokens, shared between requests, least recently used out first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
+use longboat_kv_events::{Event, Stored};
 use xxhash_rust::xxh64::xxh64;
+
+use crate::kv_events::Publisher;
 
 /// A block is identified by its tokens and everything before them.
 type BlockHash = u64;
+
+/// Where all blocks are.
+const GPU: &str = "gpu";
 
 #[derive(Debug)]
 struct Block {
@@ -24,6 +33,8 @@ pub(crate) struct KvCache {
     /// Blocks in use that no other request can share: partly filled ones and generated tokens.
     private: usize,
     clock: u64,
+    /// Who is told what is stored and dropped.
+    events: Option<Arc<Publisher>>,
 }
 
 /// What one running request holds.
@@ -38,8 +49,16 @@ pub(crate) struct Held {
 // === impl KvCache ===
 
 impl KvCache {
-    pub(crate) fn new(capacity: usize, block_size: usize) -> Self {
-        Self { capacity, block_size, blocks: HashMap::new(), idle: BTreeMap::new(), private: 0, clock: 0 }
+    pub(crate) fn new(capacity: usize, block_size: usize, events: Option<Arc<Publisher>>) -> Self {
+        Self {
+            capacity,
+            block_size,
+            blocks: HashMap::new(),
+            idle: BTreeMap::new(),
+            private: 0,
+            clock: 0,
+            events,
+        }
     }
 
     /// Takes the blocks of a prompt, and room for `generated` more tokens; `None` when running requests leave too
@@ -56,6 +75,7 @@ impl KvCache {
         }
         // vLLM always computes at least the last token itself.
         let cached_tokens = (hits * self.block_size).min(prompt.len().saturating_sub(1));
+        self.announce(&hashes, prompt);
         for hash in &hashes {
             self.clock += 1;
             let block = self.blocks.entry(*hash).or_insert(Block { users: 0, used_at: 0 });
@@ -97,12 +117,42 @@ impl KvCache {
     }
 
     fn evict(&mut self) {
+        let mut gone = Vec::new();
         while self.blocks.len() + self.private > self.capacity {
             let Some((_, hash)) = self.idle.pop_first() else {
-                return;
+                break;
             };
             self.blocks.remove(&hash);
+            gone.push(hash);
         }
+        if let Some(events) = self.events.as_ref().filter(|_| !gone.is_empty()) {
+            events.publish(vec![Event::Removed { hashes: gone, medium: GPU.to_owned() }]);
+        }
+    }
+
+    /// Publishes which blocks of a prompt will be new: each run of them, and the block before it.
+    fn announce(&self, hashes: &[BlockHash], prompt: &[u32]) {
+        let Some(events) = &self.events else { return };
+        let mut runs: Vec<Event> = Vec::new();
+        let mut start = 0;
+        while start < hashes.len() {
+            let new = hashes[start..].iter().take_while(|hash| !self.blocks.contains_key(hash)).count();
+            if new == 0 {
+                start += 1;
+                continue;
+            }
+            let end = start + new;
+            runs.push(Event::Stored(Box::new(Stored {
+                hashes: hashes[start..end].to_vec(),
+                parent: start.checked_sub(1).map(|before| hashes[before]),
+                tokens: prompt[start * self.block_size..end * self.block_size].to_vec(),
+                block_size: self.block_size,
+                medium: GPU.to_owned(),
+                ..Stored::default()
+            })));
+            start = end;
+        }
+        events.publish(runs);
     }
 
     fn hashes(&self, prompt: &[u32]) -> Vec<BlockHash> {
@@ -130,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_repeated_prefix_is_found_and_a_different_one_is_not() {
-        let mut cache = KvCache::new(100, 16);
+        let mut cache = KvCache::new(100, 16, None);
         let first = cache.take(&prompt(0, 64), 0).unwrap();
         assert_eq!(first.cached_tokens, 0);
         cache.release(&first);
@@ -143,7 +193,7 @@ mod tests {
 
     #[test]
     fn running_requests_fill_the_memory_and_make_others_wait() {
-        let mut cache = KvCache::new(4, 16);
+        let mut cache = KvCache::new(4, 16, None);
         let held = cache.take(&prompt(0, 40), 10).unwrap();
         assert!((cache.usage() - 1.0).abs() < f64::EPSILON);
         assert_eq!(cache.take(&prompt(500, 16), 0), None);
@@ -153,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_blocks_make_room() {
-        let mut cache = KvCache::new(4, 16);
+        let mut cache = KvCache::new(4, 16, None);
         for start in [0, 1000] {
             let held = cache.take(&prompt(start, 32), 0).unwrap();
             cache.release(&held);

@@ -19,12 +19,14 @@ use tokio::{
 use self::cache::{Held, KvCache};
 use longboat_serving::Metrics;
 
-use crate::args::Args;
+use crate::{args::Args, kv_events::Publisher};
 
 /// The simulated engine: one per process.
 pub(crate) struct Engine {
     pub(crate) args: Args,
     pub(crate) metrics: Metrics,
+    /// Where changes of the cache are published.
+    pub(crate) events: Option<Arc<Publisher>>,
     slots: Arc<Semaphore>,
     cache: Mutex<KvCache>,
     released: Notify,
@@ -49,10 +51,12 @@ pub(crate) struct Running {
 
 impl Engine {
     pub(crate) fn new(args: Args) -> Self {
+        let events = args.kv_events.clone().and_then(Publisher::new);
         Self {
             metrics: Metrics::new(&args.served_names[0], args.block_size, args.cache_blocks),
             slots: Arc::new(Semaphore::new(args.max_num_seqs)),
-            cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size)),
+            cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size, events.clone())),
+            events,
             released: Notify::new(),
             waiting: AtomicUsize::new(0),
             running: AtomicUsize::new(0),

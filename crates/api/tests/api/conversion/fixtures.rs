@@ -1,4 +1,5 @@
-//! Every row of contract 01 §7.1, with `{}` and absent told apart, and the rows of §7.3 and §7.4.
+//! Conversions of every field that differs between the versions, with `{}` and absent told apart; of criticality; and of
+//! inline pools.
 
 use longboat_api::conversion::{Version, convert};
 use serde_json::{Value, json};

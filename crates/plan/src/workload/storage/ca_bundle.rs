@@ -1,4 +1,4 @@
-//! Certificates of private endpoints, mounted into the download container (contract/02 §14.7).
+//! Certificates of private endpoints, mounted into the download container.
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount},

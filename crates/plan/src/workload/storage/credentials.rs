@@ -1,4 +1,4 @@
-//! Credentials for the download container, from the secrets of its service account (contract/02 §14.4).
+//! Credentials for the download container, from the secrets of its service account.
 
 use std::collections::BTreeMap;
 

@@ -20,6 +20,9 @@ use crate::{
     workload::security,
 };
 
+/// The entry point that our image and the reference's have for this role; ours has other roles too.
+const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
+
 const VOLUME: &str = "kserve-provision-location";
 
 /// Settings that make downloads from the Hugging Face hub fast.
@@ -93,6 +96,10 @@ pub(super) fn attach(
     let folder = mounted.clone().unwrap_or_else(|| downloads.folder());
     let mut container = managed(downloads, &folder, attachment);
     if let Some(user) = take_user_container(pod) {
+        // Another image has an entry point of its own.
+        if user.image.as_ref().is_some_and(|image| Some(image) != container.image.as_ref()) {
+            container.command = None;
+        }
         if user.args.is_some() || user.command.is_some() {
             events.push(PlannedEvent {
                 type_: EventType::Warning,
@@ -137,11 +144,20 @@ pub(super) fn attach(
 
 fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Container {
     let storage = &attachment.platform.storage;
-    let image = attachment
-        .live
-        .and_then(initializer)
-        .and_then(|container| container.image.clone())
-        .unwrap_or_else(|| storage.image.clone());
+    // A running workload keeps the image that it has, and with it the command and enough memory for it.
+    let (image, command, memory_limit) = match attachment.live.and_then(initializer) {
+        Some(live) if live.image.is_some() => {
+            let limits = live.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+            let limit = limits.and_then(|limits| Some(limits.get("memory")?.0.as_str()));
+            let keeps_limit = storage.ours && live.command.is_none();
+            let limit = limit.filter(|_| keeps_limit).unwrap_or(&storage.memory_limit);
+            (live.image.clone(), live.command.clone(), limit)
+        }
+        _ => {
+            let command = storage.ours.then(|| vec![ENTRY_POINT.to_owned()]);
+            (Some(storage.image.clone()), command, storage.memory_limit.as_str())
+        }
+    };
     let quantities = |cpu: &str, memory: &str| -> BTreeMap<String, Quantity> {
         [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))]
             .into()
@@ -155,11 +171,12 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
     }
     Container {
         name: INITIALIZER.into(),
-        image: Some(image),
+        image,
+        command,
         args: Some(downloads.args()),
         env: Some(env).filter(|env| !env.is_empty()),
         resources: Some(ResourceRequirements {
-            limits: Some(quantities(&storage.cpu_limit, &storage.memory_limit)),
+            limits: Some(quantities(&storage.cpu_limit, memory_limit)),
             requests: Some(quantities(&storage.cpu_request, &storage.memory_request)),
             ..ResourceRequirements::default()
         }),

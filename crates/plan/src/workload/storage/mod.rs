@@ -1,4 +1,4 @@
-//! How a model's weights get into a pod (contract/02 §14).
+//! How a model's weights get into a pod.
 
 mod ca_bundle;
 mod credentials;

@@ -1,4 +1,4 @@
-//! What the download container has to know of an S3 endpoint (contract/02 §14.4).
+//! What the download container has to know of an S3 endpoint.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,10 @@
 //! Kubernetes quantities of bytes: `4Mi`, `100M`, `5MiB`.
 
 /// Reads a number of bytes; a trailing `B` is tolerated.
-pub(crate) fn parse(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// A sentence for the user, where the text is no quantity.
+pub fn parse(text: &str) -> Result<usize, String> {
     let invalid = || format!("{text:?} is not a quantity of bytes such as 4Mi");
     let bare = text.trim();
     let bare = bare.strip_suffix('B').unwrap_or(bare);

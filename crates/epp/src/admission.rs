@@ -1,0 +1,249 @@
+//! Admission: which requests go on at once, which wait, and which are dropped because the pool is full.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use longboat_scheduler::flow::{self, Arrival, ConcurrencyMode, Detector, Queue, Ticket};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    answer::{Code, Refusal},
+    core::Core,
+};
+
+/// How often the saturation is looked at while requests wait.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Requests that wait, and what decides about them.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    settings: flow::Settings,
+    queue: Arc<Mutex<Queue<Sender>>>,
+    /// Requests that were admitted and are not in flight yet.
+    admitted: Arc<AtomicU64>,
+    arrived: Notify,
+    closed: AtomicBool,
+    /// Priorities by the name of their objective.
+    objectives: ArcSwap<BTreeMap<String, i32>>,
+}
+
+type Sender = oneshot::Sender<Result<Permit, Refusal>>;
+
+/// A request that may go on.
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    Now(Permit),
+    Later(Queued),
+}
+
+/// Counts a request as admitted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<AtomicU64>);
+
+impl Permit {
+    fn new(count: &Arc<AtomicU64>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A place in the queue, which is given up when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    queue: Arc<Mutex<Queue<Sender>>>,
+    ticket: Ticket,
+    verdict: oneshot::Receiver<Result<Permit, Refusal>>,
+}
+
+impl Queued {
+    /// The verdict, once there is one.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Permit, Refusal>> {
+        let verdict = std::task::ready!(Pin::new(&mut self.verdict).poll(context));
+        Poll::Ready(verdict.unwrap_or_else(|_| Err(shutting_down())))
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        // The sender is dropped after the lock is given back.
+        let _gone = self.queue.lock().cancel(self.ticket);
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(settings: flow::Settings) -> Self {
+        Self {
+            queue: Arc::new(Mutex::new(Queue::new(settings.clone()))),
+            settings,
+            admitted: Arc::default(),
+            arrived: Notify::new(),
+            closed: AtomicBool::new(false),
+            objectives: ArcSwap::default(),
+        }
+    }
+
+    /// The priority of requests with this objective; 0 where there is none of this name.
+    pub(crate) fn priority(&self, objective: Option<&str>) -> i32 {
+        objective.and_then(|name| self.objectives.load().get(name).copied()).unwrap_or(0)
+    }
+
+    /// The objectives are exactly these.
+    pub(crate) fn set_objectives(&self, objectives: BTreeMap<String, i32>) {
+        self.queue.lock().provision(objectives.values().copied());
+        self.objectives.store(Arc::new(objectives));
+    }
+
+    /// Lets a request go on, wait, or not.
+    pub(crate) fn admit(&self, core: &Core, arrival: Arrival<'_>) -> Result<Admitted, Refusal> {
+        if !self.settings.enabled {
+            if arrival.priority < 0 && self.saturation(core) >= 1.0 {
+                let message = "system saturated, sheddable request dropped";
+                return Err(Refusal::dropped(Code::ResourceExhausted, SATURATED, message));
+            }
+            return Ok(Admitted::Now(Permit::new(&self.admitted)));
+        }
+        let (sender, verdict) = oneshot::channel();
+        let pushed = {
+            let mut queue = self.queue.lock();
+            // Under the lock: what comes after the queue was closed is not left in it.
+            if self.closed.load(Ordering::Acquire) {
+                return Err(shutting_down());
+            }
+            queue.push(arrival, sender, core.now_ms())
+        };
+        let ticket = pushed.map_err(|full| {
+            let message = format!("request rejected from queue: {full}");
+            dropped(core, SATURATED, message)
+        })?;
+        let mut queued = Queued { queue: Arc::clone(&self.queue), ticket, verdict };
+        // With room in the pool, the request goes on without a turn of the dispatcher.
+        self.turn(core);
+        if let Ok(verdict) = queued.verdict.try_recv() {
+            return verdict.map(Admitted::Now);
+        }
+        self.arrived.notify_one();
+        Ok(Admitted::Later(queued))
+    }
+
+    /// Dispatches until shutdown.
+    pub(crate) async fn run(&self, core: &Core, stop: CancellationToken) {
+        loop {
+            let waiting = !self.queue.lock().is_empty();
+            let next = async {
+                if waiting { tokio::time::sleep(TICK).await } else { self.arrived.notified().await }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = next => self.turn(core),
+            }
+        }
+    }
+
+    /// Dispatches what the pool has room for, and drops what waited too long.
+    pub(crate) fn turn(&self, core: &Core) {
+        loop {
+            let expired = self.queue.lock().expired(core.now_ms());
+            let Some(sender) = expired else { break };
+            let message = "request timed out in queue: request evicted from queue: request TTL expired";
+            let _ = sender.send(Err(dropped(core, "rejected-ttl-expired", message)));
+        }
+        loop {
+            let next = {
+                let mut queue = self.queue.lock();
+                if queue.is_empty() {
+                    return;
+                }
+                // Each admission counts before the next one is decided.
+                queue.pop(self.saturation(core)).map(|sender| (sender, Permit::new(&self.admitted)))
+            };
+            let Some((sender, permit)) = next else { return };
+            // A client that is gone gives the permit back.
+            let _ = sender.send(Ok(permit));
+        }
+    }
+
+    /// Drops all that wait, and what comes later: the picker shuts down.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        loop {
+            let next = self.queue.lock().take_any();
+            let Some(sender) = next else { return };
+            let _ = sender.send(Err(shutting_down()));
+        }
+    }
+
+    /// How full the pool is: 1 and more is full, and so is a pool without endpoints.
+    fn saturation(&self, core: &Core) -> f64 {
+        let members = core.pool.members();
+        let count = float(members.len() as u64);
+        if members.is_empty() {
+            return 1.0;
+        }
+        match self.settings.detector {
+            Detector::Utilization { queue_depth, kv_usage, stale_after_ms } => {
+                let (now, limit) = (Instant::now(), Duration::from_millis(stale_after_ms));
+                let full = |snapshot: longboat_scheduler::Snapshot| {
+                    let metrics = &snapshot.metrics;
+                    let share = (metrics.waiting / queue_depth).max(metrics.kv_usage / kv_usage);
+                    if snapshot.fresh { share } else { 1.0 }
+                };
+                members.iter().map(|member| full(member.snapshot(now, Some(limit)))).sum::<f64>() / count
+            }
+            Detector::Concurrency { requests, tokens, mode } => {
+                let state = core.state.read();
+                let loads = members.iter().map(|member| state.in_flight(member.endpoint.slot));
+                let (sum, sum_tokens) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
+                let by_requests = share(sum + self.admitted.load(Ordering::Relaxed), count * float(requests));
+                let by_tokens = share(sum_tokens, count * float(tokens));
+                match mode {
+                    ConcurrencyMode::Requests => by_requests,
+                    ConcurrencyMode::Tokens => by_tokens,
+                    ConcurrencyMode::Hybrid => by_requests.max(by_tokens),
+                }
+            }
+        }
+    }
+}
+
+const SATURATED: &str = "rejected-saturated";
+
+/// What a dropped request is told; another thing where there is no endpoint at all.
+fn dropped(core: &Core, reason: &'static str, message: impl Into<String>) -> Refusal {
+    if core.pool.members().is_empty() {
+        return Refusal::dropped(Code::ServiceUnavailable, "rejected-no-endpoints", message);
+    }
+    Refusal::dropped(Code::ResourceExhausted, reason, message)
+}
+
+fn shutting_down() -> Refusal {
+    Refusal::dropped(Code::ServiceUnavailable, "rejected-shutting-down", "the endpoint picker shuts down")
+}
+
+fn share(used: u64, capacity: f64) -> f64 {
+    if capacity > 0.0 { float(used) / capacity } else { 1.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

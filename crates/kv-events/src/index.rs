@@ -1,0 +1,330 @@
+//! Who holds which block.
+//!
+//! An entry is one block of one endpoint on one tier, as its engine stored it. Entries are found by the engine's hash, to
+//! remove them and to continue from them, and by their key, to look who holds a prompt. Their number is bounded: those that
+//! were used longest ago are forgotten.
+
+use ahash::AHashMap;
+
+use crate::{
+    event::{Event, Stored},
+    keys::{BlockKey, Chain},
+};
+
+/// How much an index holds, and how it sees blocks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Tokens of a block of a request.
+    pub block_tokens: usize,
+    /// Part of every key.
+    pub seed: String,
+    /// Entries over all endpoints.
+    pub entries: usize,
+    /// What a block on a tier is worth, by the tier's name in lower case. A tier that is not named is worth 1.
+    pub weights: Vec<(String, f64)>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            block_tokens: 16,
+            seed: String::new(),
+            entries: 1_000_000,
+            weights: vec![("gpu".to_owned(), 1.0), ("cpu".to_owned(), 0.8)],
+        }
+    }
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was applied.
+    Applied,
+    /// Nothing is known of the block before: the prompt cannot be told.
+    UnknownParent,
+    /// The engine's blocks are not a multiple of ours, or the tokens are not those of the blocks.
+    Unusable,
+}
+
+/// Tiers beyond these share a number, and are worth 1.
+const TIERS: usize = 16;
+/// Blocks of ours in one of an engine's, so that the number of entries bounds the memory.
+const PARTS: usize = 64;
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone)]
+struct Entry {
+    holder: u32,
+    tier: u8,
+    engine: u64,
+    /// How often the engine stored it and did not remove it: it counts blocks of several attention groups.
+    count: u32,
+    keys: Box<[BlockKey]>,
+    older: u32,
+    newer: u32,
+}
+
+/// Who holds which block.
+#[derive(Debug, Clone)]
+pub struct Index {
+    limits: Limits,
+    tiers: Vec<(String, f64)>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    /// For each endpoint, by tier and the engine's hash.
+    by_engine: AHashMap<u32, AHashMap<(u8, u64), u32>>,
+    length: usize,
+    by_key: AHashMap<BlockKey, Vec<u32>>,
+    oldest: u32,
+    newest: u32,
+}
+
+// === impl Index ===
+
+impl Index {
+    /// An empty index.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            tiers: Vec::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_engine: AHashMap::new(),
+            length: 0,
+            by_key: AHashMap::new(),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+
+    /// Entries over all endpoints.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The keys of a prompt's full blocks. `model` is the adapter where one is asked for.
+    pub fn keys(&self, model: &str, tokens: &[u32], salt: &str) -> Vec<BlockKey> {
+        Chain::start(&self.limits.seed, model).prompt(tokens, self.limits.block_tokens, salt)
+    }
+
+    /// Applies an event of an endpoint that serves this model.
+    pub fn apply(&mut self, holder: u32, model: &str, event: &Event) -> Outcome {
+        match event {
+            Event::Stored(stored) => self.store(holder, model, stored),
+            Event::Removed { hashes, medium } => {
+                let tier = self.tier(medium);
+                for &engine in hashes {
+                    if let Some(id) = self.find(holder, tier, engine) {
+                        let entry = &mut self.entries[id as usize];
+                        entry.count -= 1;
+                        if entry.count == 0 {
+                            self.remove(id);
+                        }
+                    }
+                }
+                Outcome::Applied
+            }
+            Event::Cleared => {
+                self.forget(holder);
+                Outcome::Applied
+            }
+        }
+    }
+
+    /// Nothing of this endpoint remains.
+    pub fn forget(&mut self, holder: u32) {
+        let gone = self.by_engine.remove(&holder).unwrap_or_default();
+        self.length -= gone.len();
+        for id in gone.into_values() {
+            self.release(id);
+        }
+    }
+
+    /// How much of a prompt each endpoint holds: the sum, over blocks from the first on without a gap, of what the best tier
+    /// that has the block is worth.
+    pub fn held(&self, keys: &[BlockKey], holders: &[u32]) -> Vec<f64> {
+        let mut sums = vec![0.0; holders.len()];
+        let mut holding: Vec<usize> = (0..holders.len()).collect();
+        for key in keys {
+            let Some(ids) = self.by_key.get(key) else { break };
+            holding.retain(|&place| {
+                let best = ids
+                    .iter()
+                    .map(|&id| &self.entries[id as usize])
+                    .filter(|entry| entry.holder == holders[place])
+                    .map(|entry| self.tiers.get(usize::from(entry.tier)).map_or(1.0, |(_, weight)| *weight))
+                    .reduce(f64::max);
+                sums[place] += best.unwrap_or_default();
+                best.is_some()
+            });
+            if holding.is_empty() {
+                break;
+            }
+        }
+        sums
+    }
+
+    /// A request used these blocks: they are the last to be forgotten, the first block last of all.
+    pub fn used(&mut self, keys: &[BlockKey]) {
+        for key in keys.iter().rev() {
+            for id in self.by_key.get(key).cloned().unwrap_or_default() {
+                self.unlink(id);
+                self.link(id);
+            }
+        }
+    }
+
+    fn store(&mut self, holder: u32, model: &str, stored: &Stored) -> Outcome {
+        let (size, own) = (stored.block_size, self.limits.block_tokens);
+        let fits = own > 0 && size >= own && size.is_multiple_of(own) && size / own <= PARTS;
+        if !fits || stored.hashes.len().checked_mul(size) != Some(stored.tokens.len()) {
+            return Outcome::Unusable;
+        }
+        let mut chain = match stored.parent {
+            Some(parent) => match self.last_key(holder, parent) {
+                Some(key) => Chain::after(key),
+                None => return Outcome::UnknownParent,
+            },
+            None => match (&stored.lora_name, stored.lora_id) {
+                (Some(name), _) => Chain::start(&self.limits.seed, name),
+                // An adapter without a name is none that a request can ask for; it must not pass for the model.
+                (None, Some(id)) => Chain::start(&self.limits.seed, &format!("{model}\0{id}")),
+                (None, None) => Chain::start(&self.limits.seed, model),
+            },
+        };
+        let tier = self.tier(&stored.medium);
+        for (place, (&engine, tokens)) in
+            stored.hashes.iter().zip(stored.tokens.chunks_exact(size)).enumerate()
+        {
+            let extra = stored.extra.get(place).map_or(&[][..], Vec::as_slice);
+            let keys: Box<[BlockKey]> = tokens
+                .chunks_exact(own)
+                .enumerate()
+                // What tells the engine's block from others enters the first of ours.
+                .map(|(part, block)| chain.next(block.iter().copied(), if part == 0 { extra } else { &[] }))
+                .collect();
+            self.insert(holder, tier, engine, keys);
+        }
+        Outcome::Applied
+    }
+
+    /// The key of the last part of an engine's block, on whichever tier it is.
+    fn last_key(&self, holder: u32, engine: u64) -> Option<BlockKey> {
+        let tiers = u8::try_from(self.tiers.len()).unwrap_or(u8::MAX);
+        let id = (0..=tiers).find_map(|tier| self.find(holder, tier, engine))?;
+        self.entries[id as usize].keys.last().copied()
+    }
+
+    fn find(&self, holder: u32, tier: u8, engine: u64) -> Option<u32> {
+        self.by_engine.get(&holder)?.get(&(tier, engine)).copied()
+    }
+
+    fn tier(&mut self, medium: &str) -> u8 {
+        let known = self.tiers.iter().position(|(name, _)| name == medium);
+        let tier = known.unwrap_or_else(|| {
+            if self.tiers.len() < TIERS {
+                let weight = self.limits.weights.iter().find(|(name, _)| name == medium);
+                self.tiers.push((medium.to_owned(), weight.map_or(1.0, |(_, weight)| *weight)));
+                self.tiers.len() - 1
+            } else {
+                TIERS
+            }
+        });
+        u8::try_from(tier).unwrap_or(u8::MAX)
+    }
+
+    fn insert(&mut self, holder: u32, tier: u8, engine: u64, keys: Box<[BlockKey]>) {
+        let mut count = 1;
+        if let Some(id) = self.find(holder, tier, engine) {
+            let entry = &mut self.entries[id as usize];
+            if entry.keys == keys {
+                entry.count = entry.count.saturating_add(1);
+                self.unlink(id);
+                self.link(id);
+                return;
+            }
+            // The same hash for other tokens: what the engine said last is true.
+            count = entry.count.saturating_add(1);
+            self.remove(id);
+        }
+        if self.limits.entries == 0 {
+            return;
+        }
+        while self.length >= self.limits.entries && self.oldest != NONE {
+            self.remove(self.oldest);
+        }
+        let entry = Entry { holder, tier, engine, count, keys, older: NONE, newer: NONE };
+        let id = if let Some(id) = self.free.pop() {
+            self.entries[id as usize] = entry;
+            id
+        } else {
+            let Ok(id) = u32::try_from(self.entries.len()) else { return };
+            self.entries.push(entry);
+            id
+        };
+        for key in &self.entries[id as usize].keys {
+            self.by_key.entry(*key).or_default().push(id);
+        }
+        self.by_engine.entry(holder).or_default().insert((tier, engine), id);
+        self.length += 1;
+        self.link(id);
+    }
+
+    fn remove(&mut self, id: u32) {
+        let &Entry { holder, tier, engine, .. } = &self.entries[id as usize];
+        if let std::collections::hash_map::Entry::Occupied(mut blocks) = self.by_engine.entry(holder) {
+            self.length -= usize::from(blocks.get_mut().remove(&(tier, engine)).is_some());
+            if blocks.get().is_empty() {
+                blocks.remove();
+            }
+        }
+        self.release(id);
+    }
+
+    /// Frees an entry that the engine's hash no longer finds.
+    fn release(&mut self, id: u32) {
+        self.unlink(id);
+        let keys = std::mem::take(&mut self.entries[id as usize].keys);
+        for key in keys {
+            if let std::collections::hash_map::Entry::Occupied(mut ids) = self.by_key.entry(key) {
+                ids.get_mut().retain(|&other| other != id);
+                if ids.get().is_empty() {
+                    ids.remove();
+                }
+            }
+        }
+        self.free.push(id);
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let &Entry { older, newer, .. } = &self.entries[id as usize];
+        match self.entries.get_mut(older as usize) {
+            Some(entry) => entry.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.entries.get_mut(newer as usize) {
+            Some(entry) => entry.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    fn link(&mut self, id: u32) {
+        let newest = self.newest;
+        match self.entries.get_mut(newest as usize) {
+            Some(entry) => entry.newer = id,
+            None => self.oldest = id,
+        }
+        let entry = &mut self.entries[id as usize];
+        entry.older = newest;
+        entry.newer = NONE;
+        self.newest = id;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Reading and writing msgpack, without building a tree.
+
+/// The payload is not what was expected at this place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected} at byte {at}")]
+pub struct MsgpackError {
+    /// What should be there.
+    pub expected: &'static str,
+    /// Bytes before it.
+    pub at: usize,
+}
+
+/// Reads one value after another. It allocates nothing.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// What the next value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Nil,
+    /// True or false.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A floating point number.
+    Float,
+    /// Text.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// An array.
+    Array,
+    /// A map.
+    Map,
+    /// An extension, or a byte that starts nothing.
+    Other,
+}
+
+// === impl Reader ===
+
+impl<'a> Reader<'a> {
+    /// Reads these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Bytes that were not read yet.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// What comes next; `None` at the end.
+    pub fn kind(&self) -> Option<Kind> {
+        Some(match self.bytes.get(self.at)? {
+            0xc0 => Kind::Nil,
+            0xc2 | 0xc3 => Kind::Bool,
+            0x00..=0x7f | 0xe0..=0xff | 0xcc..=0xd3 => Kind::Int,
+            0xca | 0xcb => Kind::Float,
+            0xa0..=0xbf | 0xd9..=0xdb => Kind::Text,
+            0xc4..=0xc6 => Kind::Bytes,
+            0x90..=0x9f | 0xdc | 0xdd => Kind::Array,
+            0x80..=0x8f | 0xde | 0xdf => Kind::Map,
+            0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => Kind::Other,
+        })
+    }
+
+    /// Whether a nil comes next, which is then read.
+    pub fn nil(&mut self) -> bool {
+        let is_nil = self.kind() == Some(Kind::Nil);
+        self.at += usize::from(is_nil);
+        is_nil
+    }
+
+    /// A whole number; negative ones as their two's complement of 64 bits.
+    pub fn integer(&mut self) -> Result<u64, MsgpackError> {
+        let error = self.error("a whole number");
+        let first = self.byte().ok_or(error)?;
+        let value = match first {
+            0x00..=0x7f => Some(u64::from(first)),
+            0xe0..=0xff => Some(i64::from(first.cast_signed()).cast_unsigned()),
+            0xcc => self.big_endian(1),
+            0xcd => self.big_endian(2),
+            0xce => self.big_endian(4),
+            0xcf | 0xd3 => self.big_endian(8),
+            0xd0 => self.signed(1),
+            0xd1 => self.signed(2),
+            0xd2 => self.signed(4),
+            _ => None,
+        };
+        value.ok_or(error)
+    }
+
+    /// A number, whole or not.
+    pub fn number(&mut self) -> Result<f64, MsgpackError> {
+        let error = self.error("a number");
+        match self.bytes.get(self.at) {
+            Some(0xca) => {
+                self.at += 1;
+                let bits = self.big_endian(4).and_then(|bits| u32::try_from(bits).ok()).ok_or(error)?;
+                Ok(f64::from(f32::from_bits(bits)))
+            }
+            Some(0xcb) => {
+                self.at += 1;
+                Ok(f64::from_bits(self.big_endian(8).ok_or(error)?))
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a time")]
+            _ => self.integer().map(|value| value as f64).map_err(|_| error),
+        }
+    }
+
+    /// Text in UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, MsgpackError> {
+        let error = self.error("text");
+        let length = match self.byte().ok_or(error)? {
+            first @ 0xa0..=0xbf => u64::from(first & 0x1f),
+            first @ 0xd9..=0xdb => self.big_endian(1 << (first - 0xd9)).ok_or(error)?,
+            _ => return Err(error),
+        };
+        let bytes = self.take(length).ok_or(error)?;
+        std::str::from_utf8(bytes).map_err(|_| error)
+    }
+
+    /// Bytes.
+    pub fn bytes(&mut self) -> Result<&'a [u8], MsgpackError> {
+        let error = self.error("bytes");
+        let length = match self.byte().ok_or(error)? {
+            first @ 0xc4..=0xc6 => self.big_endian(1 << (first - 0xc4)).ok_or(error)?,
+            _ => return Err(error),
+        };
+        self.take(length).ok_or(error)
+    }
+
+    /// The start of an array: how many values follow. There are at most as many as bytes.
+    pub fn array(&mut self) -> Result<usize, MsgpackError> {
+        let error = self.error("an array");
+        let length = match self.byte().ok_or(error)? {
+            first @ 0x90..=0x9f => u64::from(first & 0xf),
+            0xdc => self.big_endian(2).ok_or(error)?,
+            0xdd => self.big_endian(4).ok_or(error)?,
+            _ => return Err(error),
+        };
+        self.count(length).ok_or(error)
+    }
+
+    /// The start of a map: how many pairs follow. There are at most as many as bytes.
+    pub fn map(&mut self) -> Result<usize, MsgpackError> {
+        let error = self.error("a map");
+        let length = match self.byte().ok_or(error)? {
+            first @ 0x80..=0x8f => u64::from(first & 0xf),
+            0xde => self.big_endian(2).ok_or(error)?,
+            0xdf => self.big_endian(4).ok_or(error)?,
+            _ => return Err(error),
+        };
+        self.count(length).ok_or(error)
+    }
+
+    /// Reads past one value, however deep, and returns its bytes.
+    pub fn skip(&mut self) -> Result<&'a [u8], MsgpackError> {
+        let start = self.at;
+        let error = self.error("a value");
+        let mut pending = 1_usize;
+        while pending > 0 {
+            pending -= 1;
+            match self.kind().ok_or(error)? {
+                Kind::Array => pending = pending.saturating_add(self.array()?),
+                Kind::Map => pending = pending.saturating_add(self.map()?.saturating_mul(2)),
+                Kind::Text | Kind::Bytes => {
+                    let first = self.byte().ok_or(error)?;
+                    let length = match first {
+                        0xa0..=0xbf => u64::from(first & 0x1f),
+                        0xd9 | 0xc4 => self.big_endian(1).ok_or(error)?,
+                        0xda | 0xc5 => self.big_endian(2).ok_or(error)?,
+                        _ => self.big_endian(4).ok_or(error)?,
+                    };
+                    self.take(length).ok_or(error)?;
+                }
+                Kind::Nil | Kind::Bool => self.at += 1,
+                Kind::Int => drop(self.integer()?),
+                Kind::Float => drop(self.number()?),
+                Kind::Other => {
+                    let length = match self.byte().ok_or(error)? {
+                        first @ 0xd4..=0xd8 => 1 << (first - 0xd4),
+                        first @ 0xc7..=0xc9 => self.big_endian(1 << (first - 0xc7)).ok_or(error)?,
+                        _ => return Err(error),
+                    };
+                    // One more byte says which extension it is.
+                    self.take(length.saturating_add(1)).ok_or(error)?;
+                }
+            }
+        }
+        Ok(&self.bytes[start..self.at])
+    }
+
+    fn error(&self, expected: &'static str) -> MsgpackError {
+        MsgpackError { expected, at: self.at }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn take(&mut self, length: u64) -> Option<&'a [u8]> {
+        let taken = self.bytes[self.at..].get(..usize::try_from(length).ok()?)?;
+        self.at += taken.len();
+        Some(taken)
+    }
+
+    fn big_endian(&mut self, width: usize) -> Option<u64> {
+        let bytes = self.take(width as u64)?;
+        Some(bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+    }
+
+    fn signed(&mut self, width: usize) -> Option<u64> {
+        let shift = 64 - 8 * width;
+        let value = self.big_endian(width)?;
+        Some(((value << shift).cast_signed() >> shift).cast_unsigned())
+    }
+
+    fn count(&self, length: u64) -> Option<usize> {
+        usize::try_from(length).ok().filter(|length| *length <= self.remaining())
+    }
+}
+
+/// Writes one value after another.
+#[derive(Debug, Clone, Default)]
+pub struct Writer {
+    /// What was written.
+    pub bytes: Vec<u8>,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Nothing.
+    pub fn nil(&mut self) {
+        self.bytes.push(0xc0);
+    }
+
+    /// A whole number in its shortest form.
+    pub fn integer(&mut self, value: u64) {
+        if let Ok(small) = u8::try_from(value) {
+            if small > 0x7f {
+                self.bytes.push(0xcc);
+            }
+            self.bytes.push(small);
+        } else if let Ok(value) = u16::try_from(value) {
+            self.bytes.push(0xcd);
+            self.bytes.extend(value.to_be_bytes());
+        } else if let Ok(value) = u32::try_from(value) {
+            self.bytes.push(0xce);
+            self.bytes.extend(value.to_be_bytes());
+        } else {
+            self.bytes.push(0xcf);
+            self.bytes.extend(value.to_be_bytes());
+        }
+    }
+
+    /// A floating point number.
+    pub fn float(&mut self, value: f64) {
+        self.bytes.push(0xcb);
+        self.bytes.extend(value.to_be_bytes());
+    }
+
+    /// Text, of at most four GiB.
+    pub fn text(&mut self, text: &str) {
+        match text.len() {
+            length @ 0..32 => self.head(0xa0, length),
+            length @ 32..256 => {
+                self.bytes.push(0xd9);
+                self.head(0, length);
+            }
+            length => {
+                self.bytes.push(0xdb);
+                self.long(length);
+            }
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// The start of an array of so many values.
+    pub fn array(&mut self, length: usize) {
+        if length < 16 {
+            self.head(0x90, length);
+        } else {
+            self.bytes.push(0xdd);
+            self.long(length);
+        }
+    }
+
+    /// The start of a map of so many pairs.
+    pub fn map(&mut self, length: usize) {
+        if length < 16 {
+            self.head(0x80, length);
+        } else {
+            self.bytes.push(0xdf);
+            self.long(length);
+        }
+    }
+
+    fn head(&mut self, first: u8, length: usize) {
+        self.bytes.push(first | u8::try_from(length).unwrap_or_default());
+    }
+
+    fn long(&mut self, length: usize) {
+        self.bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    }
+}

@@ -1,0 +1,15 @@
+//! Flow control: requests wait in queues while the pool is saturated.
+//!
+//! A [`Queue`] holds the requests, in bands of one priority each. [`Settings`] say which policies choose the next one and
+//! how much may wait. There is no clock here: callers pass milliseconds since any fixed moment.
+
+mod limits;
+mod queue;
+mod settings;
+
+pub use limits::UsageLimit;
+pub use queue::{Arrival, Full, Queue, Ticket};
+pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, Ordering, Settings};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Usage limits: the saturation at which each priority stops being dispatched.
+
+/// A usage limit policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum UsageLimit {
+    /// The same ceiling for all.
+    Static {
+        /// The ceiling.
+        threshold: f64,
+    },
+    /// Lower priorities stop earlier, so that room is held back for higher ones.
+    Holdback {
+        /// The ceiling of the lowest priority.
+        min: f64,
+        /// The ceiling of the highest priority.
+        max: f64,
+        /// Whether the distance between priorities counts, and not only their order.
+        by_value: bool,
+    },
+    /// Lower priorities are let through ever less often as saturation grows.
+    SoftReflective,
+}
+
+impl UsageLimit {
+    /// The ceiling of the band with index `band` in `priorities`, which are in falling order. `tick` counts dispatch cycles.
+    pub(crate) fn ceiling(self, saturation: f64, priorities: &[i32], band: usize, tick: u64) -> f64 {
+        match self {
+            Self::Static { threshold } => threshold,
+            Self::Holdback { max, .. } if priorities.len() < 2 => max,
+            Self::Holdback { min, max, by_value: false } => max - share(band, priorities.len()) * (max - min),
+            Self::Holdback { min, max, by_value: true } => {
+                let value = |index: usize| f64::from(priorities[index]);
+                let (highest, lowest) = (value(0), value(priorities.len() - 1));
+                min + (value(band) - lowest) / (highest - lowest) * (max - min)
+            }
+            Self::SoftReflective if band == 0 => 1.0,
+            Self::SoftReflective if saturation >= 1.0 => 0.0,
+            Self::SoftReflective => {
+                if saturation < 1.0 - share(band, priorities.len()) * saturation {
+                    return 1.0;
+                }
+                let every = (saturation / (1.0 - saturation)).round().max(1.0);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "at least 1; a huge value saturates"
+                )]
+                let every = every as u64;
+                if tick.is_multiple_of(every) { 1.0 } else { 0.0 }
+            }
+        }
+    }
+}
+
+/// How far down band `index` of `count` is: 0 for the highest, 1 for the lowest.
+#[expect(clippy::cast_precision_loss, reason = "there are few bands")]
+fn share(index: usize, count: usize) -> f64 {
+    index as f64 / (count.max(2) - 1) as f64
+}

@@ -1,0 +1,230 @@
+//! The queue: bands by priority, flows in each, requests in each flow.
+
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Unbounded},
+    sync::Arc,
+};
+
+use super::settings::{Fairness, Ordering, Settings};
+
+/// Names a waiting request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// A request that wants to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Its priority. Without a band of this priority it waits in band 0.
+    pub priority: i32,
+    /// Whom it belongs to; flows share a band fairly.
+    pub flow: &'a str,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// How many milliseconds from now it should be answered in, if it says so.
+    pub within_ms: Option<u64>,
+}
+
+/// The queue has no room: a limit of requests or bytes, of the band or of all bands, is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("queue at capacity")]
+pub struct Full;
+
+/// Requests that wait. `T` is what the caller needs to go on with one.
+#[derive(Debug)]
+pub struct Queue<T> {
+    settings: Settings,
+    bands: BTreeMap<Reverse<i32>, Band<T>>,
+    /// Where each request is, in order of arrival.
+    index: BTreeMap<Ticket, Place>,
+    bytes: u64,
+    next: u64,
+    cycles: u64,
+}
+
+#[derive(Debug)]
+struct Band<T> {
+    /// Whether a setting or an objective still has this priority.
+    wanted: bool,
+    flows: BTreeMap<Arc<str>, BTreeMap<Key, Waiting<T>>>,
+    /// The flow that was served last.
+    last: Option<Arc<str>>,
+    requests: u64,
+    bytes: u64,
+}
+
+/// The order inside a flow: deadline, then arrival.
+type Key = (u64, Ticket);
+
+#[derive(Debug)]
+struct Waiting<T> {
+    bytes: u64,
+    item: T,
+}
+
+#[derive(Debug, Clone)]
+struct Place {
+    band: i32,
+    flow: Arc<str>,
+    key: Key,
+    since: u64,
+}
+
+impl<T> Band<T> {
+    fn new() -> Self {
+        Self { wanted: true, flows: BTreeMap::new(), last: None, requests: 0, bytes: 0 }
+    }
+}
+
+impl<T> Queue<T> {
+    /// An empty queue with the configured bands, and band 0.
+    pub fn new(settings: Settings) -> Self {
+        let mut queue =
+            Self { settings, bands: BTreeMap::new(), index: BTreeMap::new(), bytes: 0, next: 0, cycles: 0 };
+        queue.provision([]);
+        queue
+    }
+
+    /// Makes the bands those of the settings, band 0, and those of these priorities. A band that nobody wants any more goes
+    /// once it is empty.
+    pub fn provision(&mut self, priorities: impl IntoIterator<Item = i32>) {
+        for band in self.bands.values_mut() {
+            band.wanted = false;
+        }
+        let configured: Vec<i32> = self.settings.bands.keys().copied().collect();
+        for priority in configured.into_iter().chain([0]).chain(priorities) {
+            self.bands.entry(Reverse(priority)).or_insert_with(Band::new).wanted = true;
+        }
+        self.bands.retain(|_, band| band.wanted || band.requests > 0);
+    }
+
+    /// How many requests wait.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The bytes of all requests that wait.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Lets a request wait.
+    ///
+    /// # Errors
+    /// [`Full`] where a limit is reached.
+    pub fn push(&mut self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, Full> {
+        let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.wanted);
+        let priority = if known { arrival.priority } else { 0 };
+        let settings = self.settings.band(priority).clone();
+        let waiting = u64::try_from(self.index.len()).unwrap_or(u64::MAX);
+        let over = |held: u64, more: u64, limit: Option<u64>| {
+            limit.is_some_and(|limit| held.saturating_add(more) > limit)
+        };
+        let band = self.bands.entry(Reverse(priority)).or_insert_with(Band::new);
+        if over(waiting, 1, self.settings.max_requests)
+            || over(self.bytes, arrival.bytes, self.settings.max_bytes)
+            || over(band.requests, 1, settings.max_requests)
+            || over(band.bytes, arrival.bytes, settings.max_bytes)
+        {
+            return Err(Full);
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let deadline = match settings.ordering {
+            Ordering::FirstCome => 0,
+            Ordering::EarliestDeadline => {
+                self.settings.ttl_ms.map_or(u64::MAX, |ttl| now.saturating_add(ttl))
+            }
+            Ordering::SloDeadline => arrival.within_ms.map_or(u64::MAX, |within| now.saturating_add(within)),
+        };
+        // Under global-strict the flows of a band are one queue.
+        let flow = match settings.fairness {
+            Fairness::GlobalStrict => Arc::from(""),
+            Fairness::RoundRobin => band
+                .flows
+                .get_key_value(arrival.flow)
+                .map_or_else(|| Arc::from(arrival.flow), |(flow, _)| Arc::clone(flow)),
+        };
+        let key = (deadline, ticket);
+        let waiting = Waiting { bytes: arrival.bytes, item };
+        band.flows.entry(Arc::clone(&flow)).or_default().insert(key, waiting);
+        band.requests += 1;
+        band.bytes += arrival.bytes;
+        self.bytes += arrival.bytes;
+        self.index.insert(ticket, Place { band: priority, flow, key, since: now });
+        Ok(ticket)
+    }
+
+    /// One dispatch cycle: the request whose turn it is, unless the pool is too saturated for it. A band that must wait makes
+    /// all lower ones wait.
+    pub fn pop(&mut self, saturation: f64) -> Option<T> {
+        self.cycles += 1;
+        let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
+        let limit = self.settings.usage_limit;
+        for (index, band) in self.bands.values_mut().enumerate() {
+            // Not below, rather than at or above: a saturation that is no number stops everything.
+            let open = saturation < limit.ceiling(saturation, &priorities, index, self.cycles);
+            if !open {
+                return None;
+            }
+            if let Some(ticket) = band.next() {
+                return self.cancel(ticket);
+            }
+        }
+        None
+    }
+
+    /// A request that waited longer than it may, if there is one.
+    pub fn expired(&mut self, now: u64) -> Option<T> {
+        let ttl = self.settings.ttl_ms?;
+        let (&oldest, place) = self.index.first_key_value()?;
+        if now.saturating_sub(place.since) < ttl {
+            return None;
+        }
+        self.cancel(oldest)
+    }
+
+    /// Takes any request out; for shutdown.
+    pub fn take_any(&mut self) -> Option<T> {
+        let (&oldest, _) = self.index.first_key_value()?;
+        self.cancel(oldest)
+    }
+
+    /// Takes a request out, if it still waits.
+    pub fn cancel(&mut self, ticket: Ticket) -> Option<T> {
+        let place = self.index.remove(&ticket)?;
+        let band = self.bands.get_mut(&Reverse(place.band))?;
+        let flow = band.flows.get_mut(&place.flow)?;
+        let waiting = flow.remove(&place.key)?;
+        if flow.is_empty() {
+            band.flows.remove(&place.flow);
+        }
+        band.requests -= 1;
+        band.bytes -= waiting.bytes;
+        self.bytes -= waiting.bytes;
+        if !band.wanted && band.requests == 0 {
+            self.bands.remove(&Reverse(place.band));
+        }
+        Some(waiting.item)
+    }
+}
+
+impl<T> Band<T> {
+    /// The first request of the flow after the one that was served last; with one flow, that flow's.
+    fn next(&mut self) -> Option<Ticket> {
+        let after = self
+            .last
+            .as_ref()
+            .and_then(|last| self.flows.range::<str, _>((Excluded(last.as_ref()), Unbounded)).next());
+        let (flow, requests) = after.or_else(|| self.flows.first_key_value())?;
+        let (&(_, ticket), _) = requests.first_key_value()?;
+        self.last = Some(Arc::clone(flow));
+        Some(ticket)
+    }
+}

@@ -1,0 +1,370 @@
+//! Flow control as the configuration says.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::limits::UsageLimit;
+use crate::{
+    config::{EndpointPickerConfig, PluginReference},
+    error::ConfigError,
+    parameters::{NoParameters, Parameters},
+    quantity,
+};
+
+/// Everything that flow control is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Whether the feature gate is on. Without it nothing waits.
+    pub enabled: bool,
+    /// How long a request may wait, in milliseconds; `None`: for ever.
+    pub ttl_ms: Option<u64>,
+    /// The most requests that may wait in all bands.
+    pub max_requests: Option<u64>,
+    /// The most bytes of requests that may wait in all bands.
+    pub max_bytes: Option<u64>,
+    /// The bands that are listed, by priority.
+    pub bands: BTreeMap<i32, BandSettings>,
+    /// Other bands of priority 0 and more.
+    pub default_band: BandSettings,
+    /// Other bands of negative priority.
+    pub negative_band: BandSettings,
+    /// When each priority stops being dispatched.
+    pub usage_limit: UsageLimit,
+    /// What measures saturation.
+    pub detector: Detector,
+}
+
+/// One band.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BandSettings {
+    /// The most requests that may wait in it; `None`: any number.
+    pub max_requests: Option<u64>,
+    /// The most bytes that may wait in it; `None`: any number.
+    pub max_bytes: Option<u64>,
+    /// Which flow comes next.
+    pub fairness: Fairness,
+    /// Which request of a flow comes next.
+    pub ordering: Ordering,
+}
+
+/// A fairness policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fairness {
+    /// The first request of all flows.
+    GlobalStrict,
+    /// Flows take turns.
+    RoundRobin,
+}
+
+/// An ordering policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordering {
+    /// By arrival.
+    FirstCome,
+    /// By the end of the time to live.
+    EarliestDeadline,
+    /// By the time to first token that the request asks for; those that ask for none come last.
+    SloDeadline,
+}
+
+/// What saturation is made of; 1 is full.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Detector {
+    /// Queues and KV caches as scraped.
+    Utilization {
+        /// A queue of this length is full.
+        queue_depth: f64,
+        /// A KV cache used to this share is full.
+        kv_usage: f64,
+        /// The age in milliseconds at which metrics say nothing, so that the endpoint counts as full.
+        stale_after_ms: u64,
+    },
+    /// Requests in flight.
+    Concurrency {
+        /// The most requests of an endpoint.
+        requests: u64,
+        /// The most prompt tokens in work of an endpoint.
+        tokens: u64,
+        /// Which of the two counts.
+        mode: ConcurrencyMode,
+    },
+}
+
+/// What the concurrency detector counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConcurrencyMode {
+    /// Requests.
+    #[default]
+    Requests,
+    /// Prompt tokens.
+    Tokens,
+    /// The fuller of both.
+    Hybrid,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Section {
+    max_bytes: Option<Value>,
+    max_requests: Option<Value>,
+    #[serde(rename = "defaultRequestTTL")]
+    default_request_ttl: Option<String>,
+    default_priority_band: Option<Band>,
+    default_negative_priority_band: Option<Band>,
+    priority_bands: Option<Vec<Band>>,
+    usage_limit_policy_plugin_ref: Option<String>,
+    saturation_detector: Option<PluginReference>,
+    enable_eviction: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Band {
+    priority: Option<i32>,
+    max_bytes: Option<Value>,
+    max_requests: Option<Value>,
+    fairness_policy_ref: Option<String>,
+    ordering_policy_ref: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Utilization {
+    queue_depth_threshold: f64,
+    kv_cache_util_threshold: f64,
+    metrics_staleness_threshold: String,
+    headroom: f64,
+}
+
+impl Default for Utilization {
+    fn default() -> Self {
+        Self {
+            queue_depth_threshold: 5.0,
+            kv_cache_util_threshold: 0.8,
+            metrics_staleness_threshold: "200ms".to_owned(),
+            headroom: 0.0,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct InFlight {
+    max_concurrency: u64,
+    max_token_concurrency: u64,
+    concurrency_mode: ConcurrencyMode,
+    headroom: f64,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        Self {
+            max_concurrency: 100,
+            max_token_concurrency: 1_000_000,
+            concurrency_mode: ConcurrencyMode::Requests,
+            headroom: 0.0,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct StaticLimit {
+    threshold: f64,
+}
+
+impl Default for StaticLimit {
+    fn default() -> Self {
+        Self { threshold: 1.0 }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Holdback {
+    min_ceiling: Option<f64>,
+    max_ceiling: Option<f64>,
+    shape: Option<String>,
+    domain: Option<String>,
+}
+
+impl Settings {
+    /// From the `flowControl` section and the plugins that it refers to.
+    ///
+    /// # Errors
+    /// What is wrong with them, also where the feature gate is off.
+    pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
+        let section = config.flow_control.as_ref().filter(|value| !value.is_null());
+        let whole = Parameters { name: "flowControl", value: section };
+        let section: Section = whole.read()?;
+        if section.enable_eviction == Some(true) {
+            return Err(whole.invalid("enableEviction is not implemented yet"));
+        }
+        let ttl = longboat_duration::parse(section.default_request_ttl.as_deref().unwrap_or("60s"))
+            .map_err(|error| whole.invalid(format!("defaultRequestTTL: {error}")))?;
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let mut bands = BTreeMap::new();
+        for spec in section.priority_bands.iter().flatten() {
+            let priority =
+                spec.priority.ok_or_else(|| whole.invalid("priorityBands: priority is required"))?;
+            if bands.insert(priority, band(config, &whole, Some(spec))?).is_some() {
+                return Err(whole.invalid(format!("priorityBands: priority {priority} is listed twice")));
+            }
+        }
+        let former = config.saturation_detector.as_ref().filter(|value| !value.is_null());
+        let former: Option<PluginReference> = match former {
+            None => None,
+            value => Some(
+                PluginReference::deserialize(value.unwrap_or(&Value::Null))
+                    .map_err(|error| ConfigError::Syntax(format!("saturationDetector: {error}")))?,
+            ),
+        };
+        let reference = section.saturation_detector.or(former);
+        let default_band = band(config, &whole, section.default_priority_band.as_ref())?;
+        let negative = section.default_negative_priority_band.as_ref();
+        Ok(Self {
+            enabled: config.is_enabled("flowControl"),
+            ttl_ms: (ttl_ms > 0).then_some(ttl_ms),
+            max_requests: count(&whole, "maxRequests", section.max_requests.as_ref())?,
+            max_bytes: count(&whole, "maxBytes", section.max_bytes.as_ref())?,
+            bands,
+            negative_band: match negative {
+                None => default_band.clone(),
+                spec => band(config, &whole, spec)?,
+            },
+            default_band,
+            usage_limit: usage_limit(config, section.usage_limit_policy_plugin_ref.as_deref())?,
+            detector: detector(config, reference.as_ref().map(|reference| reference.plugin_ref.as_str()))?,
+        })
+    }
+
+    /// How the band of this priority works.
+    pub(super) fn band(&self, priority: i32) -> &BandSettings {
+        let other = if priority < 0 { &self.negative_band } else { &self.default_band };
+        self.bands.get(&priority).unwrap_or(other)
+    }
+}
+
+fn band(
+    config: &EndpointPickerConfig,
+    whole: &Parameters<'_>,
+    spec: Option<&Band>,
+) -> Result<BandSettings, ConfigError> {
+    let spec = spec.cloned().unwrap_or_default();
+    let fairness = match part(config, spec.fairness_policy_ref.as_deref(), "global-strict-fairness-policy") {
+        ("round-robin-fairness-policy", parameters) => (Fairness::RoundRobin, parameters),
+        (_, parameters) => (Fairness::GlobalStrict, parameters),
+    };
+    let ordering = match part(config, spec.ordering_policy_ref.as_deref(), "fcfs-ordering-policy") {
+        ("edf-ordering-policy", parameters) => (Ordering::EarliestDeadline, parameters),
+        ("slo-deadline-ordering-policy", parameters) => (Ordering::SloDeadline, parameters),
+        (_, parameters) => (Ordering::FirstCome, parameters),
+    };
+    fairness.1.read::<NoParameters>()?;
+    ordering.1.read::<NoParameters>()?;
+    Ok(BandSettings {
+        max_requests: Some(
+            count(whole, "maxRequests of a band", spec.max_requests.as_ref())?.unwrap_or(5000),
+        ),
+        max_bytes: Some(
+            count(whole, "maxBytes of a band", spec.max_bytes.as_ref())?.unwrap_or(1_000_000_000),
+        ),
+        fairness: fairness.0,
+        ordering: ordering.0,
+    })
+}
+
+/// The type and parameters of the plugin of this name. That it has the right type is checked with the other references.
+fn part<'c>(
+    config: &'c EndpointPickerConfig,
+    name: Option<&'c str>,
+    default: &'c str,
+) -> (&'c str, Parameters<'c>) {
+    let name = name.filter(|name| !name.is_empty()).unwrap_or(default);
+    match config.plugin(name) {
+        Some(plugin) => {
+            (&plugin.plugin_type, Parameters { name: plugin.name(), value: plugin.parameters.as_ref() })
+        }
+        None => (name, Parameters { name, value: None }),
+    }
+}
+
+fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<UsageLimit, ConfigError> {
+    let (plugin_type, parameters) = part(config, name, "static-usage-limit-policy");
+    match plugin_type {
+        "soft-reflective-ceiling-policy" => {
+            parameters.read::<NoParameters>()?;
+            Ok(UsageLimit::SoftReflective)
+        }
+        "priority-holdback-policy" => {
+            let given: Holdback = parameters.read()?;
+            let min = given.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling is required"))?;
+            let max = given.max_ceiling.unwrap_or(1.0);
+            if !(0.0 <= min && min <= max) {
+                return Err(parameters.invalid("minCeiling must be 0 or more, and at most maxCeiling"));
+            }
+            if given.shape.is_some_and(|shape| shape != "linear") {
+                return Err(parameters.invalid("shape must be linear"));
+            }
+            let by_value = match given.domain.as_deref() {
+                None | Some("rank") => false,
+                Some("value") => true,
+                Some(_) => return Err(parameters.invalid("domain must be rank or value")),
+            };
+            Ok(UsageLimit::Holdback { min, max, by_value })
+        }
+        _ => {
+            let StaticLimit { threshold } = parameters.read()?;
+            if threshold.is_nan() || threshold <= 0.0 {
+                return Err(parameters.invalid("threshold must be above 0"));
+            }
+            Ok(UsageLimit::Static { threshold })
+        }
+    }
+}
+
+fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detector, ConfigError> {
+    let (plugin_type, parameters) = part(config, name, "utilization-detector");
+    let no_headroom = |headroom: f64| {
+        if headroom == 0.0 {
+            return Ok(());
+        }
+        Err(parameters.invalid("headroom is for detectors as filters, which are not implemented yet"))
+    };
+    if plugin_type == "concurrency-detector" {
+        let given: InFlight = parameters.read()?;
+        no_headroom(given.headroom)?;
+        return Ok(Detector::Concurrency {
+            requests: given.max_concurrency,
+            tokens: given.max_token_concurrency,
+            mode: given.concurrency_mode,
+        });
+    }
+    let given: Utilization = parameters.read()?;
+    no_headroom(given.headroom)?;
+    if !(given.queue_depth_threshold > 0.0 && given.kv_cache_util_threshold > 0.0) {
+        return Err(parameters.invalid("thresholds must be above 0"));
+    }
+    let stale = longboat_duration::parse(&given.metrics_staleness_threshold)
+        .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
+    Ok(Detector::Utilization {
+        queue_depth: given.queue_depth_threshold,
+        kv_usage: given.kv_cache_util_threshold,
+        stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// A number, or a quantity such as `1G`. Nothing, and 0, mean that there is no limit of its own.
+fn count(whole: &Parameters<'_>, field: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
+    let number = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => quantity::parse(text).ok().and_then(|number| u64::try_from(number).ok()),
+        Some(value) => value.as_u64(),
+    };
+    let number =
+        number.ok_or_else(|| whole.invalid(format!("{field} must be a number, or a quantity such as 1G")))?;
+    Ok((number > 0).then_some(number))
+}

@@ -1,0 +1,163 @@
+//! The queue against what must hold after any sequence of calls, and the policies one by one.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::{Arrival, Full, Queue, Settings};
+use crate::config::EndpointPickerConfig;
+
+const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n";
+
+fn settings(body: &str) -> Settings {
+    Settings::from_config(&EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap()).unwrap()
+}
+
+fn queue(body: &str) -> Queue<u32> {
+    Queue::new(settings(body))
+}
+
+fn from(flow: &str, priority: i32) -> Arrival<'_> {
+    Arrival { priority, flow, bytes: 1, within_ms: None }
+}
+
+fn drained(queue: &mut Queue<u32>) -> Vec<u32> {
+    std::iter::from_fn(|| queue.pop(0.0)).collect()
+}
+
+#[test]
+fn bands_go_by_priority_and_an_unknown_priority_waits_in_band_0() {
+    let mut queue = queue("");
+    queue.provision([5, -3]);
+    for (item, priority) in [(0, -3), (1, 0), (2, 5), (3, 9)] {
+        queue.push(from("a", priority), item, 0).unwrap();
+    }
+    assert_eq!(drained(&mut queue), [2, 1, 3, 0]);
+}
+
+#[test]
+fn flows_take_turns_where_fairness_says_so() {
+    let fair = "flowControl: {defaultPriorityBand: {fairnessPolicyRef: round-robin-fairness-policy}}\n";
+    for (body, expected) in [("", [0, 1, 2, 3]), (fair, [0, 3, 1, 2])] {
+        let mut queue = queue(body);
+        for (item, flow) in [(0, "a"), (1, "a"), (2, "a"), (3, "b")] {
+            queue.push(from(flow, 0), item, 0).unwrap();
+        }
+        assert_eq!(drained(&mut queue), expected, "{body}");
+    }
+}
+
+#[test]
+fn a_deadline_comes_before_none() {
+    let mut queue =
+        queue("flowControl: {defaultPriorityBand: {orderingPolicyRef: slo-deadline-ordering-policy}}\n");
+    for (item, within_ms) in [(0, None), (1, Some(900)), (2, Some(100))] {
+        queue.push(Arrival { within_ms, ..from("a", 0) }, item, 0).unwrap();
+    }
+    assert_eq!(drained(&mut queue), [2, 1, 0]);
+}
+
+#[test]
+fn a_saturated_pool_gets_nothing_and_time_runs_out() {
+    let mut queue = queue("flowControl: {defaultRequestTTL: 1s}\n");
+    queue.push(from("a", 0), 7, 10).unwrap();
+    assert_eq!((queue.pop(1.0), queue.pop(f64::NAN)), (None, None));
+    assert_eq!((queue.expired(1009), queue.expired(1010)), (None, Some(7)));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn room_is_held_back_from_low_priorities() {
+    let mut queue = queue(
+        "plugins: [{type: priority-holdback-policy, parameters: {minCeiling: 0.5}}]
+flowControl: {usageLimitPolicyPluginRef: priority-holdback-policy}\n",
+    );
+    queue.provision([10]);
+    queue.push(from("a", 0), 0, 0).unwrap();
+    assert_eq!(queue.pop(0.7), None);
+    queue.push(from("a", 10), 1, 0).unwrap();
+    assert_eq!((queue.pop(0.7), queue.pop(0.4)), (Some(1), Some(0)));
+}
+
+#[test]
+fn wrong_settings_are_refused_by_name() {
+    for (body, named) in [
+        ("flowControl: {maxRequest: 1}\n", "maxRequest"),
+        ("flowControl: {maxBytes: many}\n", "maxBytes"),
+        ("flowControl: {enableEviction: true}\n", "enableEviction"),
+        ("flowControl: {priorityBands: [{maxRequests: 1}]}\n", "priority"),
+        ("flowControl: {defaultRequestTTL: soon}\n", "defaultRequestTTL"),
+        (
+            "plugins: [{type: priority-holdback-policy}]\nflowControl: {usageLimitPolicyPluginRef: priority-holdback-policy}\n",
+            "minCeiling",
+        ),
+    ] {
+        let config = EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap();
+        let error = Settings::from_config(&config).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push { priority: i32, flow: u8, bytes: u64 },
+    Pop(f64),
+    Cancel(usize),
+    Expire,
+    Provision(Vec<i32>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (-2..3, 0..3u8, 0..40u64).prop_map(|(priority, flow, bytes)| Step::Push { priority, flow, bytes }),
+        2 => (0.0..1.3f64).prop_map(Step::Pop),
+        1 => (0..8usize).prop_map(Step::Cancel),
+        1 => Just(Step::Expire),
+        1 => prop::collection::vec(-2..3, 0..3).prop_map(Step::Provision),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_request_is_lost_or_doubled_and_no_limit_is_passed(steps in prop::collection::vec(step(), 0..120)) {
+        let mut queue = queue(
+            "flowControl: {maxRequests: 9, maxBytes: 150, defaultRequestTTL: 20ms, defaultPriorityBand: {maxRequests: 4, fairnessPolicyRef: round-robin-fairness-policy}, defaultNegativePriorityBand: {maxBytes: 60, orderingPolicyRef: edf-ordering-policy}}\n",
+        );
+        let mut inside = BTreeSet::new();
+        let mut tickets = Vec::new();
+        for (now, step) in (0u32..).zip(steps) {
+            match step {
+                Step::Push { priority, flow, bytes } => {
+                    let flow = flow.to_string();
+                    let arrival = Arrival { priority, flow: &flow, bytes, within_ms: None };
+                    match queue.push(arrival, now, now.into()) {
+                        Ok(ticket) => {
+                            inside.insert(now);
+                            tickets.push(ticket);
+                        }
+                        Err(Full) => prop_assert!(!inside.is_empty() || bytes > 60),
+                    }
+                }
+                Step::Pop(saturation) => {
+                    let popped = queue.pop(saturation);
+                    prop_assert_eq!(popped.is_some(), saturation < 1.0 && !inside.is_empty());
+                    prop_assert!(popped.is_none_or(|item| inside.remove(&item)));
+                }
+                Step::Cancel(index) => {
+                    let taken = tickets.get(index).and_then(|ticket| queue.cancel(*ticket));
+                    prop_assert!(taken.is_none_or(|item| inside.remove(&item)));
+                }
+                Step::Expire => while let Some(item) = queue.expired(now.into()) {
+                    prop_assert!(now - item >= 20 && inside.remove(&item));
+                },
+                Step::Provision(priorities) => queue.provision(priorities),
+            }
+            prop_assert_eq!(queue.len(), inside.len());
+            prop_assert!(queue.len() <= 9 && queue.bytes() <= 150);
+        }
+        while let Some(item) = queue.take_any() {
+            prop_assert!(inside.remove(&item));
+        }
+        prop_assert!(inside.is_empty() && queue.bytes() == 0);
+    }
+}

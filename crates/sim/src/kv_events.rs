@@ -1,0 +1,302 @@
+//! Publishes what the prefix cache stores and drops, as vLLM does with `--kv-events-config`: to subscribers as it happens, and
+//! again from a sequence number on to whoever asks.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use longboat_kv_events::{
+    Batch, Event,
+    zmtp::{Bounds, Connection, Received, Socket},
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::broadcast::{self, error::RecvError},
+    task::JoinSet,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Subscribers, and those who ask for a replay, at once.
+const CONNECTIONS: usize = 256;
+/// Messages that wait for a slow subscriber. One that falls behind further misses some, sees it by the numbers, and asks.
+const BEHIND: usize = 1024;
+/// Topics of one subscriber.
+const TOPICS: usize = 64;
+/// Subscribers and those who ask say little.
+const BOUNDS: Bounds = Bounds { message: 4096, frames: 4 };
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait before a subscriber that cannot be reached is dialled again.
+const REDIAL: Duration = Duration::from_secs(1);
+/// Stands for a number after the last message of a replay.
+const END: [u8; 8] = [0xff; 8];
+
+/// What `--kv-events-config` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    enabled: bool,
+    endpoint: Place,
+    replay: Option<Place>,
+    topic: String,
+    /// Messages that can be had again.
+    kept: usize,
+}
+
+/// One end of a connection to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Others connect to this port.
+    Bind(u16),
+    /// Somebody waits there.
+    Dial(SocketAddr),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`");
+        let address = text.strip_prefix("tcp://").ok_or_else(wrong)?;
+        match address.strip_prefix("*:") {
+            Some(port) => port.parse().map(Self::Bind).map_err(|_| wrong()),
+            None => match address.parse::<SocketAddr>().map_err(|_| wrong())? {
+                any if any.ip().is_unspecified() => Ok(Self::Bind(any.port())),
+                address => Ok(Self::Dial(address)),
+            },
+        }
+    }
+}
+
+impl FromStr for Settings {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let fields = value.as_object().ok_or("expected a JSON object")?;
+        let mut settings = Self {
+            enabled: false,
+            endpoint: Place::Bind(5557),
+            replay: None,
+            topic: String::new(),
+            kept: 10_000,
+        };
+        let mut silent = false;
+        for (name, value) in fields {
+            let wrong = |expected: &str| format!("{name}: {value} is not {expected}");
+            let text = || value.as_str().ok_or_else(|| wrong("text"));
+            let number =
+                || value.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| wrong("a number"));
+            match name.as_str() {
+                "enable_kv_cache_events" => {
+                    settings.enabled = value.as_bool().ok_or_else(|| wrong("true or false"))?;
+                }
+                "publisher" if text()? == "zmq" => {}
+                "publisher" if text()? == "null" => silent = true,
+                "publisher" => return Err(wrong("\"zmq\" or \"null\"")),
+                "endpoint" => settings.endpoint = text()?.parse()?,
+                "replay_endpoint" if value.is_null() => {}
+                "replay_endpoint" => match text()?.parse()? {
+                    Place::Dial(_) => return Err(wrong("an address to bind: `tcp://*:PORT`")),
+                    place @ Place::Bind(_) => settings.replay = Some(place),
+                },
+                "topic" => text()?.clone_into(&mut settings.topic),
+                "buffer_steps" => settings.kept = number()?,
+                // Queues inside of vLLM; ours have sizes of their own.
+                "hwm" | "max_queue_size" => drop(number()?),
+                _ => return Err(format!("unknown field `{name}`")),
+            }
+        }
+        settings.enabled &= !silent;
+        Ok(settings)
+    }
+}
+
+type Message = Arc<[Vec<u8>; 3]>;
+
+#[derive(Debug, Default)]
+struct Said {
+    next: u64,
+    kept: VecDeque<Message>,
+}
+
+/// Says what the cache does, to whoever listens.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    settings: Settings,
+    said: Mutex<Said>,
+    live: broadcast::Sender<Message>,
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    /// `None`: the settings do not enable it.
+    pub(crate) fn new(settings: Settings) -> Option<Arc<Self>> {
+        let live = broadcast::Sender::new(BEHIND);
+        settings.enabled.then(|| Arc::new(Self { settings, said: Mutex::default(), live }))
+    }
+
+    /// Gives the events the next number. Never waits.
+    pub(crate) fn publish(&self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let payload = Batch { timestamp, events, ..Batch::default() }.encode(false);
+        let mut said = self.said.lock();
+        let topic = self.settings.topic.clone().into_bytes();
+        let message: Message = Arc::new([topic, said.next.to_be_bytes().to_vec(), payload]);
+        said.next += 1;
+        said.kept.push_back(Arc::clone(&message));
+        while said.kept.len() > self.settings.kept {
+            said.kept.pop_front();
+        }
+        // Under the lock, so that messages leave in the order of their numbers. With nobody there, nobody hears it.
+        let _ = self.live.send(message);
+    }
+
+    /// Binds the ports and serves them until shutdown, or until what it returns is dropped. `*` means the address that the
+    /// server itself listens on.
+    pub(crate) async fn serve(
+        self: &Arc<Self>,
+        host: IpAddr,
+        shutdown: &CancellationToken,
+    ) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
+        let mut tasks = JoinSet::new();
+        let places = [(Some(self.settings.endpoint), Socket::Pub), (self.settings.replay, Socket::Router)];
+        for (place, socket) in places {
+            let (publisher, shutdown) = (Arc::clone(self), shutdown.clone());
+            match place {
+                None => {}
+                Some(Place::Bind(port)) => {
+                    let address = SocketAddr::new(host, port);
+                    let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
+                    tracing::info!(address = ?listener.local_addr().ok(), "Publishing KV cache events.");
+                    tasks.spawn(async move {
+                        let accepted = |stream, _| {
+                            let publisher = Arc::clone(&publisher);
+                            async move { publisher.connection(socket, stream).await }
+                        };
+                        let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+                    });
+                }
+                Some(Place::Dial(address)) => {
+                    tasks.spawn(async move {
+                        loop {
+                            if let Ok(stream) = TcpStream::connect(address).await {
+                                publisher.connection(socket, stream).await;
+                            }
+                            tokio::time::sleep(REDIAL).await;
+                        }
+                    });
+                }
+            }
+        }
+        Ok(tasks)
+    }
+
+    async fn connection(&self, socket: Socket, mut stream: TcpStream) {
+        let served = match socket {
+            Socket::Router => self.repeat(&mut stream).await,
+            _ => self.tell(&mut stream).await,
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, "A connection for KV cache events ended.");
+        }
+    }
+
+    /// Serves a subscriber.
+    async fn tell(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let mut connection = Connection::new(Socket::Pub, BOUNDS);
+        let mut live = self.live.subscribe();
+        let mut topics: Vec<Vec<u8>> = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        let mut bytes = [0; 4096];
+        loop {
+            stream.write_all(&std::mem::take(&mut connection.output)).await?;
+            tokio::select! {
+                length = stream.read(&mut bytes) => {
+                    let length = length?;
+                    if length == 0 {
+                        return Ok(());
+                    }
+                    for received in connection.receive(&bytes[..length]).map_err(io::Error::other)? {
+                        match received {
+                            Received::Subscribe(topic) if topics.len() < TOPICS => {
+                                if topics.is_empty() {
+                                    // What was said before is not for it.
+                                    live = self.live.subscribe();
+                                }
+                                topics.push(topic);
+                            }
+                            Received::Subscribe(_) => return Err(io::Error::other("too many topics")),
+                            Received::Unsubscribe(topic) => {
+                                if let Some(place) = topics.iter().position(|known| *known == topic) {
+                                    topics.swap_remove(place);
+                                }
+                            }
+                            Received::Ready | Received::Message(_) => {}
+                        }
+                    }
+                }
+                message = live.recv(), if !topics.is_empty() => match message {
+                    Ok(message) if topics.iter().any(|topic| message[0].starts_with(topic)) => {
+                        connection.send(&message[..]);
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                () = tokio::time::sleep_until(deadline), if !connection.is_ready() => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+        }
+    }
+
+    /// Serves somebody who asks for messages from a number on.
+    async fn repeat(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let mut connection = Connection::new(Socket::Router, BOUNDS);
+        let mut bytes = [0; 4096];
+        loop {
+            stream.write_all(&std::mem::take(&mut connection.output)).await?;
+            let length = if connection.is_ready() {
+                stream.read(&mut bytes).await?
+            } else {
+                tokio::time::timeout(PATIENCE, stream.read(&mut bytes)).await??
+            };
+            if length == 0 {
+                return Ok(());
+            }
+            for received in connection.receive(&bytes[..length]).map_err(io::Error::other)? {
+                let Received::Message(frames) = received else { continue };
+                let Some(start) = frames.last().and_then(|frame| frame.as_slice().try_into().ok()) else {
+                    return Err(io::Error::other("a replay is asked for with a number of eight bytes"));
+                };
+                let start = u64::from_be_bytes(start);
+                let wanted: Vec<Message> = {
+                    let said = self.said.lock();
+                    let oldest = said.next - said.kept.len() as u64;
+                    let known = usize::try_from(start.saturating_sub(oldest)).unwrap_or(usize::MAX);
+                    said.kept.iter().skip(known).cloned().collect()
+                };
+                for message in wanted {
+                    connection.send(&[&[], message[1].as_slice(), &message[2]]);
+                    stream.write_all(&std::mem::take(&mut connection.output)).await?;
+                }
+                connection.send(&[&[][..], &END, &[]]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

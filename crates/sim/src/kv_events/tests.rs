@@ -1,0 +1,159 @@
+//! Two simulated engines whose caches an index follows over real sockets.
+
+use longboat_kv_events::{Follower, Index, Limits, Step};
+use serde_json::json;
+
+use super::*;
+use crate::{Args, engine::Engine};
+
+/// The other end: it subscribes, or asks.
+struct Peer {
+    connection: Connection,
+    stream: TcpStream,
+    said: VecDeque<Received>,
+}
+
+impl Peer {
+    async fn new(socket: Socket, stream: TcpStream) -> Self {
+        let connection = Connection::new(socket, Bounds::default());
+        let mut peer = Self { connection, stream, said: VecDeque::new() };
+        assert_eq!(peer.next().await, Received::Ready);
+        peer
+    }
+
+    async fn next(&mut self) -> Received {
+        let mut bytes = [0; 4096];
+        loop {
+            self.stream.write_all(&std::mem::take(&mut self.connection.output)).await.unwrap();
+            if let Some(received) = self.said.pop_front() {
+                return received;
+            }
+            let length = self.stream.read(&mut bytes).await.unwrap();
+            assert!(length > 0, "the publisher closed the connection");
+            self.said.extend(self.connection.receive(&bytes[..length]).unwrap());
+        }
+    }
+
+    /// The next message: its number and its payload, the last two frames.
+    async fn message(&mut self) -> ([u8; 8], Vec<u8>) {
+        let Received::Message(mut frames) = self.next().await else { panic!("no message") };
+        let payload = frames.pop().unwrap();
+        (frames.pop().unwrap().try_into().unwrap(), payload)
+    }
+}
+
+fn engine(port: u16) -> Arc<Engine> {
+    let config = json!({
+        "enable_kv_cache_events": true, "publisher": "zmq", "endpoint": format!("tcp://127.0.0.1:{port}"),
+        "topic": "kv@pod@model", "buffer_steps": 3,
+    });
+    let config = config.to_string();
+    let arguments = ["model", "--kv-cache-size", "8", "--block-size", "16", "--kv-events-config", &config];
+    Arc::new(Engine::new(Args::simulator(&arguments).unwrap()))
+}
+
+async fn work(engine: &Arc<Engine>, tokens: &[u32]) {
+    drop(engine.admit(tokens, 1).await.unwrap());
+}
+
+/// An engine that publishes to a subscriber.
+struct Followed {
+    engine: Arc<Engine>,
+    subscriber: Peer,
+    follower: Follower,
+    _tasks: JoinSet<()>,
+}
+
+impl Followed {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let engine = engine(listener.local_addr().unwrap().port());
+        let host = IpAddr::from([127, 0, 0, 1]);
+        let tasks = engine.events.as_ref().unwrap().serve(host, &CancellationToken::new()).await.unwrap();
+        let mut subscriber = Peer::new(Socket::Sub, listener.accept().await.unwrap().0).await;
+        subscriber.connection.subscribe(b"kv@");
+        // Until the subscription is there, messages pass it by: say something until one comes.
+        let mut token = 1_000_000;
+        while tokio::time::timeout(Duration::from_millis(20), subscriber.next()).await.is_err() {
+            work(&engine, &[token; 16]).await;
+            token += 1;
+        }
+        Self { engine, subscriber, follower: Follower::default(), _tasks: tasks }
+    }
+
+    /// Applies what comes until the last thing that the engine said.
+    async fn follow(&mut self, index: &mut Index, holder: u32) {
+        let last = self.engine.events.as_ref().unwrap().said.lock().next - 1;
+        loop {
+            let (sequence, payload) = self.subscriber.message().await;
+            let sequence = u64::from_be_bytes(sequence);
+            if let Step::Replay(_) = self.follower.live(sequence) {
+                assert!(self.follower.caught_up(sequence));
+            }
+            for event in &Batch::decode(&payload).unwrap().events {
+                index.apply(holder, "model", event);
+            }
+            if sequence == last {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_engine_that_holds_a_prompt_is_known_until_it_drops_it() {
+    let (mut first, mut second) = (Followed::new().await, Followed::new().await);
+    let mut index = Index::new(Limits::default());
+    let prompt: Vec<u32> = (0..80).collect();
+    let longer: Vec<u32> = (0..100).collect();
+    work(&first.engine, &prompt).await;
+    work(&second.engine, &[7; 32]).await;
+    first.follow(&mut index, 0).await;
+    second.follow(&mut index, 1).await;
+    let held = |index: &Index| index.held(&index.keys("model", &longer, ""), &[0, 1]);
+    assert_eq!(held(&index), [5.0, 0.0]);
+    // Seven blocks of something else, of eight that there are.
+    work(&first.engine, &(500..612).collect::<Vec<u32>>()).await;
+    first.follow(&mut index, 0).await;
+    assert_eq!(held(&index), [0.0, 0.0], "the oldest blocks went first, and what follows them is of no use");
+    index.apply(1, "model", &Event::Cleared);
+    assert_eq!(index.held(&index.keys("model", &[7; 32], ""), &[1]), [0.0]);
+}
+
+#[tokio::test]
+async fn what_was_said_can_be_had_again_as_far_as_it_is_kept() {
+    let engine = engine(1);
+    for start in 0..5 {
+        work(&engine, &[start; 16]).await;
+    }
+    let publisher = Arc::clone(engine.events.as_ref().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let accepted = listener.accept().await.unwrap().0;
+    tokio::spawn(async move { publisher.connection(Socket::Router, accepted).await });
+    let mut dealer = Peer::new(Socket::Dealer, stream).await;
+    for (start, expected) in [(0_u64, vec![2_u64, 3, 4]), (4, vec![4]), (9, vec![])] {
+        dealer.connection.send(&[&[][..], &start.to_be_bytes()]);
+        for sequence in expected {
+            let (number, payload) = dealer.message().await;
+            assert_eq!(u64::from_be_bytes(number), sequence);
+            assert!(matches!(Batch::decode(&payload).unwrap().events[..], [Event::Stored(_)]));
+        }
+        assert_eq!(dealer.message().await, (END, vec![]));
+    }
+}
+
+#[test]
+fn settings_that_cannot_have_an_effect_are_refused() {
+    let error = |text: &str| text.parse::<Settings>().unwrap_err();
+    assert_eq!(
+        error(r#"{"endpoint": "ipc:///x"}"#),
+        "`ipc:///x` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
+    );
+    assert_eq!(error(r#"{"enabled": true}"#), "unknown field `enabled`");
+    assert_eq!(error(r#"{"publisher": "x"}"#), r#"publisher: "x" is not "zmq" or "null""#);
+    assert!(error(r#"{"replay_endpoint": "tcp://10.0.0.1:5"}"#).contains("tcp://*:PORT"));
+    assert_eq!(error("[]"), "expected a JSON object");
+    let off: Settings = r#"{"enable_kv_cache_events": false}"#.parse().unwrap();
+    assert!(Publisher::new(off).is_none());
+}

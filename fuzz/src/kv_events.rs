@@ -1,0 +1,48 @@
+//! What is fuzzed of KV cache events. The test that replays the kept corpus shares this file.
+#![allow(dead_code, reason = "each fuzz target uses one of them")]
+
+use longboat_kv_events::{
+    Batch, Index, Limits,
+    zmtp::{Bounds, Connection, Received, Socket},
+};
+
+/// What runs on one input.
+pub(crate) type Target = fn(&[u8]);
+
+/// All targets by name: the folders of the corpus are named alike.
+pub(crate) const ALL: [(&str, Target); 1] = [("kv_events", kv_events)];
+
+/// The first byte chooses: any bytes are what a peer says, the same in one piece and in many, or a payload. What is read of a
+/// payload is the same after it was written in either form, and the index takes it.
+pub(crate) fn kv_events(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let sockets = [Socket::Sub, Socket::Pub, Socket::Dealer, Socket::Router];
+    if let Some(&socket) = sockets.get(usize::from(choice)) {
+        let whole = receive(socket, [data].into_iter());
+        let pieces = receive(socket, data.chunks(3));
+        assert_eq!(whole.is_none(), pieces.is_none(), "one piece and many differ");
+        if whole.is_some() {
+            assert_eq!(whole, pieces);
+        }
+        return;
+    }
+    let Ok(batch) = Batch::decode(data) else { return };
+    let mut index = Index::new(Limits { block_tokens: 2, entries: 8, ..Limits::default() });
+    for event in &batch.events {
+        index.apply(1, "model", event);
+    }
+    assert!(index.len() <= 8);
+    for maps in [false, true] {
+        let again = Batch::decode(&batch.encode(maps)).expect("what was read can be written");
+        assert_eq!(again.events.len(), batch.events.len());
+    }
+}
+
+fn receive<'a>(socket: Socket, pieces: impl Iterator<Item = &'a [u8]>) -> Option<Vec<Received>> {
+    let mut connection = Connection::new(socket, Bounds { message: 1024, frames: 4 });
+    let mut received = Vec::new();
+    for piece in pieces {
+        received.extend(connection.receive(piece).ok()?);
+    }
+    Some(received)
+}
