@@ -16,6 +16,8 @@ struct Recorded {
     tokens: Vec<u32>,
     answer: Vec<u32>,
     text: String,
+    /// Of each token of the answer: how far the second best one was behind, in nats.
+    gaps: Vec<f64>,
 }
 
 fn recorded() -> Vec<Recorded> {
@@ -94,20 +96,44 @@ fn greedy(prompt: &[u32], length: usize) -> Value {
     json!({"model": "m", "prompt": prompt, "max_tokens": length, "temperature": 0, "ignore_eos": true})
 }
 
+/// Where llama.cpp's two best tokens are closer than this, in nats, rounding may choose the other one: llama.cpp rounds
+/// activations to 8 bits before it multiplies them with these weights.
+const NEAR_TIE: f64 = 0.2;
+
 #[tokio::test]
 async fn texts_become_the_tokens_of_llama_cpp_and_greedy_answers_are_its_own() {
     let Some(server) = Server::start(&["--weights-as-shipped"]).await else { return };
-    let mut differ = Vec::new();
-    for Recorded { prompt, tokens, answer, text } in recorded() {
+    let (mut compared, mut differ) = (0, Vec::new());
+    for Recorded { prompt, tokens, answer, text, gaps } in recorded() {
         let ours = server.post("/tokenize", &json!({"model": "m", "prompt": prompt})).await;
         assert_eq!(ours["tokens"], json!(tokens), "{prompt}");
-        let (ours, _) = server.greedy(&tokens, answer.len()).await;
-        // The last token may be a part of a character, which we do not give away.
-        if ours != text.trim_end_matches('\u{fffd}') {
-            differ.push((prompt, ours, text));
+        let mut body = greedy(&tokens, answer.len());
+        body["logprobs"] = 0.into();
+        let ours = server.post("/v1/completions", &body).await;
+        let ours = ours["choices"][0]["logprobs"]["tokens"].as_array().unwrap();
+        assert_eq!(ours.len(), answer.len(), "{prompt}");
+        // A character may take three tokens, and its text comes with the last of them.
+        let (mut said, mut whole) = (String::new(), 0_usize);
+        for (position, token) in ours.iter().enumerate() {
+            let token = token.as_str().unwrap();
+            said.push_str(token);
+            if token.is_empty() || token.contains('\u{fffd}') {
+                continue;
+            }
+            if !text.starts_with(&said) {
+                let closest =
+                    gaps[whole.saturating_sub(2)..=position].iter().copied().fold(f64::INFINITY, f64::min);
+                if closest >= NEAR_TIE {
+                    differ.push(format!("{prompt}: `{said}` instead of `{text}`, gap {closest}"));
+                }
+                break;
+            }
+            whole = position + 1;
         }
+        compared += whole;
     }
-    assert_eq!(differ, Vec::new());
+    assert!(compared > 150, "only {compared} tokens were compared");
+    assert_eq!(differ, Vec::<String>::new());
     server.end().await;
 }
 
@@ -142,11 +168,11 @@ async fn an_answer_is_the_same_alone_in_a_batch_cached_and_streamed() {
 #[tokio::test]
 async fn a_conversation_is_answered_and_what_is_not_there_is_refused() {
     let Some(server) = Server::start(&[]).await else { return };
-    let messages = json!([{"role": "user", "content": "What is the capital of France?"}]);
-    let body = json!({"model": "m", "messages": messages, "max_tokens": 32, "temperature": 0});
+    let messages = json!([{"role": "user", "content": "Write one sentence about the sea."}]);
+    let body = json!({"model": "m", "messages": messages, "max_tokens": 64, "temperature": 0});
     let answer = server.post("/v1/chat/completions", &body).await;
     let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
-    assert!(text.contains("Paris"), "{text}");
+    assert!(text.starts_with("The sea is "), "{text}");
     assert_eq!(answer["choices"][0]["finish_reason"], "stop", "{answer}");
     for (field, value) in [
         ("response_format", json!({"type": "json_object"})),
