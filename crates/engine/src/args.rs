@@ -36,6 +36,9 @@ effect, and the log names them.
 Example:
   longboat engine ./model.gguf --served-model-name small --port 8000";
 
+/// Bytes of the KV cache where no flag says otherwise.
+pub(crate) const DEFAULT_CACHE_BYTES: usize = 512 << 20;
+
 /// Everything that a start of the engine depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
@@ -84,7 +87,7 @@ impl Args {
             max_batched_tokens: 256,
             max_waiting: 1000,
             block_size: 16,
-            cache_bytes: 512 << 20,
+            cache_bytes: DEFAULT_CACHE_BYTES,
             caches_prefixes: true,
             as_shipped: false,
             shutdown_timeout: Duration::from_secs(5),
