@@ -33,7 +33,12 @@ pub(crate) fn example() -> PathBuf {
 /// `longboat up` with the simulator, unless its arguments say otherwise, that will keep its temporary files in `folder`.
 pub(crate) fn up(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
-    command.arg("up").env("LONGBOAT_ENGINE", "sim").env("TMPDIR", folder).env_remove("RUST_LOG").env_remove("LONGBOAT_LOG");
+    command
+        .arg("up")
+        .env("LONGBOAT_ENGINE", "sim")
+        .env("TMPDIR", folder)
+        .env_remove("RUST_LOG")
+        .env_remove("LONGBOAT_LOG");
     command
 }
 

@@ -3,7 +3,13 @@
 //! It is a program of its own because its numeric libraries take longer to build than the rest of Longboat. `longboat engine` starts
 //! it, and a local node runs it in place of `vllm`.
 
-use std::{error::Error, path::Path, process::ExitCode};
+use std::{
+    error::Error,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, ExitCode},
+};
 
 use longboat_engine::{Args, HELP, VERSION};
 use longboat_telemetry::logging::{self, LogOptions};
@@ -16,11 +22,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Set by a local node: each pod has its own loopback address, which its servers use instead of all addresses.
 const POD_ADDRESS: &str = "LONGBOAT_POD_IP";
 
+/// How many threads candle uses.
+const THREADS: &str = "CANDLE_NUM_THREADS";
+
 fn main() -> ExitCode {
     longboat_tls::install_default_provider();
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        Some("--help" | "-h" | "help") => return say(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}")),
+        Some("--help" | "-h" | "help") => {
+            return say(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}"));
+        }
         Some("--version" | "-v") => return say(VERSION),
         Some("check") => return check(&arguments[1..]),
         // As `vllm serve MODEL`.
@@ -34,6 +45,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return fail(&error),
     };
+    if let Err(error) = with_threads(args.threads()) {
+        return fail(&error);
+    }
     logging::init(&LogOptions::default(), None);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -43,6 +57,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref()),
     }
+}
+
+/// Starts this program again where candle would use another number of threads: it reads that from the environment alone.
+fn with_threads(threads: usize) -> io::Result<()> {
+    let wanted = threads.to_string();
+    if std::env::var(THREADS).is_ok_and(|set| set == wanted) {
+        return Ok(());
+    }
+    Err(Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(THREADS, wanted).exec())
 }
 
 async fn serve(args: Args) -> Result<(), Box<dyn Error>> {

@@ -20,7 +20,9 @@ pub(crate) fn find() -> Option<PathBuf> {
 
 /// What to say where there is none.
 pub(crate) fn missing() -> String {
-    format!("the program `{NAME}` is neither beside `longboat` nor in PATH: `cargo build --bin {NAME}` builds it")
+    format!(
+        "the program `{NAME}` is neither beside `longboat` nor in PATH: `cargo build --bin {NAME}` builds it"
+    )
 }
 
 /// A `cargo` that can build the program beside this executable: there is one where `cargo run` started this process.
@@ -51,7 +53,8 @@ impl Builder {
         if self.release {
             command.arg("--release");
         }
-        let status = command.current_dir(&self.package).stdin(Stdio::null()).kill_on_drop(true).status().await?;
+        let status =
+            command.current_dir(&self.package).stdin(Stdio::null()).kill_on_drop(true).status().await?;
         match find() {
             Some(program) if status.success() => Ok(program),
             _ => anyhow::bail!("cargo could not build `{NAME}`"),

@@ -100,7 +100,8 @@ pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Res
         }
         EngineChoice::Auto | EngineChoice::Cpu => {}
     }
-    let limit = (args.engine == EngineChoice::Auto).then_some(args.max_download.saturating_mul(1_000_000_000));
+    let limit =
+        (args.engine == EngineChoice::Auto).then_some(args.max_download.saturating_mul(1_000_000_000));
     match cpu(documents, args.offline, limit).await {
         Ok((program, reason)) => chosen(Engine::Cpu(program), &reason),
         Err(error) if args.engine == EngineChoice::Auto => chosen(Engine::Simulator, &format!("{error:#}")),
@@ -109,12 +110,11 @@ pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Res
 }
 
 /// The program that computes all models of the services, and a few words about them.
-async fn cpu(
-    documents: &[Document],
-    offline: bool,
-    limit: Option<u64>,
-) -> anyhow::Result<(PathBuf, String)> {
+async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyhow::Result<(PathBuf, String)> {
     let wanted = models(documents)?;
+    if wanted.is_empty() && limit.is_some() {
+        bail!("no manifest names a model (`--engine cpu` computes what is applied later)");
+    }
     let mut settings = FetchSettings::from_environment()?;
     if offline {
         settings = settings.offline();
@@ -140,7 +140,9 @@ async fn cpu(
     let program = match (program, builder) {
         (Some(program), _) => program,
         (None, Some(builder)) => {
-            printer::note("building `longboat-engine`, which computes the model; this takes some minutes, once");
+            printer::note(
+                "building `longboat-engine`, which computes the model; this takes some minutes, once",
+            );
             builder.build().await?
         }
         (None, None) => bail!("{}", engine_program::missing()),
@@ -155,20 +157,24 @@ async fn cpu(
         };
         reasons.push(format!("{} ({kind}; {comes})", model.uri));
     }
+    if reasons.is_empty() {
+        reasons.push("what is applied".into());
+    }
     Ok((program, format!("computes {}", reasons.join(", "))))
 }
 
 /// The models that the services serve, each once.
 ///
 /// # Errors
-/// Where there is none, or a service needs what the CPU engine does not have.
+/// Where a service needs what the CPU engine does not have.
 fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
     let scene = Scene::new(documents, &Settings::default())?;
     let mut wanted: Vec<Wanted> = Vec::new();
     for subject in scene.subjects.iter().filter(|subject| subject.given) {
         let metadata = &subject.service.metadata;
         let service = metadata.name.clone().unwrap_or_default();
-        let effective = scene.compose(&subject.service).with_context(|| format!("{service} cannot be composed"))?;
+        let effective =
+            scene.compose(&subject.service).with_context(|| format!("{service} cannot be composed"))?;
         let spec = &effective.spec;
         let lacks = [
             (spec.prefill.is_some(), "prefill and decode in separate pods"),
@@ -182,9 +188,6 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
         if !wanted.iter().any(|model| model.uri == uri) {
             wanted.push(Wanted { service, uri });
         }
-    }
-    if wanted.is_empty() {
-        bail!("there is no service yet");
     }
     Ok(wanted)
 }
@@ -206,7 +209,8 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
     if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
         bail!("{uri} holds neither config.json with safetensors nor one GGUF file");
     }
-    let bytes = offer.bytes.with_context(|| format!("the source of {uri} does not say how large the model is"))?;
+    let bytes =
+        offer.bytes.with_context(|| format!("the source of {uri} does not say how large the model is"))?;
     Ok(Source::Remote(bytes))
 }
 
@@ -224,7 +228,8 @@ async fn judged(
     };
     let folder = tempfile::tempdir()?;
     let pairs = vec![model.uri.clone(), folder.path().display().to_string()];
-    let only = settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_fetch::CACHE_VARIABLE, "");
+    let only =
+        settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_fetch::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
     match timeout(PATIENCE, fetched).await {
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
@@ -276,7 +281,7 @@ mod tests {
         assert_eq!(wanted, [Wanted { service: "a".into(), uri: "hf://o/m".into() }]);
         let error = models(&service("  prefill: {replicas: 1}\n")).unwrap_err().to_string();
         assert_eq!(error, "a needs prefill and decode in separate pods, which the CPU engine does not have");
-        assert_eq!(models(&[]).unwrap_err().to_string(), "there is no service yet");
+        assert_eq!(models(&[]).unwrap(), []);
     }
 
     #[test]

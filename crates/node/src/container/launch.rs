@@ -323,7 +323,13 @@ mod tests {
     fn host(engine: Engine) -> Host {
         let vars =
             [("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "/other"), ("LC_ALL", "C"), ("SECRET_OF_HOST", "x")];
-        Host::new("/lb/bin".into(), engine, false, "node-1".into(), vars.map(|(k, v)| (k.to_owned(), v.to_owned())))
+        Host::new(
+            "/lb/bin".into(),
+            engine,
+            false,
+            "node-1".into(),
+            vars.map(|(k, v)| (k.to_owned(), v.to_owned())),
+        )
     }
 
     fn site() -> PodSite {
