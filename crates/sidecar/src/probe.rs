@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::{
-    legs::{Api, Prefilled, decode_body, prefill_body},
+    api::Api,
+    connectors::{Ask, Connector, Nixl, Plan},
     object::Object,
     target::{self, Target},
     usage::{self, Events},
@@ -29,11 +30,22 @@ pub fn header(value: &str) {
 /// # Panics
 /// When a leg's body is no object, or when a stream depends on how it is cut.
 pub fn body(bytes: &[u8]) {
-    let prefilled = Prefilled::read(bytes).or_else(|_| Prefilled::read(b"{}"));
-    if let (Ok(request), Ok(prefilled)) = (Object::parse(bytes), prefilled) {
-        for api in [Api::Completions, Api::Responses, Api::Generate] {
-            for leg in [prefill_body(api, &request), decode_body(api, &request, &prefilled)] {
-                assert!(Object::parse(&leg).is_ok(), "a leg is asked with something else than an object");
+    if let Ok(request) = Object::parse(bytes) {
+        for connector in [Connector::Nixl(Nixl)] {
+            for api in [Api::Completions, Api::Responses, Api::Generate] {
+                let ask = Ask { api, request: &request };
+                let parts = match connector.plan(ask) {
+                    Plan::InTurn { prefill, decode } => {
+                        let decode = decode(bytes).map(|decode| decode.part);
+                        [Some(prefill), decode.ok()]
+                    }
+                };
+                for part in parts.into_iter().flatten() {
+                    assert!(
+                        Object::parse(&part.body).is_ok(),
+                        "an engine is asked with something else than an object"
+                    );
+                }
             }
         }
     }

@@ -9,10 +9,11 @@ use rand::seq::IndexedRandom;
 use crate::{
     allowlist::Allowlist,
     answer,
+    api::Api,
     body::{ProxyBody, ReadError, passed, read},
-    flow::{self, Flow},
+    connectors::Connector,
+    flow::{self, Flow, Head, Route},
     headers,
-    legs::Api,
     metrics::{Metrics, Outcome},
     settings::Settings,
     target::{self, Target},
@@ -22,6 +23,7 @@ use crate::{
 /// The sidecar's part in a request, on all of its ports.
 pub(crate) struct Proxy {
     settings: Settings,
+    connector: Connector,
     prefiller: Upstream,
     decoder: Upstream,
     engines: Vec<Authority>,
@@ -44,6 +46,7 @@ impl Proxy {
             Authority::try_from(format!("localhost:{}", rank.engine)).expect("a host name and a port")
         };
         Self {
+            connector: Connector::new(&settings),
             prefiller: Upstream::prefiller(&settings),
             decoder: Upstream::decoder(&settings),
             engines: settings.ranks.iter().map(engine).collect(),
@@ -108,11 +111,13 @@ impl Proxy {
         head.headers.remove(http::header::TRAILER);
         let flow = Flow {
             settings: &self.settings,
+            connector: &self.connector,
             prefiller: &self.prefiller,
             decoder: &self.decoder,
             metrics: &self.metrics,
         };
-        flow.run(api, head, body, &target, &self.engines[rank]).await
+        let route = Route { prefiller: &target, engine: &self.engines[rank] };
+        flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
     /// The engine that is to decode: that of the port, or the one that the request names.

@@ -22,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) pod_ip: String,
     /// The server's TLS: none, self-signed, or from a folder.
     pub(crate) serving: Serving,
+    pub(crate) transfer: Transfer,
     pub(crate) prefiller: Leg,
     pub(crate) decoder: Leg,
     /// The pool whose pods prompts may be sent to, where that is restricted.
@@ -48,6 +49,13 @@ pub(crate) enum Serving {
     Plain,
     SelfSigned,
     Folder(PathBuf),
+}
+
+/// How prefill results reach the decoder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// `nixlv2`.
+    Nixl,
 }
 
 /// How a stage is spoken to.
@@ -94,6 +102,7 @@ impl TryFrom<Args> for Settings {
             address: args.address,
             ranks: ranks(&args)?,
             serving,
+            transfer: Transfer::Nixl,
             prefiller: leg("prefiller"),
             decoder: leg("decoder"),
             allowed: allowed(&args)?,

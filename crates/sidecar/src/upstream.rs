@@ -38,6 +38,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(4);
 
 /// Pooled connections of one stage.
+#[derive(Clone)]
 pub(crate) struct Upstream {
     client: Client<Timed<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
     scheme: &'static str,

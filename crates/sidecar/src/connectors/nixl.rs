@@ -1,22 +1,19 @@
-//! What the prefiller and the decoder are asked by connector `nixlv2`.
+//! Connector `nixlv2`: the prefiller's answer says where the cache is, and the decoder fetches it from there.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::object::Object;
+use super::{Ask, Decode, Part, Plan, TRANSFER, cached_tokens};
+use crate::{
+    api::{self, Api, SAMPLING},
+    object::Object,
+};
 
-/// The APIs whose requests generate, by where each bounds the number of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Api {
-    /// Chat, completions and messages.
-    Completions,
-    /// `/v1/responses`.
-    Responses,
-    /// `/inference/v1/generate`, which has its bounds in `sampling_params`.
-    Generate,
-}
+/// The connector.
+#[derive(Debug)]
+pub(crate) struct Nixl;
 
 /// What the prefiller is told: keep the cache for somebody to fetch.
 #[derive(Serialize)]
@@ -28,9 +25,6 @@ struct Handover {
     remote_host: Option<()>,
     remote_port: Option<()>,
 }
-
-const TRANSFER: &str = "kv_transfer_params";
-const SAMPLING: &str = "sampling_params";
 
 const PREFILL: Handover = Handover {
     do_remote_decode: true,
@@ -50,56 +44,39 @@ pub(crate) struct Prefilled {
     pub(crate) cached_tokens: u64,
 }
 
-// === impl Api ===
+// === impl Nixl ===
 
-impl Api {
-    /// The API of a path, where requests to it generate.
-    pub(crate) fn of(path: &str) -> Option<Self> {
-        match path {
-            "/v1/chat/completions" | "/v1/completions" | "/v1/messages" => Some(Self::Completions),
-            "/v1/responses" => Some(Self::Responses),
-            "/inference/v1/generate" => Some(Self::Generate),
-            _ => None,
-        }
+impl Nixl {
+    #[expect(clippy::unused_self, reason = "as every connector")]
+    pub(crate) fn plan<'a>(&'a self, ask: Ask<'a>) -> Plan<'a> {
+        let prefill = Part::from(&prefill_body(ask.api, ask.request));
+        let decode = Box::new(move |answer: &[u8]| {
+            let Prefilled { transfer, cached_tokens } = Prefilled::read(answer)?;
+            let part = Part::from(&decode_body(ask.api, ask.request, &transfer));
+            Ok(Decode { part, cached_tokens: Some(cached_tokens) })
+        });
+        Plan::InTurn { prefill, decode }
     }
 }
 
 /// The prefiller computes the prompt and one token, and does not stream.
-pub(crate) fn prefill_body(api: Api, request: &Object<'_>) -> Vec<u8> {
+fn prefill_body<'a>(api: Api, request: &Object<'a>) -> Object<'a> {
     let mut body = request.clone();
     body.set_value(TRANSFER, &PREFILL);
-    body.set_value("stream", &false);
-    body.remove("stream_options");
-    match api {
-        Api::Completions => {
-            for limit in ["max_tokens", "max_completion_tokens", "min_tokens"] {
-                body.set_value(limit, &1);
-            }
-        }
-        Api::Responses => body.set_value("max_output_tokens", &1),
-        Api::Generate => {
-            let mut sampling = sampling(request).unwrap_or_default();
-            sampling.set_value("max_tokens", &1);
-            sampling.set_value("min_tokens", &1);
-            body.set_value(SAMPLING, &sampling);
-        }
-    }
-    body.to_vec()
+    api::no_stream(&mut body);
+    api.one_token(&mut body);
+    body
 }
 
 /// The decoder gets what the client asked, and where the cache is.
-pub(crate) fn decode_body(api: Api, request: &Object<'_>, prefilled: &Prefilled) -> Vec<u8> {
+pub(crate) fn decode_body<'a>(api: Api, request: &Object<'a>, transfer: &'a RawValue) -> Object<'a> {
     let mut body = request.clone();
-    body.set(TRANSFER, Cow::Borrowed(&prefilled.transfer));
-    if api == Api::Generate && sampling(request).is_none() {
-        // as the reference: what is not an object was no bound either
+    body.set(TRANSFER, Cow::Borrowed(transfer));
+    if api == Api::Generate && api::sampling(request).is_none() {
+        // A value that is not an object bounds nothing.
         body.remove(SAMPLING);
     }
-    body.to_vec()
-}
-
-fn sampling<'a>(request: &'a Object<'_>) -> Option<Object<'a>> {
-    Object::parse(request.get(SAMPLING)?.get().as_bytes()).ok()
+    body
 }
 
 // === impl Prefilled ===
@@ -109,18 +86,7 @@ impl Prefilled {
     pub(crate) fn read(answer: &[u8]) -> Result<Self, serde_json::Error> {
         let answer = Object::parse(answer)?;
         let transfer = answer.get(TRANSFER).unwrap_or(RawValue::NULL).to_owned();
-        let cached = || {
-            let usage = Object::parse(answer.get("usage")?.get().as_bytes()).ok()?;
-            let details = Object::parse(usage.get("prompt_tokens_details")?.get().as_bytes()).ok()?;
-            details.get("cached_tokens")?.get().parse::<f64>().ok()
-        };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a count of tokens; the cast saturates"
-        )]
-        let cached_tokens = cached().unwrap_or_default() as u64;
-        Ok(Self { transfer, cached_tokens })
+        Ok(Self { transfer, cached_tokens: cached_tokens(&answer) })
     }
 }
 
@@ -131,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    fn value(text: &[u8]) -> Value {
-        serde_json::from_slice(text).unwrap()
+    fn value(body: &Object<'_>) -> Value {
+        serde_json::from_slice(&body.to_vec()).unwrap()
     }
 
     fn prefilled() -> Prefilled {
@@ -150,9 +116,9 @@ mod tests {
         }
         assert_eq!(prefill["stream"], json!(false));
         assert!(prefill.get("stream_options").is_none());
-        let mut expected = value(text);
+        let mut expected = value(&request);
         expected[TRANSFER] = json!({"remote_port": 5600});
-        assert_eq!(value(&decode_body(Api::Completions, &request, &prefilled())), expected);
+        assert_eq!(value(&decode_body(Api::Completions, &request, &prefilled().transfer)), expected);
     }
 
     #[test]
@@ -209,15 +175,7 @@ mod tests {
             if api == Api::Generate && !expected[SAMPLING].is_object() {
                 expected.as_object_mut().unwrap().remove(SAMPLING);
             }
-            prop_assert_eq!(value(&decode_body(api, &request, &prefilled())), expected);
-        }
-
-        #[test]
-        fn no_body_makes_reading_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Prefilled::read(&bytes);
-            if let Ok(request) = Object::parse(&bytes) {
-                let _ = prefill_body(Api::Generate, &request);
-            }
+            prop_assert_eq!(value(&decode_body(api, &request, &prefilled().transfer)), expected);
         }
     }
 }

@@ -1,0 +1,166 @@
+//! A request on its way through two engines: one module an order in which they are asked.
+
+mod in_turn;
+mod prefill;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::Authority};
+use hyper_util::client::legacy::Error as SendError;
+use uuid::Uuid;
+
+use crate::{
+    answer,
+    api::Api,
+    body::{ProxyBody, full},
+    connectors::{Ask, Connector, Identity, Part, Plan},
+    headers,
+    metrics::{Metrics, Outcome},
+    object::Object,
+    rewrite,
+    settings::Settings,
+    target::Target,
+    upstream::Upstream,
+};
+
+use prefill::Prefiller;
+
+/// What every order needs.
+pub(crate) struct Flow<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) connector: &'a Connector,
+    pub(crate) prefiller: &'a Upstream,
+    pub(crate) decoder: &'a Upstream,
+    pub(crate) metrics: &'a Metrics,
+}
+
+/// The endpoints that a request goes to.
+pub(crate) struct Route<'a> {
+    pub(crate) prefiller: &'a Target,
+    /// The engine beside the sidecar that decodes.
+    pub(crate) engine: &'a Authority,
+}
+
+/// Where a request goes at an engine and the headers that go with it, as engines may see them.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+}
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    /// Sends a request through the engines, and gives what the client gets.
+    pub(crate) async fn run(
+        &self,
+        api: Api,
+        mut head: Head,
+        body: Bytes,
+        route: Route<'_>,
+    ) -> Response<ProxyBody> {
+        let request = match Object::parse(&body) {
+            Ok(request) => request,
+            Err(error) => return self.not_an_object(&error),
+        };
+        let id = Uuid::new_v4();
+        match self.connector.identity() {
+            Identity::Kept => headers::identify(&mut head.headers, id),
+        }
+        let ask = Ask { api, request: &request };
+        match self.connector.plan(ask) {
+            Plan::InTurn { prefill, decode } => self.in_turn(&head, &body, prefill, decode, &route).await,
+        }
+    }
+
+    fn prefiller(&self) -> Prefiller {
+        Prefiller {
+            upstream: self.prefiller.clone(),
+            retries: self.settings.retries,
+            backoff: self.settings.backoff,
+        }
+    }
+
+    /// The engine beside the sidecar does what it is asked; its answer goes to the client.
+    async fn decode(
+        &self,
+        head: &Head,
+        part: Part,
+        engine: &Authority,
+        cached_tokens: Option<u64>,
+    ) -> Response<ProxyBody> {
+        match self.decoder.send(engine, head.request(part)).await {
+            Ok(mut answer) => {
+                headers::for_client(answer.headers_mut());
+                match cached_tokens {
+                    Some(cached_tokens) => rewrite::with_cached_tokens(answer, cached_tokens),
+                    None => answer.map(crate::body::passed),
+                }
+            }
+            Err(error) => unreachable_decoder(&error),
+        }
+    }
+
+    /// The engine beside the sidecar does the whole request: nobody prefills.
+    async fn decode_alone(&self, head: &Head, body: &Bytes, engine: &Authority) -> Response<ProxyBody> {
+        self.decode(head, Part { body: body.clone(), rank: None }, engine, None).await
+    }
+
+    fn not_an_object(&self, error: &serde_json::Error) -> Response<ProxyBody> {
+        self.metrics.count(Outcome::Refused);
+        let message = format!("the request's body is not a JSON object: {error}");
+        answer::error(StatusCode::BAD_REQUEST, &message)
+    }
+}
+
+// === impl Head ===
+
+impl Head {
+    /// A request for an engine.
+    fn request(&self, part: Part) -> Request<ProxyBody> {
+        let mut request = Request::new(full(part.body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        // The body is another one than the client's.
+        headers.remove(header::CONTENT_LENGTH);
+        if let Some(rank) = part.rank {
+            headers.insert(headers::ENGINE_RANK, HeaderValue::from(rank));
+        }
+        request
+    }
+}
+
+/// The answer for an engine that gave none.
+pub(crate) fn unreachable_decoder(error: &SendError) -> Response<ProxyBody> {
+    tracing::warn!(error = chain(error), "The engine beside the sidecar did not answer.");
+    if is_refused(error) {
+        return answer::decoder_not_ready();
+    }
+    answer::error(StatusCode::BAD_GATEWAY, &format!("the engine did not answer: {}", chain(error)))
+}
+
+fn is_refused(error: &SendError) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return io.kind() == std::io::ErrorKind::ConnectionRefused;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
