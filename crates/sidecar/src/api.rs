@@ -47,6 +47,24 @@ impl Api {
             }),
         }
     }
+
+    /// Asks for one token in one field, and in the others only where the client set them: an engine refuses a request
+    /// whose `min_tokens` is above its `max_tokens`.
+    pub(crate) fn at_most_one_token(self, body: &mut Object<'_>) {
+        let lower = |body: &mut Object<'_>, limits: &[&str]| {
+            body.set_value("max_tokens", &1);
+            for limit in limits {
+                if body.get(limit).is_some() {
+                    body.set_value(limit, &1);
+                }
+            }
+        };
+        match self {
+            Self::Completions => lower(body, &["max_completion_tokens", "min_tokens"]),
+            Self::Responses => body.set_value("max_output_tokens", &1),
+            Self::Generate => in_sampling(body, |sampling| lower(sampling, &["min_tokens"])),
+        }
+    }
 }
 
 /// A prefill answers at once; nobody reads a stream of it.
@@ -65,4 +83,36 @@ fn in_sampling(body: &mut Object<'_>, change: impl FnOnce(&mut Object<'_>)) {
     let mut sampling = Object::parse(text.as_bytes()).unwrap_or_default();
     change(&mut sampling);
     body.set_value(SAMPLING, &sampling);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_lower_bound_never_stays_above_the_upper_one() {
+        for (api, text, expected) in [
+            (Api::Completions, json!({"min_tokens": 4}), json!({"min_tokens": 1, "max_tokens": 1})),
+            (
+                Api::Completions,
+                json!({"max_completion_tokens": 9}),
+                json!({"max_completion_tokens": 1, "max_tokens": 1}),
+            ),
+            (Api::Responses, json!({"max_output_tokens": 9}), json!({"max_output_tokens": 1})),
+            (
+                Api::Generate,
+                json!({"sampling_params": {"min_tokens": 4, "seed": 1}}),
+                json!({"sampling_params": {"min_tokens": 1, "max_tokens": 1, "seed": 1}}),
+            ),
+            (Api::Generate, json!({"sampling_params": "x"}), json!({"sampling_params": {"max_tokens": 1}})),
+        ] {
+            let text = text.to_string();
+            let mut body = Object::parse(text.as_bytes()).unwrap();
+            api.at_most_one_token(&mut body);
+            let body: Value = serde_json::from_slice(&body.to_vec()).unwrap();
+            assert_eq!(body, expected, "{api:?} {text}");
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub struct Args {
     /// Engines beside the sidecar: rank i listens on port+i and is the engine on model-server-port+i.
     #[arg(long, default_value_t = 1)]
     pub data_parallel_size: u16,
-    /// How prefill results reach the decoder: nixlv2.
+    /// How prefill results reach the decoder: nixlv2, sglang, mooncake or offloading.
     #[arg(long, alias = "connector", default_value = "nixlv2")]
     pub kv_connector: String,
     /// How encoder results reach the prefiller: not supported.
@@ -77,18 +77,22 @@ pub struct Args {
     /// Port for Prometheus metrics; 0 for none.
     #[arg(long, default_value_t = 0)]
     pub metrics_port: u16,
-    /// Pull caches from other pods: not supported.
+    /// sglang: the port on which prefillers wait for decoders.
+    #[arg(long, env = "SGLANG_BOOTSTRAP_PORT", default_value_t = 8998)]
+    pub sglang_bootstrap_port: u16,
+    /// mooncake: the port on which prefillers name their engines.
+    #[arg(long, env = "MOONCAKE_BOOTSTRAP_PORT", default_value_t = 8998)]
+    pub mooncake_bootstrap_port: u16,
+    /// offloading, and nixlv2 with --enable-p2p-pull: the port on which the engine of rank 0 gives its cache to others; that of
+    /// rank i is i above.
+    #[arg(long, env = "P2P_CONNECTOR_PORT", default_value_t = 7777)]
+    pub p2p_connector_port: u16,
+    /// nixlv2: let engines pull what the engine named by x-kv-cache-source-host-port has cached; offloading always does.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_p2p_pull: bool,
     /// MoRI-IO's write mode: not supported.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_write_mode: bool,
-    /// Accepted; for connectors that are not supported.
-    #[arg(long, hide = true)]
-    pub mooncake_bootstrap_port: Option<u16>,
-    /// Accepted; for connectors that are not supported.
-    #[arg(long, hide = true)]
-    pub p2p_connector_port: Option<u16>,
     /// Accepted; traces are not exported.
     #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,

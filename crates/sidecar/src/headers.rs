@@ -9,17 +9,15 @@ use uuid::Uuid;
 pub(crate) const PREFILLER: HeaderName = HeaderName::from_static("x-prefiller-host-port");
 /// Which of this pod's engines decodes.
 pub(crate) const RANK: HeaderName = HeaderName::from_static("x-data-parallel-host-port");
+/// An engine that has a part of the prompt cached.
+pub(crate) const SOURCE: HeaderName = HeaderName::from_static("x-kv-cache-source-host-port");
 /// Which of an engine's ranks takes the request, where they share a port.
 pub(crate) const ENGINE_RANK: HeaderName = HeaderName::from_static("x-data-parallel-rank");
 /// By which both engines know the request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Headers that steer the sidecar, and which nobody behind it may take for its own.
-const STEERING: [HeaderName; 3] = [
-    PREFILLER,
-    HeaderName::from_static("x-encoder-hosts-ports"),
-    HeaderName::from_static("x-kv-cache-source-host-port"),
-];
+const STEERING: [HeaderName; 3] = [PREFILLER, HeaderName::from_static("x-encoder-hosts-ports"), SOURCE];
 
 /// Fields that speak of one connection, not of the message.
 const HOP_BY_HOP: [HeaderName; 8] = [

@@ -1,10 +1,11 @@
 //! The readers of outside bytes, for fuzzing.
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::{
     api::Api,
-    connectors::{Ask, Connector, Nixl, Plan},
+    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, mooncake, p2p},
     object::Object,
     target::{self, Target},
     usage::{self, Events},
@@ -15,7 +16,7 @@ use crate::{
 /// # Panics
 /// When an endpoint is more than a host and a port.
 pub fn header(value: &str) {
-    for entry in target::entries(value) {
+    for entry in target::entries(&[value]) {
         let _ = target::named_host(entry);
         if let Some(target) = Target::parse(entry) {
             let authority = target.authority();
@@ -30,25 +31,7 @@ pub fn header(value: &str) {
 /// # Panics
 /// When a leg's body is no object, or when a stream depends on how it is cut.
 pub fn body(bytes: &[u8]) {
-    if let Ok(request) = Object::parse(bytes) {
-        for connector in [Connector::Nixl(Nixl)] {
-            for api in [Api::Completions, Api::Responses, Api::Generate] {
-                let ask = Ask { api, request: &request };
-                let parts = match connector.plan(ask) {
-                    Plan::InTurn { prefill, decode } => {
-                        let decode = decode(bytes).map(|decode| decode.part);
-                        [Some(prefill), decode.ok()]
-                    }
-                };
-                for part in parts.into_iter().flatten() {
-                    assert!(
-                        Object::parse(&part.body).is_ok(),
-                        "an engine is asked with something else than an object"
-                    );
-                }
-            }
-        }
-    }
+    parts(bytes);
     if let Some(answer) = usage::rewritten(bytes, 4) {
         assert!(Object::parse(&answer).is_ok(), "an answer became something else than an object");
     }
@@ -62,4 +45,39 @@ pub fn body(bytes: &[u8]) {
         out
     };
     assert_eq!(stream(bytes.len()), stream(7), "the stream depends on how it is cut");
+}
+
+/// Whatever the client sends, each connector asks engines with objects.
+fn parts(bytes: &[u8]) {
+    let (Ok(request), Some(prefiller)) = (Object::parse(bytes), Target::parse("10.0.0.1:8000")) else {
+        return;
+    };
+    let ports = p2p::Ports { base: 7777, first_listener: 8000, ranks: 2 };
+    let engine = mooncake::engines(bytes).ok().and_then(|engines| engines.into_iter().next());
+    for api in [Api::Completions, Api::Responses, Api::Generate] {
+        let ask = Ask { api, request: &request, prefiller: &prefiller, id: Uuid::nil(), source: None };
+        let mut asked = Vec::new();
+        for plan in [
+            Nixl { ports: Some(ports) }.plan(ask),
+            Sglang { bootstrap_port: 8998 }.plan(ask),
+            Offloading { ports }.plan(ask),
+        ] {
+            match plan {
+                Plan::InTurn { prefill, decode } => {
+                    asked.push(prefill);
+                    asked.extend(decode(bytes).map(|decode| decode.part));
+                }
+                Plan::AtOnce { prefill, decode, .. } => asked.extend([prefill, decode]),
+            }
+        }
+        if let Some(engine) = &engine {
+            asked.extend(<[Part; 2]>::from(mooncake::parts(ask, "http://10.0.0.1:8998", engine)));
+        }
+        for part in asked {
+            assert!(
+                Object::parse(&part.body).is_ok(),
+                "an engine is asked with something else than an object"
+            );
+        }
+    }
 }

@@ -79,21 +79,27 @@ impl Proxy {
         let Some(api) = api else {
             return self.pass(head, body, rank, peer).await;
         };
-        let Some(rank) = self.rank(&head.headers, rank) else {
+        let target = match self.choose(&head.headers) {
+            Chosen::None => None,
+            Chosen::Refused(answer) => {
+                self.metrics.count(Outcome::Refused);
+                return answer;
+            }
+            Chosen::Prefiller(target) => Some(target),
+        };
+        let by_header = target.is_none() || self.connector.is_ranked_by_header();
+        let Some(rank) = (if by_header { self.rank(&head.headers, rank) } else { Some(rank) }) else {
             self.metrics.count(Outcome::Refused);
             return answer::error(
                 StatusCode::BAD_REQUEST,
                 "x-data-parallel-host-port names no rank of this pod",
             );
         };
-        let target = match self.choose(&head.headers) {
-            Chosen::None => return self.pass(head, body, rank, peer).await,
-            Chosen::Refused(answer) => {
-                self.metrics.count(Outcome::Refused);
-                return answer;
-            }
-            Chosen::Prefiller(target) => target,
-        };
+        let source =
+            self.source(&head.headers).filter(|source| target.is_some() || !self.is_here(source, rank));
+        if target.is_none() && source.is_none() {
+            return self.pass(head, body, rank, peer).await;
+        }
         let body = match read(body, self.settings.body_limit).await {
             Ok(body) => body,
             Err(error) => {
@@ -116,7 +122,8 @@ impl Proxy {
             decoder: &self.decoder,
             metrics: &self.metrics,
         };
-        let route = Route { prefiller: &target, engine: &self.engines[rank] };
+        let route =
+            Route { prefiller: target.as_ref(), source: source.as_ref(), engine: &self.engines[rank] };
         flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
@@ -135,12 +142,15 @@ impl Proxy {
     }
 
     fn choose(&self, headers: &HeaderMap) -> Chosen {
-        let value = headers.get(headers::PREFILLER).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let entries = value.as_deref().map(target::entries).unwrap_or_default();
+        let lines: Vec<_> = headers
+            .get_all(headers::PREFILLER)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()))
+            .collect();
         let entry = if self.settings.sampling {
-            entries.choose(&mut rand::rng()).copied()
+            target::entries(&lines).choose(&mut rand::rng()).copied()
         } else {
-            value.as_deref().and_then(target::first)
+            target::first(&lines)
         };
         let Some(entry) = entry else {
             return Chosen::None;
@@ -163,6 +173,28 @@ impl Proxy {
             },
             Chosen::Prefiller,
         )
+    }
+
+    /// An engine that has a part of the prompt cached, where engines can pull from one another. One that is not to be used
+    /// costs some computing, and nothing else: the request goes on without.
+    fn source(&self, headers: &HeaderMap) -> Option<Target> {
+        self.settings.pull?;
+        let entry = headers.get(headers::SOURCE)?.to_str().ok()?.trim();
+        let target = Target::parse(entry)?;
+        let allowed = self
+            .allowlist
+            .as_ref()
+            .is_none_or(|allowlist| allowlist.allows(target.host(), target.authority().port_u16()));
+        if !allowed {
+            tracing::warn!(entry, "A request names a source of cached blocks that is no pod of the pool.");
+        }
+        allowed.then_some(target)
+    }
+
+    /// Whether a target is a rank of this pod.
+    fn is_here(&self, target: &Target, rank: usize) -> bool {
+        target.host() == self.settings.pod_ip
+            && target.authority().port_u16() == self.settings.ranks.get(rank).map(|rank| rank.port)
     }
 
     /// To the engine, as it is.

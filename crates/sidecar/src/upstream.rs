@@ -52,6 +52,11 @@ impl Upstream {
         Self::new(settings.prefiller, settings, None)
     }
 
+    /// To ports that never speak TLS.
+    pub(crate) fn plain(settings: &Settings) -> Self {
+        Self::new(Leg { tls: false, verify: true }, settings, None)
+    }
+
     /// To the engines beside the sidecar.
     pub(crate) fn decoder(settings: &Settings) -> Self {
         Self::new(settings.decoder, settings, settings.address)

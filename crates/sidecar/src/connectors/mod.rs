@@ -3,18 +3,28 @@
 //! A connector only says what is asked of whom, and in which order. Sending is the part of [`crate::flow`], which knows
 //! the orders and no connector.
 
+pub(crate) mod mooncake;
 pub(crate) mod nixl;
+pub(crate) mod offloading;
+pub(crate) mod p2p;
+pub(crate) mod sglang;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use crate::{
     api::Api,
     object::Object,
     settings::{Settings, Transfer},
+    target::Target,
+    upstream::Upstream,
 };
 
+pub(crate) use mooncake::Mooncake;
 pub(crate) use nixl::Nixl;
+pub(crate) use offloading::Offloading;
+pub(crate) use sglang::Sglang;
 
 /// The field in which engines are told about the transfer of a cache.
 pub(crate) const TRANSFER: &str = "kv_transfer_params";
@@ -24,6 +34,12 @@ pub(crate) const TRANSFER: &str = "kv_transfer_params";
 pub(crate) enum Connector {
     /// The decoder is told what the prefiller answered, and fetches the cache.
     Nixl(Nixl),
+    /// Both engines meet at the prefiller.
+    Sglang(Sglang),
+    /// The decoder is told which engine of the prefiller has the cache.
+    Mooncake(Box<Mooncake>),
+    /// The decoder pulls the cache by a name that both engines are given.
+    Offloading(Offloading),
 }
 
 /// A request that two engines are to share.
@@ -31,6 +47,11 @@ pub(crate) enum Connector {
 pub(crate) struct Ask<'a> {
     pub(crate) api: Api,
     pub(crate) request: &'a Object<'a>,
+    pub(crate) prefiller: &'a Target,
+    /// Names this request and no other.
+    pub(crate) id: Uuid,
+    /// Another engine that has a part of the prompt cached.
+    pub(crate) source: Option<&'a Target>,
 }
 
 /// What one engine is asked.
@@ -52,10 +73,15 @@ pub(crate) struct Decode {
 /// Makes the decoder's part from the body of the prefiller's answer.
 pub(crate) type Continue<'a> = Box<dyn FnOnce(&[u8]) -> Result<Decode, serde_json::Error> + Send + 'a>;
 
+/// What is done when a prefill has failed.
+pub(crate) type Failed = Box<dyn FnOnce() + Send>;
+
 /// Who is asked what, and in which order.
 pub(crate) enum Plan<'a> {
     /// The decoder is asked when the prefiller has answered.
     InTurn { prefill: Part, decode: Continue<'a> },
+    /// Both are asked at the same time, and what the prefiller answers is for nobody.
+    AtOnce { prefill: Part, decode: Part, failed: Option<Failed> },
 }
 
 /// Whose name a request goes by at the engines.
@@ -63,21 +89,34 @@ pub(crate) enum Plan<'a> {
 pub(crate) enum Identity {
     /// The client's, or else the request's own.
     Kept,
+    /// The client's, or none: the connector needs none.
+    Untouched,
 }
 
 // === impl Connector ===
 
 impl Connector {
     pub(crate) fn new(settings: &Settings) -> Self {
-        match &settings.transfer {
-            Transfer::Nixl => Self::Nixl(Nixl),
+        match settings.transfer {
+            Transfer::Nixl => Self::Nixl(Nixl { ports: settings.pull }),
+            Transfer::Sglang { bootstrap_port } => Self::Sglang(Sglang { bootstrap_port }),
+            Transfer::Mooncake { bootstrap_port } => {
+                Self::Mooncake(Box::new(Mooncake::new(bootstrap_port, Upstream::plain(settings))))
+            }
+            Transfer::Offloading { ports } => Self::Offloading(Offloading { ports }),
         }
     }
 
     /// Divides a request.
-    pub(crate) fn plan<'a>(&'a self, ask: Ask<'a>) -> Plan<'a> {
+    ///
+    /// # Errors
+    /// A sentence, where the prefiller does not say what the decoder has to be told.
+    pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
         match self {
-            Self::Nixl(nixl) => nixl.plan(ask),
+            Self::Nixl(nixl) => Ok(nixl.plan(ask)),
+            Self::Sglang(sglang) => Ok(sglang.plan(ask)),
+            Self::Mooncake(mooncake) => mooncake.plan(ask).await,
+            Self::Offloading(offloading) => Ok(offloading.plan(ask)),
         }
     }
 
@@ -85,6 +124,23 @@ impl Connector {
     pub(crate) fn identity(&self) -> Identity {
         match self {
             Self::Nixl(_) => Identity::Kept,
+            Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) => Identity::Untouched,
+        }
+    }
+
+    /// Whether the header that names one of the pod's ranks chooses the engine that decodes after a prefill.
+    pub(crate) fn is_ranked_by_header(&self) -> bool {
+        matches!(self, Self::Nixl(_))
+    }
+
+    /// Reads a request for two engines. Connectors that only add fields take `null` for an object without fields, and leave
+    /// what is missing to the engines.
+    pub(crate) fn read<'a>(&self, body: &'a [u8]) -> Result<Object<'a>, serde_json::Error> {
+        match self {
+            Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) if body.trim_ascii() == b"null" => {
+                Ok(Object::default())
+            }
+            _ => Object::parse(body),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Ask, Decode, Part, Plan, TRANSFER, cached_tokens};
+use super::{Ask, Decode, Part, Plan, TRANSFER, cached_tokens, p2p};
 use crate::{
     api::{self, Api, SAMPLING},
     object::Object,
@@ -13,27 +13,23 @@ use crate::{
 
 /// The connector.
 #[derive(Debug)]
-pub(crate) struct Nixl;
+pub(crate) struct Nixl {
+    /// Where blocks can be pulled from other engines, if they can.
+    pub(crate) ports: Option<p2p::Ports>,
+}
 
 /// What the prefiller is told: keep the cache for somebody to fetch.
 #[derive(Serialize)]
-struct Handover {
+struct Handover<'a> {
     do_remote_decode: bool,
     do_remote_prefill: bool,
     remote_engine_id: Option<()>,
     remote_block_ids: Option<()>,
     remote_host: Option<()>,
     remote_port: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote_kv_source: Option<p2p::Peer<'a>>,
 }
-
-const PREFILL: Handover = Handover {
-    do_remote_decode: true,
-    do_remote_prefill: false,
-    remote_engine_id: None,
-    remote_block_ids: None,
-    remote_host: None,
-    remote_port: None,
-};
 
 /// What the prefiller's answer says.
 #[derive(Debug, Clone)]
@@ -47,9 +43,8 @@ pub(crate) struct Prefilled {
 // === impl Nixl ===
 
 impl Nixl {
-    #[expect(clippy::unused_self, reason = "as every connector")]
     pub(crate) fn plan<'a>(&'a self, ask: Ask<'a>) -> Plan<'a> {
-        let prefill = Part::from(&prefill_body(ask.api, ask.request));
+        let prefill = Part::from(&self.prefill_body(ask));
         let decode = Box::new(move |answer: &[u8]| {
             let Prefilled { transfer, cached_tokens } = Prefilled::read(answer)?;
             let part = Part::from(&decode_body(ask.api, ask.request, &transfer));
@@ -57,15 +52,24 @@ impl Nixl {
         });
         Plan::InTurn { prefill, decode }
     }
-}
 
-/// The prefiller computes the prompt and one token, and does not stream.
-fn prefill_body<'a>(api: Api, request: &Object<'a>) -> Object<'a> {
-    let mut body = request.clone();
-    body.set_value(TRANSFER, &PREFILL);
-    api::no_stream(&mut body);
-    api.one_token(&mut body);
-    body
+    /// The prefiller computes the prompt and one token, and does not stream.
+    fn prefill_body<'a>(&self, ask: Ask<'a>) -> Object<'a> {
+        let handover = Handover {
+            do_remote_decode: true,
+            do_remote_prefill: false,
+            remote_engine_id: None,
+            remote_block_ids: None,
+            remote_host: None,
+            remote_port: None,
+            remote_kv_source: self.ports.and_then(|ports| ports.pull(ask.source, ask.prefiller)),
+        };
+        let mut body = ask.request.clone();
+        body.set_value(TRANSFER, &handover);
+        api::no_stream(&mut body);
+        ask.api.one_token(&mut body);
+        body
+    }
 }
 
 /// The decoder gets what the client asked, and where the cache is.
@@ -94,11 +98,19 @@ impl Prefilled {
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use uuid::Uuid;
 
     use super::*;
+    use crate::target::Target;
 
     fn value(body: &Object<'_>) -> Value {
         serde_json::from_slice(&body.to_vec()).unwrap()
+    }
+
+    fn prefill(api: Api, request: &Object<'_>) -> Value {
+        let prefiller = Target::parse("10.0.0.1:8000").unwrap();
+        let ask = Ask { api, request, prefiller: &prefiller, id: Uuid::nil(), source: None };
+        value(&Nixl { ports: None }.prefill_body(ask))
     }
 
     fn prefilled() -> Prefilled {
@@ -110,7 +122,7 @@ mod tests {
     fn chat_has_three_bounds_and_they_come_back() {
         let text = br#"{"model":"m","max_tokens":50,"stream":true,"stream_options":{"include_usage":true}}"#;
         let request = Object::parse(text).unwrap();
-        let prefill = value(&prefill_body(Api::Completions, &request));
+        let prefill = prefill(Api::Completions, &request);
         for limit in ["max_tokens", "max_completion_tokens", "min_tokens"] {
             assert_eq!(prefill[limit], json!(1));
         }
@@ -166,7 +178,7 @@ mod tests {
             let client = Value::Object(entries.into_iter().collect());
             let text = serde_json::to_vec(&client).unwrap();
             let request = Object::parse(&text).unwrap();
-            let prefill = value(&prefill_body(api, &request));
+            let prefill = prefill(api, &request);
             prop_assert_eq!(&prefill["stream"], &json!(false));
             prop_assert_eq!(&prefill[TRANSFER]["do_remote_decode"], &json!(true));
             prop_assert!(prefill.get("stream_options").is_none());

@@ -8,6 +8,7 @@ use crate::{
     body::ProxyBody,
     connectors::{Continue, Part},
     metrics::Outcome,
+    target::Target,
 };
 
 // === impl Flow ===
@@ -21,27 +22,20 @@ impl Flow<'_> {
         prefill: Part,
         decode: Continue<'_>,
         route: &Route<'_>,
+        target: &Target,
     ) -> Response<ProxyBody> {
-        let prefilled = self.prefiller().ask(head, &prefill, route.prefiller).await;
+        let prefilled = self.prefiller().ask(head, &prefill, target).await;
         drop(prefill);
         let decode = prefilled.and_then(|answer| {
-            decode(&answer).map_err(|error| {
-                prefill::unusable(route.prefiller, &format!("is not a JSON object: {error}"))
-            })
+            decode(&answer)
+                .map_err(|error| prefill::unusable(target, &format!("is not a JSON object: {error}")))
         });
         match decode {
             Ok(decode) => {
                 self.metrics.count(Outcome::Disaggregated);
                 self.decode(head, decode.part, route.engine, decode.cached_tokens).await
             }
-            Err(failure) if self.settings.fall_back && !failure.is_request_error => {
-                self.metrics.count(Outcome::FellBack);
-                self.decode_alone(head, original, route.engine).await
-            }
-            Err(failure) => {
-                self.metrics.count(Outcome::PrefillFailed);
-                failure.answer
-            }
+            Err(failure) => self.failed(head, original, failure, route).await,
         }
     }
 }

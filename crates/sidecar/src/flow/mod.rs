@@ -1,5 +1,6 @@
 //! A request on its way through two engines: one module an order in which they are asked.
 
+mod at_once;
 mod in_turn;
 mod prefill;
 
@@ -12,7 +13,7 @@ use crate::{
     answer,
     api::Api,
     body::{ProxyBody, full},
-    connectors::{Ask, Connector, Identity, Part, Plan},
+    connectors::{Ask, Connector, Identity, Part, Plan, TRANSFER, p2p},
     headers,
     metrics::{Metrics, Outcome},
     object::Object,
@@ -22,7 +23,7 @@ use crate::{
     upstream::Upstream,
 };
 
-use prefill::Prefiller;
+use prefill::{Failure, Prefiller};
 
 /// What every order needs.
 pub(crate) struct Flow<'a> {
@@ -35,7 +36,10 @@ pub(crate) struct Flow<'a> {
 
 /// The endpoints that a request goes to.
 pub(crate) struct Route<'a> {
-    pub(crate) prefiller: &'a Target,
+    /// Computes the prompt, if another one than the decoder does.
+    pub(crate) prefiller: Option<&'a Target>,
+    /// Has a part of the prompt cached.
+    pub(crate) source: Option<&'a Target>,
     /// The engine beside the sidecar that decodes.
     pub(crate) engine: &'a Authority,
 }
@@ -58,18 +62,62 @@ impl Flow<'_> {
         body: Bytes,
         route: Route<'_>,
     ) -> Response<ProxyBody> {
-        let request = match Object::parse(&body) {
+        let parsed = match route.prefiller {
+            Some(_) => self.connector.read(&body),
+            None => Object::parse(&body),
+        };
+        let request = match parsed {
             Ok(request) => request,
             Err(error) => return self.not_an_object(&error),
+        };
+        let Some(prefiller) = route.prefiller else {
+            return self.alone(&head, request, &route).await;
         };
         let id = Uuid::new_v4();
         match self.connector.identity() {
             Identity::Kept => headers::identify(&mut head.headers, id),
+            Identity::Untouched => {}
         }
-        let ask = Ask { api, request: &request };
-        match self.connector.plan(ask) {
-            Plan::InTurn { prefill, decode } => self.in_turn(&head, &body, prefill, decode, &route).await,
+        let ask = Ask { api, request: &request, prefiller, id, source: route.source };
+        match self.connector.plan(ask).await {
+            Ok(Plan::InTurn { prefill, decode }) => {
+                self.in_turn(&head, &body, prefill, decode, &route, prefiller).await
+            }
+            Ok(Plan::AtOnce { prefill, decode, failed }) => {
+                self.at_once(&head, &body, (prefill, decode), failed, &route, prefiller).await
+            }
+            Err(why) => {
+                tracing::warn!(target = %prefiller.authority(), why, "A request cannot be divided.");
+                let failure = prefill::failure(&why);
+                self.failed(&head, &body, failure, &route).await
+            }
         }
+    }
+
+    /// A request that nobody prefills: what may be pulled from another engine is all that is added.
+    async fn alone(&self, head: &Head, mut request: Object<'_>, route: &Route<'_>) -> Response<ProxyBody> {
+        self.metrics.count(Outcome::Passed);
+        if let (Some(ports), Some(source)) = (self.settings.pull, route.source) {
+            let peer = ports.peer(source, Uuid::new_v4());
+            request.set_value(TRANSFER, &serde_json::json!({ p2p::SOURCE: peer }));
+        }
+        self.decode(head, Part::from(&request), route.engine, None).await
+    }
+
+    /// A prefill failed before the decoder was asked: the client is told so, or the decoder does both.
+    async fn failed(
+        &self,
+        head: &Head,
+        original: &Bytes,
+        failure: Box<Failure>,
+        route: &Route<'_>,
+    ) -> Response<ProxyBody> {
+        if self.settings.fall_back && !failure.is_request_error {
+            self.metrics.count(Outcome::FellBack);
+            return self.decode_alone(head, original, route.engine).await;
+        }
+        self.metrics.count(Outcome::PrefillFailed);
+        failure.answer
     }
 
     fn prefiller(&self) -> Prefiller {

@@ -96,12 +96,15 @@ async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes
 
 /// The failure of a prefiller that answers something that cannot be used.
 pub(super) fn unusable(target: &Target, why: &str) -> Box<Failure> {
-    let message = format!("the answer of prefill endpoint {} {why}", target.authority());
-    Box::new(Failure { answer: answer::error(StatusCode::BAD_GATEWAY, &message), is_request_error: false })
+    failure(&format!("the answer of prefill endpoint {} {why}", target.authority()))
+}
+
+/// A failure that is no fault of the request.
+pub(super) fn failure(message: &str) -> Box<Failure> {
+    Box::new(Failure { answer: answer::error(StatusCode::BAD_GATEWAY, message), is_request_error: false })
 }
 
 fn unreachable(target: &Target, error: &SendError) -> Box<Failure> {
     tracing::warn!(target = %target.authority(), error = chain(error), "A prefill endpoint did not answer.");
-    let message = format!("prefill endpoint {} did not answer: {}", target.authority(), chain(error));
-    Box::new(Failure { answer: answer::error(StatusCode::BAD_GATEWAY, &message), is_request_error: false })
+    failure(&format!("prefill endpoint {} did not answer: {}", target.authority(), chain(error)))
 }

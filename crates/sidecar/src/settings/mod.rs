@@ -2,10 +2,11 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use crate::{args::Args, error::Error};
+mod transfer;
 
-/// The connectors that upstream has and this build does not.
-const OTHER_CONNECTORS: [&str; 4] = ["shared-storage", "sglang", "mooncake", "offloading"];
+use crate::{args::Args, connectors::p2p, error::Error};
+
+pub(crate) use transfer::Transfer;
 
 /// Stages that TLS can be chosen for.
 const STAGES: [&str; 3] = ["prefiller", "decoder", "encoder"];
@@ -23,6 +24,8 @@ pub(crate) struct Settings {
     /// The server's TLS: none, self-signed, or from a folder.
     pub(crate) serving: Serving,
     pub(crate) transfer: Transfer,
+    /// Where engines pull blocks from one another, if they do.
+    pub(crate) pull: Option<p2p::Ports>,
     pub(crate) prefiller: Leg,
     pub(crate) decoder: Leg,
     /// The pool whose pods prompts may be sent to, where that is restricted.
@@ -51,13 +54,6 @@ pub(crate) enum Serving {
     Folder(PathBuf),
 }
 
-/// How prefill results reach the decoder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Transfer {
-    /// `nixlv2`.
-    Nixl,
-}
-
 /// How a stage is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leg {
@@ -79,7 +75,7 @@ impl TryFrom<Args> for Settings {
     type Error = Error;
 
     fn try_from(args: Args) -> Result<Self, Error> {
-        refuse_what_is_missing(&args)?;
+        let transfer = transfer::of(&args)?;
         retries(&args)?;
         for (flag, stages) in
             [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
@@ -102,7 +98,8 @@ impl TryFrom<Args> for Settings {
             address: args.address,
             ranks: ranks(&args)?,
             serving,
-            transfer: Transfer::Nixl,
+            pull: transfer::pull(&args, &transfer)?,
+            transfer,
             prefiller: leg("prefiller"),
             decoder: leg("decoder"),
             allowed: allowed(&args)?,
@@ -116,46 +113,6 @@ impl TryFrom<Args> for Settings {
             pod_ip: args.pod_ip,
         })
     }
-}
-
-fn refuse_what_is_missing(args: &Args) -> Result<(), Error> {
-    let refused = |flag, message: String| Err(Error::Flag { flag, message });
-    let connector = args.kv_connector.as_str();
-    if OTHER_CONNECTORS.contains(&connector) {
-        return refused(
-            "kv-connector",
-            format!("the connector `{connector}` is not supported; this sidecar speaks `nixlv2`"),
-        );
-    }
-    // the name of the connector of the engine, which older templates give
-    if !["nixlv2", "nixl"].contains(&connector) {
-        return refused(
-            "kv-connector",
-            format!("no connector is called `{connector}`; this sidecar speaks `nixlv2`"),
-        );
-    }
-    if !args.ec_connector.is_empty() {
-        return refused(
-            "ec-connector",
-            format!(
-                "the encoder connector `{}` is not supported: leave the flag out, and encoders run in the engines",
-                args.ec_connector
-            ),
-        );
-    }
-    if args.enable_p2p_pull {
-        return refused("enable-p2p-pull", "pulling caches from other pods is not supported".into());
-    }
-    if args.moriio_write_mode {
-        return refused("moriio-write-mode", "MoRI-IO's write mode is not supported".into());
-    }
-    if args.decode_chunk_size > 0 {
-        return refused(
-            "decode-chunk-size",
-            "decoding in chunks is not supported: leave the flag out, or give 0".into(),
-        );
-    }
-    Ok(())
 }
 
 fn retries(args: &Args) -> Result<(), Error> {
@@ -251,10 +208,8 @@ mod tests {
     #[test]
     fn connectors_and_modes_that_are_not_there_are_refused_by_name() {
         for (argument, named) in [
-            ("--kv-connector=sglang", "`sglang`"),
             ("--kv-connector=nope", "`nope`"),
             ("--ec-connector=ec-nixl", "`ec-nixl`"),
-            ("--enable-p2p-pull", "enable-p2p-pull"),
             ("--moriio-write-mode", "moriio-write-mode"),
             ("--decode-chunk-size=2", "decode-chunk-size"),
         ] {
