@@ -35,6 +35,15 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     response
 }
 
+/// Leaves an answer its status, its body and the type of that.
+pub(crate) fn bare(response: &mut Response<ProxyBody>) {
+    let kind = response.headers_mut().remove(header::CONTENT_TYPE);
+    response.headers_mut().clear();
+    if let Some(kind) = kind {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+}
+
 /// Nothing listens on the engine's port.
 pub(crate) fn decoder_not_ready() -> Response<ProxyBody> {
     error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY)

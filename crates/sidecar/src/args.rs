@@ -26,7 +26,7 @@ pub struct Args {
     /// Engines beside the sidecar: rank i listens on port+i and is the engine on model-server-port+i.
     #[arg(long, default_value_t = 1)]
     pub data_parallel_size: u16,
-    /// How prefill results reach the decoder: nixlv2, sglang, mooncake or offloading.
+    /// How prefill results reach the decoder: nixlv2, shared-storage, sglang, mooncake or offloading.
     #[arg(long, alias = "connector", default_value = "nixlv2")]
     pub kv_connector: String,
     /// How encoder results reach the prefiller: not supported.

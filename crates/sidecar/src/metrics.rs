@@ -11,6 +11,8 @@ use prometheus_client::{
 pub(crate) enum Outcome {
     /// Passed to the engine as it came.
     Passed,
+    /// Answered by the decoder that was asked first.
+    DecodedFirst,
     /// Prefilled elsewhere, decoded here.
     Disaggregated,
     /// The prefiller failed, and its answer went to the client.

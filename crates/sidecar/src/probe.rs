@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     api::Api,
-    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, mooncake, p2p},
+    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, mooncake, p2p, shared_storage},
     object::Object,
     target::{self, Target},
     usage::{self, Events},
@@ -32,6 +32,9 @@ pub fn header(value: &str) {
 /// When a leg's body is no object, or when a stream depends on how it is cut.
 pub fn body(bytes: &[u8]) {
     parts(bytes);
+    if let Ok(answer) = Object::parse(bytes) {
+        let _ = shared_storage::verdict(&answer);
+    }
     if let Some(answer) = usage::rewritten(bytes, 4) {
         assert!(Object::parse(&answer).is_ok(), "an answer became something else than an object");
     }
@@ -59,6 +62,7 @@ fn parts(bytes: &[u8]) {
         let mut asked = Vec::new();
         for plan in [
             Nixl { ports: Some(ports) }.plan(ask),
+            shared_storage::plan(ask),
             Sglang { bootstrap_port: 8998 }.plan(ask),
             Offloading { ports }.plan(ask),
         ] {

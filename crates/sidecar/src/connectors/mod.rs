@@ -8,6 +8,7 @@ pub(crate) mod nixl;
 pub(crate) mod offloading;
 pub(crate) mod p2p;
 pub(crate) mod sglang;
+pub(crate) mod shared_storage;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -34,6 +35,8 @@ pub(crate) const TRANSFER: &str = "kv_transfer_params";
 pub(crate) enum Connector {
     /// The decoder is told what the prefiller answered, and fetches the cache.
     Nixl(Nixl),
+    /// Engines find the cache in a storage that they share.
+    SharedStorage,
     /// Both engines meet at the prefiller.
     Sglang(Sglang),
     /// The decoder is told which engine of the prefiller has the cache.
@@ -99,6 +102,7 @@ impl Connector {
     pub(crate) fn new(settings: &Settings) -> Self {
         match settings.transfer {
             Transfer::Nixl => Self::Nixl(Nixl { ports: settings.pull }),
+            Transfer::SharedStorage => Self::SharedStorage,
             Transfer::Sglang { bootstrap_port } => Self::Sglang(Sglang { bootstrap_port }),
             Transfer::Mooncake { bootstrap_port } => {
                 Self::Mooncake(Box::new(Mooncake::new(bootstrap_port, Upstream::plain(settings))))
@@ -114,6 +118,7 @@ impl Connector {
     pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
         match self {
             Self::Nixl(nixl) => Ok(nixl.plan(ask)),
+            Self::SharedStorage => Ok(shared_storage::plan(ask)),
             Self::Sglang(sglang) => Ok(sglang.plan(ask)),
             Self::Mooncake(mooncake) => mooncake.plan(ask).await,
             Self::Offloading(offloading) => Ok(offloading.plan(ask)),
@@ -124,13 +129,25 @@ impl Connector {
     pub(crate) fn identity(&self) -> Identity {
         match self {
             Self::Nixl(_) => Identity::Kept,
-            Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) => Identity::Untouched,
+            Self::SharedStorage | Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) => {
+                Identity::Untouched
+            }
         }
     }
 
     /// Whether the header that names one of the pod's ranks chooses the engine that decodes after a prefill.
     pub(crate) fn is_ranked_by_header(&self) -> bool {
         matches!(self, Self::Nixl(_))
+    }
+
+    /// Whether the decoder is asked before anybody prefills.
+    pub(crate) fn decodes_first(&self, request: &Object<'_>) -> bool {
+        matches!(self, Self::SharedStorage) && shared_storage::decodes_first(request)
+    }
+
+    /// Whether the answer of a failed prefill reaches the client without its headers.
+    pub(crate) fn fails_barely(&self) -> bool {
+        matches!(self, Self::SharedStorage)
     }
 
     /// Reads a request for two engines. Connectors that only add fields take `null` for an object without fields, and leave

@@ -1,6 +1,7 @@
 //! A request on its way through two engines: one module an order in which they are asked.
 
 mod at_once;
+mod decode_first;
 mod in_turn;
 mod prefill;
 
@@ -73,6 +74,12 @@ impl Flow<'_> {
         let Some(prefiller) = route.prefiller else {
             return self.alone(&head, request, &route).await;
         };
+        if self.connector.decodes_first(&request)
+            && let Some(answer) = self.decode_first(&head, &body, &route).await
+        {
+            self.metrics.count(Outcome::DecodedFirst);
+            return answer;
+        }
         let id = Uuid::new_v4();
         match self.connector.identity() {
             Identity::Kept => headers::identify(&mut head.headers, id),
@@ -117,7 +124,11 @@ impl Flow<'_> {
             return self.decode_alone(head, original, route.engine).await;
         }
         self.metrics.count(Outcome::PrefillFailed);
-        failure.answer
+        let mut answer = failure.answer;
+        if self.connector.fails_barely() {
+            answer::bare(&mut answer);
+        }
+        answer
     }
 
     fn prefiller(&self) -> Prefiller {

@@ -7,6 +7,8 @@ use crate::{args::Args, connectors::p2p, error::Error};
 pub(crate) enum Transfer {
     /// `nixlv2`.
     Nixl,
+    /// `shared-storage`.
+    SharedStorage,
     /// `sglang`.
     Sglang {
         /// Where prefillers wait for decoders.
@@ -44,12 +46,15 @@ pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
     match args.kv_connector.as_str() {
         // `nixl` is the name of the connector of the engine, which older templates give.
         "nixlv2" | "nixl" => Ok(Transfer::Nixl),
+        "shared-storage" => Ok(Transfer::SharedStorage),
         "sglang" => Ok(Transfer::Sglang { bootstrap_port: args.sglang_bootstrap_port }),
         "mooncake" => Ok(Transfer::Mooncake { bootstrap_port: args.mooncake_bootstrap_port }),
         "offloading" => Ok(Transfer::Offloading { ports: ports(args) }),
         other => refused(
             "kv-connector",
-            format!("no connector is called `{other}`; expected nixlv2, sglang, mooncake or offloading"),
+            format!(
+                "no connector is called `{other}`; expected nixlv2, shared-storage, sglang, mooncake or offloading"
+            ),
         ),
     }
 }
