@@ -13,7 +13,7 @@ use crate::{program::run, world::turn};
 
 /// Arguments of connectors and modes that this sidecar refuses by name: their recordings are not replayed. That they are
 /// refused is tested beside the flags.
-const OTHERS: [&str; 3] = ["--ec-connector=ec-", "--decode-chunk-size=2", "--moriio-"];
+const OTHERS: [&str; 2] = ["--ec-connector=ec-", "--decode-chunk-size=2"];
 
 /// Fields that are part of the contract and have another value on purpose: step, field, reason. Each is a row of
 /// COMPATIBILITY.md. A field that is equal, or that is not here, fails the test.

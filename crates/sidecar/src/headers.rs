@@ -71,6 +71,12 @@ pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
     }
 }
 
+/// Gives a request this name, whatever the client calls it.
+pub(crate) fn name(headers: &mut HeaderMap, id: Uuid) {
+    headers.remove(&REQUEST_ID);
+    identify(headers, id);
+}
+
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)

@@ -25,6 +25,6 @@ mod target;
 mod upstream;
 mod usage;
 
-pub use args::{Args, expanded};
+pub use args::{Args, MoriioArgs, expanded};
 pub use error::Error;
 pub use server::run;

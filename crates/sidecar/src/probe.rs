@@ -61,7 +61,7 @@ fn parts(bytes: &[u8]) {
         let ask = Ask { api, request: &request, prefiller: &prefiller, id: Uuid::nil(), source: None };
         let mut asked = Vec::new();
         for plan in [
-            Nixl { ports: Some(ports) }.plan(ask),
+            Nixl { ports: Some(ports), moriio: None }.read(ask),
             shared_storage::plan(ask),
             Sglang { bootstrap_port: 8998 }.plan(ask),
             Offloading { ports }.plan(ask),
@@ -71,7 +71,9 @@ fn parts(bytes: &[u8]) {
                     asked.push(prefill);
                     asked.extend(decode(bytes).map(|decode| decode.part));
                 }
-                Plan::AtOnce { prefill, decode, .. } => asked.extend([prefill, decode]),
+                Plan::AtOnce { prefill, decode, .. } | Plan::Held { prefill, decode, .. } => {
+                    asked.extend([prefill, decode]);
+                }
             }
         }
         if let Some(engine) = &engine {

@@ -4,11 +4,14 @@
 //! the orders and no connector.
 
 pub(crate) mod mooncake;
+pub(crate) mod moriio;
 pub(crate) mod nixl;
 pub(crate) mod offloading;
 pub(crate) mod p2p;
 pub(crate) mod sglang;
 pub(crate) mod shared_storage;
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -85,6 +88,8 @@ pub(crate) enum Plan<'a> {
     InTurn { prefill: Part, decode: Continue<'a> },
     /// Both are asked at the same time, and what the prefiller answers is for nobody.
     AtOnce { prefill: Part, decode: Part, failed: Option<Failed> },
+    /// Both are asked at the same time; the decoder's answer waits for the prefiller to succeed, and no longer than that.
+    Held { prefill: Part, decode: Part, patience: Duration },
 }
 
 /// Whose name a request goes by at the engines.
@@ -92,6 +97,8 @@ pub(crate) enum Plan<'a> {
 pub(crate) enum Identity {
     /// The client's, or else the request's own.
     Kept,
+    /// The request's own, whatever the client calls it.
+    Own,
     /// The client's, or none: the connector needs none.
     Untouched,
 }
@@ -101,7 +108,10 @@ pub(crate) enum Identity {
 impl Connector {
     pub(crate) fn new(settings: &Settings) -> Self {
         match settings.transfer {
-            Transfer::Nixl => Self::Nixl(Nixl { ports: settings.pull }),
+            Transfer::Nixl => {
+                let moriio = settings.moriio.clone().map(moriio::Moriio::new);
+                Self::Nixl(Nixl { ports: settings.pull, moriio })
+            }
             Transfer::SharedStorage => Self::SharedStorage,
             Transfer::Sglang { bootstrap_port } => Self::Sglang(Sglang { bootstrap_port }),
             Transfer::Mooncake { bootstrap_port } => {
@@ -117,7 +127,7 @@ impl Connector {
     /// A sentence, where the prefiller does not say what the decoder has to be told.
     pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
         match self {
-            Self::Nixl(nixl) => Ok(nixl.plan(ask)),
+            Self::Nixl(nixl) => nixl.plan(ask).await,
             Self::SharedStorage => Ok(shared_storage::plan(ask)),
             Self::Sglang(sglang) => Ok(sglang.plan(ask)),
             Self::Mooncake(mooncake) => mooncake.plan(ask).await,
@@ -128,6 +138,8 @@ impl Connector {
     /// The `x-request-id` that both engines get.
     pub(crate) fn identity(&self) -> Identity {
         match self {
+            // The transfer is named after the request, so that its name must be new.
+            Self::Nixl(Nixl { moriio: Some(moriio), .. }) if moriio.parallel().is_some() => Identity::Own,
             Self::Nixl(_) => Identity::Kept,
             Self::SharedStorage | Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) => {
                 Identity::Untouched

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 
-use super::{Ask, Decode, Part, Plan, TRANSFER, cached_tokens, p2p};
+use super::{
+    Ask, Decode, Part, Plan, TRANSFER, cached_tokens,
+    moriio::{Moriio, Pods},
+    p2p,
+};
 use crate::{
     api::{self, Api, SAMPLING},
     object::Object,
@@ -16,19 +19,8 @@ use crate::{
 pub(crate) struct Nixl {
     /// Where blocks can be pulled from other engines, if they can.
     pub(crate) ports: Option<p2p::Ports>,
-}
-
-/// What the prefiller is told: keep the cache for somebody to fetch.
-#[derive(Serialize)]
-struct Handover<'a> {
-    do_remote_decode: bool,
-    do_remote_prefill: bool,
-    remote_engine_id: Option<()>,
-    remote_block_ids: Option<()>,
-    remote_host: Option<()>,
-    remote_port: Option<()>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remote_kv_source: Option<p2p::Peer<'a>>,
+    /// Prefillers write caches into the decoder's memory.
+    pub(crate) moriio: Option<Moriio>,
 }
 
 /// What the prefiller's answer says.
@@ -43,7 +35,22 @@ pub(crate) struct Prefilled {
 // === impl Nixl ===
 
 impl Nixl {
-    pub(crate) fn plan<'a>(&'a self, ask: Ask<'a>) -> Plan<'a> {
+    /// Divides a request.
+    ///
+    /// # Errors
+    /// A sentence, where the address of a pod is not known.
+    pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
+        match &self.moriio {
+            None => Ok(self.read(ask)),
+            Some(moriio) => {
+                let pods = moriio.pods().await?;
+                Ok(self.write(moriio, pods, ask))
+            }
+        }
+    }
+
+    /// The decoder reads the cache.
+    pub(crate) fn read<'a>(&self, ask: Ask<'a>) -> Plan<'a> {
         let prefill = Part::from(&self.prefill_body(ask));
         let decode = Box::new(move |answer: &[u8]| {
             let Prefilled { transfer, cached_tokens } = Prefilled::read(answer)?;
@@ -53,22 +60,45 @@ impl Nixl {
         Plan::InTurn { prefill, decode }
     }
 
+    /// The prefiller writes the cache.
+    pub(crate) fn write<'a>(&self, moriio: &'a Moriio, pods: Pods, ask: Ask<'a>) -> Plan<'a> {
+        let mut handover = self.handover(ask);
+        moriio.for_prefiller(ask.id, &pods, &mut handover);
+        let prefill = moriio.prefill_part(ask, &handover);
+        if let Some(patience) = moriio.parallel() {
+            return moriio.at_once(ask, &pods, prefill, patience);
+        }
+        let decode = Box::new(move |answer: &[u8]| {
+            let Prefilled { transfer, cached_tokens } = Prefilled::read(answer)?;
+            let part = moriio.after_prefill(ask, &pods, &transfer);
+            Ok(Decode { part, cached_tokens: Some(cached_tokens) })
+        });
+        Plan::InTurn { prefill, decode }
+    }
+
     /// The prefiller computes the prompt and one token, and does not stream.
     fn prefill_body<'a>(&self, ask: Ask<'a>) -> Object<'a> {
-        let handover = Handover {
-            do_remote_decode: true,
-            do_remote_prefill: false,
-            remote_engine_id: None,
-            remote_block_ids: None,
-            remote_host: None,
-            remote_port: None,
-            remote_kv_source: self.ports.and_then(|ports| ports.pull(ask.source, ask.prefiller)),
-        };
         let mut body = ask.request.clone();
-        body.set_value(TRANSFER, &handover);
+        body.set_value(TRANSFER, &self.handover(ask));
         api::no_stream(&mut body);
         ask.api.one_token(&mut body);
         body
+    }
+
+    /// What the prefiller is told: another engine goes on with the request.
+    fn handover(&self, ask: Ask<'_>) -> Value {
+        let mut handover = json!({
+            "do_remote_decode": true,
+            "do_remote_prefill": false,
+            "remote_engine_id": null,
+            "remote_block_ids": null,
+            "remote_host": null,
+            "remote_port": null,
+        });
+        if let Some(peer) = self.ports.and_then(|ports| ports.pull(ask.source, ask.prefiller)) {
+            handover[p2p::SOURCE] = json!(peer);
+        }
+        handover
     }
 }
 
@@ -110,7 +140,7 @@ mod tests {
     fn prefill(api: Api, request: &Object<'_>) -> Value {
         let prefiller = Target::parse("10.0.0.1:8000").unwrap();
         let ask = Ask { api, request, prefiller: &prefiller, id: Uuid::nil(), source: None };
-        value(&Nixl { ports: None }.prefill_body(ask))
+        value(&Nixl { ports: None, moriio: None }.prefill_body(ask))
     }
 
     fn prefilled() -> Prefilled {

@@ -2,6 +2,7 @@
 
 mod at_once;
 mod decode_first;
+mod held;
 mod in_turn;
 mod prefill;
 
@@ -83,6 +84,7 @@ impl Flow<'_> {
         let id = Uuid::new_v4();
         match self.connector.identity() {
             Identity::Kept => headers::identify(&mut head.headers, id),
+            Identity::Own => headers::name(&mut head.headers, id),
             Identity::Untouched => {}
         }
         let ask = Ask { api, request: &request, prefiller, id, source: route.source };
@@ -92,6 +94,9 @@ impl Flow<'_> {
             }
             Ok(Plan::AtOnce { prefill, decode, failed }) => {
                 self.at_once(&head, &body, (prefill, decode), failed, &route, prefiller).await
+            }
+            Ok(Plan::Held { prefill, decode, patience }) => {
+                self.held(&head, &body, (prefill, decode), patience, &route, prefiller).await
             }
             Err(why) => {
                 tracing::warn!(target = %prefiller.authority(), why, "A request cannot be divided.");

@@ -2,10 +2,12 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+pub(crate) mod moriio;
 mod transfer;
 
 use crate::{args::Args, connectors::p2p, error::Error};
 
+pub(crate) use moriio::Moriio;
 pub(crate) use transfer::Transfer;
 
 /// Stages that TLS can be chosen for.
@@ -24,6 +26,8 @@ pub(crate) struct Settings {
     /// The server's TLS: none, self-signed, or from a folder.
     pub(crate) serving: Serving,
     pub(crate) transfer: Transfer,
+    /// Prefillers write caches into the decoder's memory.
+    pub(crate) moriio: Option<Moriio>,
     /// Where engines pull blocks from one another, if they do.
     pub(crate) pull: Option<p2p::Ports>,
     pub(crate) prefiller: Leg,
@@ -99,6 +103,7 @@ impl TryFrom<Args> for Settings {
             ranks: ranks(&args)?,
             serving,
             pull: transfer::pull(&args, &transfer)?,
+            moriio: moriio::of(&args)?,
             transfer,
             prefiller: leg("prefiller"),
             decoder: leg("decoder"),
@@ -210,12 +215,25 @@ mod tests {
         for (argument, named) in [
             ("--kv-connector=nope", "`nope`"),
             ("--ec-connector=ec-nixl", "`ec-nixl`"),
-            ("--moriio-write-mode", "moriio-write-mode"),
+            ("--moriio-write-mode", "POD_IP"),
+            ("--moriio-dp-size=2", "moriio-dp-size"),
+            ("--moriio-parallel-dispatch", "moriio-parallel-dispatch"),
             ("--decode-chunk-size=2", "decode-chunk-size"),
         ] {
             let refused = settings(&[argument]).unwrap_err();
             assert!(refused.contains(named), "{argument}: {refused}");
         }
+    }
+
+    #[test]
+    fn pods_of_a_wide_engine_must_hold_all_ranks() {
+        let write = ["--moriio-write-mode", "--moriio-local-pod-ip=10.0.0.7", "--moriio-dp-size=4"];
+        let of = |more: &[&str]| settings(&[&write[..], more].concat());
+        assert!(of(&["--moriio-remote-hosts=a,b"]).unwrap_err().contains("moriio-dp-size-local"));
+        assert!(of(&["--moriio-remote-hosts=a,b", "--moriio-dp-size-local=1"]).is_err());
+        assert!(of(&["--moriio-remote-hosts=a,b", "--moriio-dp-size-local=2"]).is_ok());
+        assert!(of(&["--moriio-tp-size=0"]).unwrap_err().contains("moriio-tp-size"));
+        assert!(of(&["--kv-connector=sglang"]).unwrap_err().contains("nixlv2"));
     }
 
     #[test]

@@ -36,9 +36,6 @@ pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
         );
         return refused("ec-connector", message);
     }
-    if args.moriio_write_mode {
-        return refused("moriio-write-mode", "MoRI-IO's write mode is not supported".into());
-    }
     if args.decode_chunk_size > 0 {
         let message = "decoding in chunks is not supported: leave the flag out, or give 0".into();
         return refused("decode-chunk-size", message);

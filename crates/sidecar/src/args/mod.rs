@@ -1,5 +1,7 @@
 //! The command line, as upstream's.
 
+mod moriio;
+
 use std::{ffi::OsString, net::IpAddr, time::Duration};
 
 use clap::ArgAction;
@@ -8,6 +10,8 @@ use serde_json::Value;
 use longboat_duration as duration;
 
 use crate::error::Error;
+
+pub use moriio::MoriioArgs;
 
 /// The flags of the sidecar. Pass arguments through [`expanded`] before clap sees them.
 #[derive(Debug, Clone, clap::Args)]
@@ -20,7 +24,7 @@ pub struct Args {
     /// Port of the engine beside the sidecar [default: 8200].
     #[arg(long)]
     pub model_server_port: Option<u16>,
-    /// The former name of --model-server-port, which wins.
+    /// The former name of --model-server-port; that one wins where both are given.
     #[arg(long)]
     pub vllm_port: Option<u16>,
     /// Engines beside the sidecar: rank i listens on port+i and is the engine on model-server-port+i.
@@ -90,9 +94,9 @@ pub struct Args {
     /// nixlv2: let engines pull what the engine named by x-kv-cache-source-host-port has cached; offloading always does.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_p2p_pull: bool,
-    /// MoRI-IO's write mode: not supported.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
-    pub moriio_write_mode: bool,
+    /// Prefillers that write caches into the decoder's memory.
+    #[command(flatten)]
+    pub moriio: MoriioArgs,
     /// Accepted; traces are not exported.
     #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
@@ -111,8 +115,8 @@ pub struct Args {
     pub ignored: Vec<String>,
 }
 
-/// Flags of upstream that say nothing as long as the feature that they belong to is off, or how to log.
-const WITHOUT_EFFECT: [&str; 2] = ["--moriio-", "--zap-"];
+/// Flags of upstream that say how to log.
+const WITHOUT_EFFECT: [&str; 1] = ["--zap-"];
 
 /// Flags that hold a document with further flags.
 const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
@@ -125,9 +129,7 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy().into_owned();
-        if WITHOUT_EFFECT.iter().any(|prefix| text.starts_with(prefix))
-            && !text.starts_with("--moriio-write-mode")
-        {
+        if WITHOUT_EFFECT.iter().any(|prefix| text.starts_with(prefix)) {
             continue;
         }
         let (name, value) =
@@ -231,7 +233,6 @@ mod tests {
 
     #[test]
     fn flags_of_features_that_are_off_are_dropped() {
-        assert_eq!(expand(&["--moriio-dp-size=2", "--zap-encoder=json", "--port=1"]).unwrap(), ["--port=1"]);
-        assert_eq!(expand(&["--moriio-write-mode"]).unwrap(), ["--moriio-write-mode"]);
+        assert_eq!(expand(&["--zap-encoder=json", "--port=1"]).unwrap(), ["--port=1"]);
     }
 }
