@@ -8,7 +8,6 @@ use longboat_duration as duration;
 
 /// The flags; all of them need `--moriio-write-mode`.
 #[derive(Debug, Clone, clap::Args)]
-#[expect(clippy::struct_field_names, reason = "the flags have these names")]
 pub struct MoriioArgs {
     /// nixlv2: prefillers write caches into the decoder's memory instead of keeping them to be fetched.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
