@@ -9,6 +9,8 @@ use uuid::Uuid;
 pub(crate) const PREFILLER: HeaderName = HeaderName::from_static("x-prefiller-host-port");
 /// Which of this pod's engines decodes.
 pub(crate) const RANK: HeaderName = HeaderName::from_static("x-data-parallel-host-port");
+/// Where images, videos and sounds are encoded: a list of endpoints.
+pub(crate) const ENCODERS: HeaderName = HeaderName::from_static("x-encoder-hosts-ports");
 /// An engine that has a part of the prompt cached.
 pub(crate) const SOURCE: HeaderName = HeaderName::from_static("x-kv-cache-source-host-port");
 /// Which of an engine's ranks takes the request, where they share a port.

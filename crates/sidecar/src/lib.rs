@@ -9,6 +9,7 @@ mod answer;
 mod api;
 mod args;
 mod body;
+mod chunks;
 mod connectors;
 mod error;
 mod flow;

@@ -15,6 +15,8 @@ pub(crate) enum Outcome {
     DecodedFirst,
     /// Prefilled elsewhere, decoded here.
     Disaggregated,
+    /// An encoder failed.
+    EncodeFailed,
     /// The prefiller failed, and its answer went to the client.
     PrefillFailed,
     /// The prefiller failed, and the engine did both.

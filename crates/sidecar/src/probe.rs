@@ -5,7 +5,8 @@ use uuid::Uuid;
 
 use crate::{
     api::Api,
-    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, mooncake, p2p, shared_storage},
+    chunks::Chunks,
+    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, encoder, mooncake, p2p, shared_storage},
     object::Object,
     target::{self, Target},
     usage::{self, Events},
@@ -32,6 +33,20 @@ pub fn header(value: &str) {
 /// When a leg's body is no object, or when a stream depends on how it is cut.
 pub fn body(bytes: &[u8]) {
     parts(bytes);
+    if let Ok(request) = Object::parse(bytes) {
+        for item in encoder::items(&request) {
+            let body = encoder::body(&request, item);
+            assert!(Object::parse(&body).is_ok(), "an encoder is asked with something else than an object");
+        }
+    }
+    if let Some(mut chunks) = Chunks::of(&Bytes::copy_from_slice(bytes), 2, None) {
+        for _ in 0..3 {
+            let Some(body) = chunks.next() else { break };
+            assert!(Object::parse(&body).is_ok(), "a decoder is asked with something else than an object");
+            let _ = chunks.take(bytes);
+            let _ = (chunks.event(), chunks.usage_event());
+        }
+    }
     if let Ok(answer) = Object::parse(bytes) {
         let _ = shared_storage::verdict(&answer);
     }

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use crate::{
     allowlist::Allowlist,
     answer,
-    api::Api,
+    api::{self, Api},
     body::{ProxyBody, ReadError, passed, read},
     connectors::Connector,
     flow::{self, Flow, Head, Route},
@@ -26,6 +26,7 @@ pub(crate) struct Proxy {
     connector: Connector,
     prefiller: Upstream,
     decoder: Upstream,
+    encoder: Upstream,
     engines: Vec<Authority>,
     allowlist: Option<Allowlist>,
     metrics: Metrics,
@@ -49,6 +50,7 @@ impl Proxy {
             connector: Connector::new(&settings),
             prefiller: Upstream::prefiller(&settings),
             decoder: Upstream::decoder(&settings),
+            encoder: Upstream::encoder(&settings),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
             metrics: Metrics::new(),
@@ -97,7 +99,15 @@ impl Proxy {
         };
         let source =
             self.source(&head.headers).filter(|source| target.is_some() || !self.is_here(source, rank));
-        if target.is_none() && source.is_none() {
+        let encoders = match self.encoders(&head.headers) {
+            Ok(encoders) => encoders,
+            Err(answer) => {
+                self.metrics.count(Outcome::Refused);
+                return *answer;
+            }
+        };
+        let is_chunked = self.settings.chunk.is_some() && head.uri.path() == api::CHAT;
+        if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked {
             return self.pass(head, body, rank, peer).await;
         }
         let body = match read(body, self.settings.body_limit).await {
@@ -120,10 +130,15 @@ impl Proxy {
             connector: &self.connector,
             prefiller: &self.prefiller,
             decoder: &self.decoder,
+            encoder: &self.encoder,
             metrics: &self.metrics,
         };
-        let route =
-            Route { prefiller: target.as_ref(), source: source.as_ref(), engine: &self.engines[rank] };
+        let route = Route {
+            prefiller: target.as_ref(),
+            encoders,
+            source: source.as_ref(),
+            engine: &self.engines[rank],
+        };
         flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
@@ -142,11 +157,7 @@ impl Proxy {
     }
 
     fn choose(&self, headers: &HeaderMap) -> Chosen {
-        let lines: Vec<_> = headers
-            .get_all(headers::PREFILLER)
-            .iter()
-            .map(|value| String::from_utf8_lossy(value.as_bytes()))
-            .collect();
+        let lines = lines(headers, &headers::PREFILLER);
         let entry = if self.settings.sampling {
             target::entries(&lines).choose(&mut rand::rng()).copied()
         } else {
@@ -181,14 +192,37 @@ impl Proxy {
         self.settings.pull?;
         let entry = headers.get(headers::SOURCE)?.to_str().ok()?.trim();
         let target = Target::parse(entry)?;
-        let allowed = self
-            .allowlist
-            .as_ref()
-            .is_none_or(|allowlist| allowlist.allows(target.host(), target.authority().port_u16()));
-        if !allowed {
+        let is_allowed = self.allows(&target);
+        if !is_allowed {
             tracing::warn!(entry, "A request names a source of cached blocks that is no pod of the pool.");
         }
-        allowed.then_some(target)
+        is_allowed.then_some(target)
+    }
+
+    /// The encoders that a request names and may use, where there is an encoder stage.
+    fn encoders(&self, headers: &HeaderMap) -> Result<Vec<Target>, Box<Response<ProxyBody>>> {
+        if self.settings.encoder.is_none() {
+            return Ok(Vec::new());
+        }
+        let lines = lines(headers, &headers::ENCODERS);
+        let mut encoders = Vec::new();
+        for entry in target::entries(&lines) {
+            let target = Target::parse(entry);
+            if self.allowlist.is_some() && !target.as_ref().is_some_and(|target| self.allows(target)) {
+                tracing::warn!(entry, "A request names an encoder that is no pod of the pool.");
+                continue;
+            }
+            encoders.push(target.ok_or_else(|| {
+                let message = format!("x-encoder-hosts-ports: `{entry}` is not HOST:PORT");
+                Box::new(answer::error(StatusCode::BAD_GATEWAY, &message))
+            })?);
+        }
+        Ok(encoders)
+    }
+
+    fn allows(&self, target: &Target) -> bool {
+        let port = target.authority().port_u16();
+        self.allowlist.as_ref().is_none_or(|allowlist| allowlist.allows(target.host(), port))
     }
 
     /// Whether a target is a rank of this pod.
@@ -219,4 +253,8 @@ impl Proxy {
             Err(error) => flow::unreachable_decoder(&error),
         }
     }
+}
+
+fn lines<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Vec<std::borrow::Cow<'a, str>> {
+    headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect()
 }

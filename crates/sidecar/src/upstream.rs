@@ -52,6 +52,11 @@ impl Upstream {
         Self::new(settings.prefiller, settings, None)
     }
 
+    /// To encoders, wherever they are.
+    pub(crate) fn encoder(settings: &Settings) -> Self {
+        Self::new(settings.encoders, settings, None)
+    }
+
     /// To ports that never speak TLS.
     pub(crate) fn plain(settings: &Settings) -> Self {
         Self::new(Leg { tls: false, verify: true }, settings, None)

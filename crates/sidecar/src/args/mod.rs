@@ -33,7 +33,8 @@ pub struct Args {
     /// How prefill results reach the decoder: nixlv2, shared-storage, sglang, mooncake or offloading.
     #[arg(long, alias = "connector", default_value = "nixlv2")]
     pub kv_connector: String,
-    /// How encoder results reach the prefiller: not supported.
+    /// Encode images, videos and sounds on the pods that x-encoder-hosts-ports names; the results reach the prefiller through a
+    /// storage (ec-example) or from the encoder (ec-nixl).
     #[arg(long, default_value = "")]
     pub ec_connector: String,
     /// Serve TLS.
@@ -69,7 +70,7 @@ pub struct Args {
     /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,
-    /// Tokens of a decode request before it is asked again: not supported.
+    /// nixlv2, chat: ask the decoder for so many tokens at a time; 0: for all.
     #[arg(long, default_value_t = 0)]
     pub decode_chunk_size: u32,
     /// Idle connections kept to each endpoint.

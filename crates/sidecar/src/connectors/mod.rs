@@ -3,6 +3,7 @@
 //! A connector only says what is asked of whom, and in which order. Sending is the part of [`crate::flow`], which knows
 //! the orders and no connector.
 
+pub(crate) mod encoder;
 pub(crate) mod mooncake;
 pub(crate) mod moriio;
 pub(crate) mod nixl;

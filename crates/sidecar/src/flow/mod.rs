@@ -1,7 +1,9 @@
 //! A request on its way through two engines: one module an order in which they are asked.
 
 mod at_once;
+mod chunked;
 mod decode_first;
+mod encode;
 mod held;
 mod in_turn;
 mod prefill;
@@ -13,9 +15,10 @@ use uuid::Uuid;
 
 use crate::{
     answer,
-    api::Api,
+    api::{self, Api},
     body::{ProxyBody, full},
-    connectors::{Ask, Connector, Identity, Part, Plan, TRANSFER, p2p},
+    chunks::Chunks,
+    connectors::{Ask, Connector, Identity, Part, Plan, TRANSFER, encoder, p2p},
     headers,
     metrics::{Metrics, Outcome},
     object::Object,
@@ -25,6 +28,7 @@ use crate::{
     upstream::Upstream,
 };
 
+use chunked::Chunked;
 use prefill::{Failure, Prefiller};
 
 /// What every order needs.
@@ -33,6 +37,7 @@ pub(crate) struct Flow<'a> {
     pub(crate) connector: &'a Connector,
     pub(crate) prefiller: &'a Upstream,
     pub(crate) decoder: &'a Upstream,
+    pub(crate) encoder: &'a Upstream,
     pub(crate) metrics: &'a Metrics,
 }
 
@@ -40,6 +45,8 @@ pub(crate) struct Flow<'a> {
 pub(crate) struct Route<'a> {
     /// Computes the prompt, if another one than the decoder does.
     pub(crate) prefiller: Option<&'a Target>,
+    /// Encode images, videos and sounds before, if there are any.
+    pub(crate) encoders: Vec<Target>,
     /// Has a part of the prompt cached.
     pub(crate) source: Option<&'a Target>,
     /// The engine beside the sidecar that decodes.
@@ -68,20 +75,34 @@ impl Flow<'_> {
             Some(_) => self.connector.read(&body),
             None => Object::parse(&body),
         };
-        let request = match parsed {
+        let mut request = match parsed {
             Ok(request) => request,
             Err(error) => return self.not_an_object(&error),
         };
+        let id = Uuid::new_v4();
+        let encoder = self.settings.encoder.filter(|_| !route.encoders.is_empty());
+        let mut body = body.clone();
+        if let Some(encoder) = encoder {
+            headers::identify(&mut head.headers, id);
+            match self.encode(encoder, &request, &route.encoders, id).await {
+                Ok(found) => encoder::tell(&mut request, &found),
+                Err(failed) => {
+                    self.metrics.count(Outcome::EncodeFailed);
+                    return *failed;
+                }
+            }
+            body = request.to_vec().into();
+        }
         let Some(prefiller) = route.prefiller else {
             return self.alone(&head, request, &route).await;
         };
-        if self.connector.decodes_first(&request)
+        if encoder.is_none()
+            && self.connector.decodes_first(&request)
             && let Some(answer) = self.decode_first(&head, &body, &route).await
         {
             self.metrics.count(Outcome::DecodedFirst);
             return answer;
         }
-        let id = Uuid::new_v4();
         match self.connector.identity() {
             Identity::Kept => headers::identify(&mut head.headers, id),
             Identity::Own => headers::name(&mut head.headers, id),
@@ -152,6 +173,10 @@ impl Flow<'_> {
         engine: &Authority,
         cached_tokens: Option<u64>,
     ) -> Response<ProxyBody> {
+        if let Some(chunks) = self.chunks(head, &part, cached_tokens) {
+            let (upstream, head, engine) = (self.decoder.clone(), head.clone(), engine.clone());
+            return Chunked { upstream, head, engine, rank: part.rank, chunks }.run().await;
+        }
         match self.decoder.send(engine, head.request(part)).await {
             Ok(mut answer) => {
                 headers::for_client(answer.headers_mut());
@@ -162,6 +187,12 @@ impl Flow<'_> {
             }
             Err(error) => unreachable_decoder(&error),
         }
+    }
+
+    /// A request that is to be decoded in chunks.
+    fn chunks(&self, head: &Head, part: &Part, cached_tokens: Option<u64>) -> Option<Chunks> {
+        let size = self.settings.chunk?;
+        (head.uri.path() == api::CHAT).then(|| Chunks::of(&part.body, size, cached_tokens))?
     }
 
     /// The engine beside the sidecar does the whole request: nobody prefills.

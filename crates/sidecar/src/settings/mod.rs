@@ -5,7 +5,11 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 pub(crate) mod moriio;
 mod transfer;
 
-use crate::{args::Args, connectors::p2p, error::Error};
+use crate::{
+    args::Args,
+    connectors::{encoder::Encoder, p2p},
+    error::Error,
+};
 
 pub(crate) use moriio::Moriio;
 pub(crate) use transfer::Transfer;
@@ -26,12 +30,17 @@ pub(crate) struct Settings {
     /// The server's TLS: none, self-signed, or from a folder.
     pub(crate) serving: Serving,
     pub(crate) transfer: Transfer,
+    /// The stage before the prompt, if there is one.
+    pub(crate) encoder: Option<Encoder>,
+    /// Tokens that the decoder is asked for at a time, if not for all.
+    pub(crate) chunk: Option<u64>,
     /// Prefillers write caches into the decoder's memory.
     pub(crate) moriio: Option<Moriio>,
     /// Where engines pull blocks from one another, if they do.
     pub(crate) pull: Option<p2p::Ports>,
     pub(crate) prefiller: Leg,
     pub(crate) decoder: Leg,
+    pub(crate) encoders: Leg,
     /// The pool whose pods prompts may be sent to, where that is restricted.
     pub(crate) allowed: Option<Pool>,
     pub(crate) sampling: bool,
@@ -107,6 +116,9 @@ impl TryFrom<Args> for Settings {
             transfer,
             prefiller: leg("prefiller"),
             decoder: leg("decoder"),
+            encoders: leg("encoder"),
+            encoder: transfer::encoder(&args)?,
+            chunk: transfer::chunk(&args)?,
             allowed: allowed(&args)?,
             sampling: args.enable_prefiller_sampling,
             retries: args.prefill_max_retries,
@@ -214,13 +226,14 @@ mod tests {
     fn connectors_and_modes_that_are_not_there_are_refused_by_name() {
         for (argument, named) in [
             ("--kv-connector=nope", "`nope`"),
-            ("--ec-connector=ec-nixl", "`ec-nixl`"),
+            ("--ec-connector=x", "`x`"),
+            ("--kv-connector=sglang,--decode-chunk-size=2", "decode-chunk-size"),
+            ("--kv-connector=sglang,--enable-p2p-pull", "enable-p2p-pull"),
             ("--moriio-write-mode", "POD_IP"),
             ("--moriio-dp-size=2", "moriio-dp-size"),
             ("--moriio-parallel-dispatch", "moriio-parallel-dispatch"),
-            ("--decode-chunk-size=2", "decode-chunk-size"),
         ] {
-            let refused = settings(&[argument]).unwrap_err();
+            let refused = settings(&argument.split(',').collect::<Vec<_>>()).unwrap_err();
             assert!(refused.contains(named), "{argument}: {refused}");
         }
     }

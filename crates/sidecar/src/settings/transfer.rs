@@ -1,6 +1,10 @@
 //! How prefill results reach the decoder, as the flags say.
 
-use crate::{args::Args, connectors::p2p, error::Error};
+use crate::{
+    args::Args,
+    connectors::{encoder::Encoder, p2p},
+    error::Error,
+};
 
 /// A connector and what it has to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,18 +32,6 @@ pub(crate) enum Transfer {
 
 /// The connector that the flags choose.
 pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
-    let refused = |flag, message: String| Err(Error::Flag { flag, message });
-    if !args.ec_connector.is_empty() {
-        let message = format!(
-            "the encoder connector `{}` is not supported: leave the flag out, and encoders run in the engines",
-            args.ec_connector
-        );
-        return refused("ec-connector", message);
-    }
-    if args.decode_chunk_size > 0 {
-        let message = "decoding in chunks is not supported: leave the flag out, or give 0".into();
-        return refused("decode-chunk-size", message);
-    }
     match args.kv_connector.as_str() {
         // `nixl` is the name of the connector of the engine, which older templates give.
         "nixlv2" | "nixl" => Ok(Transfer::Nixl),
@@ -47,13 +39,38 @@ pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
         "sglang" => Ok(Transfer::Sglang { bootstrap_port: args.sglang_bootstrap_port }),
         "mooncake" => Ok(Transfer::Mooncake { bootstrap_port: args.mooncake_bootstrap_port }),
         "offloading" => Ok(Transfer::Offloading { ports: ports(args) }),
-        other => refused(
-            "kv-connector",
-            format!(
+        other => Err(Error::Flag {
+            flag: "kv-connector",
+            message: format!(
                 "no connector is called `{other}`; expected nixlv2, shared-storage, sglang, mooncake or offloading"
             ),
-        ),
+        }),
     }
+}
+
+/// The encoder stage that the flags choose.
+pub(super) fn encoder(args: &Args) -> Result<Option<Encoder>, Error> {
+    match args.ec_connector.as_str() {
+        "" => Ok(None),
+        "ec-example" => Ok(Some(Encoder::Example)),
+        "ec-nixl" => Ok(Some(Encoder::Nixl)),
+        other => Err(Error::Flag {
+            flag: "ec-connector",
+            message: format!("no encoder connector is called `{other}`; expected ec-example or ec-nixl"),
+        }),
+    }
+}
+
+/// Tokens that the decoder is asked for at a time.
+pub(super) fn chunk(args: &Args) -> Result<Option<u64>, Error> {
+    if args.decode_chunk_size == 0 {
+        return Ok(None);
+    }
+    if !matches!(args.kv_connector.as_str(), "nixlv2" | "nixl") {
+        let message = format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector);
+        return Err(Error::Flag { flag: "decode-chunk-size", message });
+    }
+    Ok(Some(args.decode_chunk_size.into()))
 }
 
 /// Where engines pull blocks from one another.
