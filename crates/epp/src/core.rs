@@ -17,6 +17,7 @@ use crate::{
     admission::Admission,
     metrics::PickerMetrics,
     pool::{Desired, Pool},
+    tokens::TokenSource,
 };
 
 /// How requests are treated.
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) bodies: Arc<Budget>,
     /// Requests that wait for room in the pool.
     pub(crate) admission: Admission,
+    /// Who is asked for the tokens of prompts; `None`: text stands for them.
+    pub(crate) tokens: Option<Arc<dyn TokenSource>>,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -64,6 +67,7 @@ impl Core {
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),
             admission: Admission::new(settings.flow.clone()),
+            tokens: None,
             settings,
             metrics: PickerMetrics::new(pool_name),
             started: Instant::now(),
@@ -71,6 +75,12 @@ impl Core {
             listening: AtomicBool::new(false),
             leading: AtomicBool::new(true),
         }
+    }
+
+    /// Asks this source for the tokens of prompts.
+    pub(crate) fn with_tokens(mut self, source: Option<Arc<dyn TokenSource>>) -> Self {
+        self.tokens = source;
+        self
     }
 
     /// Makes the endpoints exactly these.

@@ -23,6 +23,7 @@ pub mod probe;
 mod scrape;
 mod service;
 mod subset;
+mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
 pub use error::Error;

@@ -6,3 +6,4 @@ mod golden;
 mod requests;
 mod service;
 pub(crate) mod support;
+mod tokens;
