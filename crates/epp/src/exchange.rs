@@ -24,7 +24,7 @@ mod headers;
 mod prepare;
 mod request;
 mod response;
-mod rewrite;
+pub(crate) mod rewrite;
 mod send;
 mod usage;
 

@@ -14,6 +14,7 @@ mod discovery;
 mod error;
 mod exchange;
 mod health;
+mod kv_events;
 mod lease;
 mod metrics;
 mod monitoring;

@@ -9,6 +9,10 @@ use longboat_scheduler::Prompt;
 
 use crate::body::{Api, Parsed};
 
+mod render;
+
+pub(crate) use render::Renderer;
+
 /// Who knows the tokens of prompts.
 pub(crate) trait TokenSource: Send + Sync + fmt::Debug {
     /// Asks for a request's tokens. It returns at once; the answer is waited for by whoever polls it. `None`: nothing is to
@@ -21,6 +25,8 @@ pub(crate) trait TokenSource: Send + Sync + fmt::Debug {
 pub(crate) struct Question<'a> {
     pub(crate) api: Api,
     pub(crate) parsed: &'a Parsed,
+    /// The model that is asked for, after any rewrite.
+    pub(crate) target: &'a str,
     /// Its body.
     pub(crate) chunks: &'a [Bytes],
     /// Where the memory of the answer is counted.

@@ -36,6 +36,7 @@ impl Exchange {
         let question = Question {
             api: understood.api,
             parsed: &understood.parsed,
+            target: &understood.target,
             chunks: &understood.pending.chunks,
             bodies: &self.core.bodies,
         };
@@ -69,9 +70,11 @@ impl Exchange {
                 understood.parsed.exact = true;
                 understood.tokens_held = Some(tokens.held);
             }
-            Ok(Err(error)) => tracing::debug!(%error, "A request is scheduled without its tokens."),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "A request is scheduled without its tokens.");
+            }
             Err(_) => {
-                tracing::debug!("A request is scheduled without its tokens: they did not come in time.")
+                tracing::debug!("A request is scheduled without its tokens: they did not come in time.");
             }
         }
         if let Err(refusal) = self.send(understood, &permit, out) {

@@ -88,6 +88,7 @@ impl Exchange {
             model: target,
             cache_salt: &parsed.cache_salt,
             prompts: &parsed.prompts,
+            exact: parsed.exact,
             multimodal: parsed.multimodal,
             headers: &lookup,
         };

@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_secs(10);
 const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
 pub(super) struct Running {
-    client: Client,
+    pub(super) client: Client,
     health: SocketAddr,
     metrics: SocketAddr,
     stop: DropGuard,
