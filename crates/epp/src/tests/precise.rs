@@ -220,6 +220,12 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     // An engine that begins anew holds nothing of what it held.
     let address = b.address;
     b.end().await;
+    // Its ports are free a moment later.
+    for port in [live, replay] {
+        while TcpListener::bind((address.ip(), port)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
     let b = Engine::start(address, &publish, Some(replay), "kv@b@m").await;
     let fresh = prompt("fresh", 16);
     timeout(SOON, async {
