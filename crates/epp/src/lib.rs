@@ -21,6 +21,7 @@ mod monitoring;
 mod pool;
 #[doc(hidden)]
 pub mod probe;
+mod rewrites;
 mod scrape;
 mod service;
 mod subset;

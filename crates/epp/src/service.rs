@@ -23,9 +23,10 @@ use crate::{
     args::Args,
     core::{Core, Settings},
     discovery::{
+        both_groups::Scope,
         file,
         kubernetes::{self, Selection, Source},
-        objectives,
+        objectives, rewrites,
     },
     error::Error,
     exchange::Picker,
@@ -176,13 +177,10 @@ impl Server {
                         Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.pod_name);
                     tasks.spawn(candidate.run(Arc::clone(&core), shutdown.child_token()));
                 }
-                tasks.spawn(objectives::follow(
-                    client.clone(),
-                    args.namespace().to_owned(),
-                    args.pool_name.clone(),
-                    Arc::clone(&core),
-                    stop.clone(),
-                ));
+                let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };
+                let (of_rewrites, watched) = (scope.clone(), Arc::clone(&core));
+                tasks.spawn(objectives::follow(client.clone(), scope, Arc::clone(&core), stop.clone()));
+                tasks.spawn(rewrites::follow(client.clone(), of_rewrites, watched, stop.clone()));
                 tasks.spawn(kubernetes::follow(
                     client,
                     args.namespace().to_owned(),

@@ -11,7 +11,7 @@ use super::{Exchange, Pending, Phase, Understood, headers};
 use crate::{
     admission::Admitted,
     answer::{Code, Refusal},
-    body::{self, Api},
+    body::{self, Api, Parsed},
 };
 
 impl Exchange {
@@ -107,6 +107,20 @@ impl Exchange {
         }
     }
 
+    /// The model to ask for: as a rewrite of the model in the body says, else as the header does. A body that is not read is not
+    /// rewritten either.
+    fn target(&self, pending: &Pending, api: Api, parsed: &Parsed) -> String {
+        if api == Api::Opaque {
+            return parsed.model.clone();
+        }
+        let rewrites = self.core.rewrites.load();
+        if let Some((rewrite, target)) = rewrites.target(&parsed.model, &mut rand::rng()) {
+            self.core.metrics.rewritten(rewrite, &parsed.model, target);
+            return target.to_owned();
+        }
+        headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned()
+    }
+
     /// Reads the request, and lets it go on, wait, or not.
     fn understand(&mut self, pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
         let path = headers::path(&pending.headers);
@@ -124,8 +138,7 @@ impl Exchange {
             several => body::parse(api, &several.concat())?,
         };
         // A body that is not read is not rewritten either.
-        let asked = headers::model_rewrite(&pending.headers).filter(|_| api != Api::Opaque);
-        let target = asked.unwrap_or(&parsed.model).to_owned();
+        let target = self.target(&pending, api, &parsed);
         let flow = headers::fairness(&pending.headers);
         let priority = self.core.admission.priority(headers::objective(&pending.headers));
         let labels = self.core.metrics.labels(&parsed.model, &target, flow, priority);
