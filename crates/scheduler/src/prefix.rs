@@ -52,6 +52,17 @@ pub(crate) struct Matches {
 }
 
 impl Matches {
+    /// What was found of a request whose prompts have these blocks.
+    pub(crate) fn new(chains: Vec<Vec<u64>>, matched: Vec<u32>, block_tokens: u32) -> Self {
+        let total = chains.iter().map(|hashes| count(hashes.len())).sum();
+        Self { chains, matched, total, block_tokens }
+    }
+
+    /// The blocks of each prompt.
+    pub(crate) fn chains(&self) -> &[Vec<u64>] {
+        &self.chains
+    }
+
     /// Blocks that a candidate holds.
     pub(crate) fn matched(&self, candidate: usize) -> u32 {
         self.matched.get(candidate).copied().unwrap_or_default()
@@ -126,12 +137,7 @@ impl PrefixIndex {
                 }
             }
         }
-        Matches {
-            total: chains.iter().map(|hashes| count(hashes.len())).sum(),
-            chains,
-            matched,
-            block_tokens,
-        }
+        Matches::new(chains, matched, block_tokens)
     }
 
     /// Remembers that an endpoint was sent a request.

@@ -11,7 +11,9 @@ use crate::{
     pickers,
     plugin::{Decider, Plugin},
     prefix::Settings,
-    producers, scorers,
+    prefixes::PrefixSource,
+    producers::{self, tokens::TokenizerSettings},
+    scorers,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +40,9 @@ type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
 const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
-    ("token-producer", Beta, Producer, producers::always_on),
-    ("tokenizer", Beta, Producer, producers::always_on),
+    ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
+    ("token-producer", Beta, Producer, producers::tokens::build),
+    ("tokenizer", Beta, Producer, producers::tokens::build),
     ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
     ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
     ("by-label", Beta, Scheduling, filters::by_label::build),
@@ -58,6 +61,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("active-request-scorer", Beta, Scheduling, scorers::active_request::build),
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
     ("prefix-cache-scorer", Beta, Scheduling, scorers::prefix_cache::build),
+    ("precise-prefix-cache-scorer", Beta, Producer, scorers::precise_prefix::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
@@ -104,13 +108,11 @@ const NOT_YET: &[&str] = &[
     "multicluster-session-affinity-filter",
     "latency-scorer",
     "mm-embeddings-cache-scorer",
-    "precise-prefix-cache-scorer",
     "endpoint-attribute-scorer",
     "topology-affinity-scorer",
     "multicluster-queue-scorer",
     "multicluster-kv-cache-utilization-scorer",
     "multicluster-prefix-cache-scorer",
-    "precise-prefix-cache-producer",
     "predicted-latency-producer",
     "session-id-producer",
     "mm-embeddings-cache-producer",
@@ -153,7 +155,8 @@ pub fn known_types() -> Vec<&'static str> {
 /// What plugins ask for while they are built.
 #[derive(Default)]
 pub(crate) struct Builder {
-    pub(crate) prefixes: Vec<(String, Settings)>,
+    pub(crate) prefixes: Vec<(String, PrefixSource)>,
+    pub(crate) tokenizer: Option<TokenizerSettings>,
     /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
@@ -186,15 +189,16 @@ impl Builder {
             return Err(ConfigError::Reference {
                 from: format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
                 reference: wanted.to_owned(),
-                expected: "a declared approx-prefix-cache-producer",
+                expected: "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
             });
         }
         // A declared producer under another name serves those that name none.
-        if !self.prefixes.is_empty() {
-            return Ok(0);
+        let guessed = |(_, source): &(String, PrefixSource)| matches!(source, PrefixSource::Guessed(_));
+        if let Some(index) = self.prefixes.iter().position(guessed) {
+            return Ok(index);
         }
-        self.prefixes.push((DEFAULT_PREFIX.to_owned(), default));
-        Ok(0)
+        self.prefixes.push((DEFAULT_PREFIX.to_owned(), PrefixSource::Guessed(default)));
+        Ok(self.prefixes.len() - 1)
     }
 
     /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.
@@ -266,7 +270,7 @@ pub(crate) fn instantiate(
             return Err(ConfigError::Reference {
                 from: format!("prefixMatchInfoProducerName of plugin {from:?}"),
                 reference: reference.clone(),
-                expected: "a declared approx-prefix-cache-producer",
+                expected: "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
             });
         }
     }

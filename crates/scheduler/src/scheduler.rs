@@ -16,7 +16,8 @@ use crate::{
     inflight::Reservation,
     pickers::max_score::MaxScore,
     plugin::{Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
-    prefix::Settings,
+    prefixes::PrefixSource,
+    producers::tokens::TokenizerSettings,
     registry,
     request::Request,
     state::State,
@@ -37,7 +38,8 @@ pub struct Scheduler {
     profiles: Vec<Profile>,
     handler: Arc<dyn ProfileHandler>,
     affinities: Vec<Affinity>,
-    prefixes: Vec<(String, Settings)>,
+    prefixes: Vec<(String, PrefixSource)>,
+    tokenizer: Option<TokenizerSettings>,
     idle: Vec<(String, usize, usize)>,
     sessions: usize,
 }
@@ -103,6 +105,7 @@ impl Scheduler {
             handler,
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
             prefixes: builder.prefixes,
+            tokenizer: builder.tokenizer,
             idle: builder.idle,
             sessions: builder.sessions,
         })
@@ -113,6 +116,11 @@ impl Scheduler {
         let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
         let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
         State::new(&prefixes, &idle, self.sessions)
+    }
+
+    /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
+    pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
+        self.tokenizer.as_ref()
     }
 
     /// What the plugins remember, by the plugin's name, for people to read: how many prompt prefixes each endpoint holds, who
@@ -226,7 +234,7 @@ impl Scheduler {
             return Err(ScheduleError::NoCandidates);
         }
         let prefixes: Vec<_> =
-            state.prefixes.iter().map(|index| index.matches(request, candidates)).collect();
+            state.prefixes.iter().map(|known| known.matches(request, candidates, now)).collect();
         let context =
             Context { request, candidates, state, prefixes: &prefixes, now, random: RefCell::new(random) };
         let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
@@ -266,6 +274,7 @@ impl Scheduler {
             runs,
             remember,
             prefixes,
+            now,
             learners,
             reserve,
         })
@@ -311,8 +320,8 @@ impl Scheduler {
     /// Records a decision: prefixes, order of use, sessions, load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
         for learner in &decision.learners {
-            for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
-                index.learn(learner.slot, matches, &learner.metrics);
+            for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+                known.learn(learner.slot, matches, &learner.metrics, decision.now);
             }
             for (order, &(_, _, prefix)) in state.idle.iter_mut().zip(&self.idle) {
                 if decision.prefixes[prefix].is_cold() {
