@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     admission::Admission,
+    decisions::Decisions,
     metrics::PickerMetrics,
     pool::{Desired, Pool},
 };
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) bodies: Arc<Budget>,
     /// Requests that wait for room in the pool.
     pub(crate) admission: Admission,
+    /// Recent decisions, if they are kept.
+    pub(crate) decisions: Decisions,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -65,6 +68,7 @@ impl Core {
             bodies: Budget::new(settings.max_bodies),
             admission: Admission::new(settings.flow.clone()),
             settings,
+            decisions: Decisions::new(0),
             metrics: PickerMetrics::new(pool_name),
             started: Instant::now(),
             draining: AtomicBool::new(false),

@@ -24,6 +24,7 @@ use crate::{
     answer::{Code, Refusal},
     body::{self, Api, Parsed},
     core::Core,
+    decisions::Record,
     metrics::{Finished, RequestLabels},
     subset,
 };
@@ -112,6 +113,8 @@ struct Picked {
     usage: UsageScan,
     /// A body that has to be seen whole before it can be rewritten.
     held: Vec<Bytes>,
+    /// The decision, where decisions are kept.
+    record: Option<Arc<Record>>,
 }
 
 impl ProcessorExchange for Exchange {
@@ -289,7 +292,12 @@ impl Exchange {
     /// Picks an endpoint, and sends the request there. It counts as admitted until it counts as in flight.
     fn send(&mut self, understood: Understood, _: &Permit, out: &mut Outbox) -> Result<(), Refusal> {
         let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
-        let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
+        let (mut decision, reservation, scores, record) =
+            self.schedule(&pending, &parsed, &target, &request_id)?;
+        if record.is_some() {
+            // Under this id the client finds the decision.
+            decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
+        }
         self.core.metrics.running(&labels, 1);
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let chunks = if rewritten.is_some() {
@@ -322,6 +330,7 @@ impl Exchange {
             rewrite: rewritten,
             usage: UsageScan::default(),
             held: Vec::new(),
+            record,
         });
         self.phase = Phase::Response;
         if api == Api::CountTokens {
@@ -338,7 +347,7 @@ impl Exchange {
         parsed: &Parsed,
         target: &str,
         request_id: &str,
-    ) -> Result<(Decision, Reservation, Option<serde_json::Value>), Refusal> {
+    ) -> Result<(Decision, Reservation, Option<serde_json::Value>, Option<Arc<Record>>), Refusal> {
         let core = &self.core;
         let started = Instant::now();
         let mut candidates = core.snapshot();
@@ -361,6 +370,7 @@ impl Exchange {
             core.now_ms(),
             &mut rand::rng(),
         );
+        let record = core.decisions.record(&request, &candidates, &decided, started.elapsed());
         let members = core.pool.members();
         let decision = match decided {
             Ok(decision) => decision,
@@ -391,7 +401,7 @@ impl Exchange {
                 })
                 .collect()
         });
-        Ok((decision, reservation, scores))
+        Ok((decision, reservation, scores, record))
     }
 
     fn refuse(&mut self, refusal: &Refusal, out: &mut Outbox) {
@@ -522,15 +532,16 @@ impl Exchange {
     fn release(&self, picked: Picked) {
         let metrics = &self.core.metrics;
         metrics.running(&picked.labels, -1);
-        metrics.finished(
-            &picked.labels,
-            Finished {
-                duration: picked.since.elapsed(),
-                first_byte: picked.first_byte,
-                response_bytes: picked.response_bytes,
-                usage: picked.usage.usage(),
-            },
-        );
+        let end = Finished {
+            duration: picked.since.elapsed(),
+            first_byte: picked.first_byte,
+            response_bytes: picked.response_bytes,
+            usage: picked.usage.usage(),
+        };
+        if let Some(record) = &picked.record {
+            record.ended(&end);
+        }
+        metrics.finished(&picked.labels, end);
         self.core.state.write().release(picked.reservation);
     }
 }

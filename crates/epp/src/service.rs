@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::Args,
     core::{Core, Settings},
+    decisions::Decisions,
     discovery::{
         file,
         kubernetes::{self, Selection, Source},
@@ -90,9 +91,10 @@ impl Server {
         for warning in args.warnings() {
             tracing::warn!("{warning}");
         }
+        let decisions = args.kept_decisions()?;
         let scheduler = Scheduler::new(
             &config,
-            Options { allow_experimental: args.allow_experimental_plugins, trace: false },
+            Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 },
         )?;
         let settings = Settings {
             ignore_subset: args.disable_endpoint_subset_filter,
@@ -103,7 +105,9 @@ impl Server {
             max_bodies: args.max_request_bytes_in_flight,
             flow: flow::Settings::from_config(&config)?,
         };
-        let core = Arc::new(Core::new(scheduler, settings, &args.pool_name));
+        let mut core = Core::new(scheduler, settings, &args.pool_name);
+        core.decisions = Decisions::new(decisions);
+        let core = Arc::new(core);
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let grpc = listen(ip, args.grpc_port).await?;
         let health = listen(ip, args.grpc_health_port).await?;
