@@ -8,6 +8,7 @@
 mod called;
 mod cli;
 mod command;
+mod dashboard;
 mod installer;
 mod printer;
 mod role;

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::world;
 use crate::{
     cli::UpArgs,
-    printer, signals,
-    tree::age,
+    dashboard, printer, signals,
+    tree::{Place, Scope, age},
     up::{farewell, guide, prompt, watch::Watch},
 };
 
@@ -38,6 +38,9 @@ pub(crate) fn run(args: UpArgs) -> ExitCode {
 
 /// Advice for mistakes that have an obvious way out.
 fn hint(error: &anyhow::Error) -> Option<String> {
+    if error.is::<longboat_dashboard::BindError>() {
+        return Some("choose another port with `--dashboard-port`".into());
+    }
     match error.downcast_ref::<StartError>()? {
         StartError::Port { what: "gateway", .. } => {
             Some("choose another port with `--port`, or let the system choose with `--port 0`".into())
@@ -68,8 +71,13 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         engine: args.engine.clone().map_or(Engine::Simulator, Engine::Command),
         access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
     };
+    let dashboard = longboat_dashboard::Server::bind(args.dashboard_port).await?;
     let local = Local::start(options).await?;
-    announce(&args, &local);
+    announce(&args, &local, &dashboard.url());
+    let closing = shutdown.child_token();
+    let page =
+        dashboard::serve(dashboard, local.client(), Place::Laptop, Scope::Everywhere, closing.clone())?;
+    let page = tokio::spawn(page);
     // What is known of it when somebody ends this.
     let services = Mutex::new(Vec::new());
     let result = tokio::select! {
@@ -83,6 +91,8 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         printer::erase();
         printer::note(&sentence);
     }
+    closing.cancel();
+    let _ = page.await;
     // A second signal does not wait for this.
     local.shutdown().await;
     if asked_to_stop {
@@ -91,13 +101,14 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     result
 }
 
-fn announce(args: &UpArgs, local: &Local) {
+fn announce(args: &UpArgs, local: &Local, dashboard: &str) {
     let engine = match &args.engine {
         Some(command) => format!("`{command}`"),
         None => "a simulator: no model is loaded, no weights are fetched, the text is made up".into(),
     };
     printer::note(&format!("{} {engine}", "engine:".bold()));
     printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
+    printer::note(&format!("{} {dashboard}", "dashboard:".bold()));
 }
 
 async fn serve(
