@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Say why services, or the whole installation, do not work, and what to do; exit code 1 where something is broken
     Doctor(DoctorArgs),
+    /// Say why the picker sent a request to its replica: every filter, and every scorer's value
+    Why(WhyArgs),
+    /// Serve a page that shows services, replicas and decisions, for this user on this machine
+    Dashboard(DashboardArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Show or remove models that are kept on this machine
@@ -127,6 +131,9 @@ pub(crate) struct UpArgs {
     /// Port of the API server on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 0)]
     pub(crate) api_port: u16,
+    /// Port of the dashboard on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) dashboard_port: u16,
     /// Folder in which objects outlive this process; a temporary one if not given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
@@ -344,6 +351,38 @@ pub(crate) struct DoctorArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The id in the header `x-request-id` of the response
+    #[arg(value_name = "REQUEST-ID")]
+    pub(crate) id: String,
+    /// Ask the pickers of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `dashboard`.
+#[derive(Debug, Args)]
+pub(crate) struct DashboardArgs {
+    /// Port on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Show services of this namespace only; of all if not given
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
 }
 
 /// Arguments of `validate`.

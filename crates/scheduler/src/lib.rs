@@ -39,7 +39,7 @@ mod scheduler;
 mod scorers;
 mod state;
 
-pub use decision::{Decision, ProfileRun, ScorerTrace};
+pub use decision::{Decision, FilterTrace, ProfileRun, ScorerTrace};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;

@@ -94,15 +94,16 @@ impl Exchange {
     pub(super) fn release(&self, picked: Picked) {
         let metrics = &self.core.metrics;
         metrics.running(&picked.labels, -1);
-        metrics.finished(
-            &picked.labels,
-            Finished {
-                duration: picked.since.elapsed(),
-                first_byte: picked.first_byte,
-                response_bytes: picked.response_bytes,
-                usage: picked.usage.usage(),
-            },
-        );
+        let end = Finished {
+            duration: picked.since.elapsed(),
+            first_byte: picked.first_byte,
+            response_bytes: picked.response_bytes,
+            usage: picked.usage.usage(),
+        };
+        if let Some(record) = &picked.record {
+            record.ended(&end);
+        }
+        metrics.finished(&picked.labels, end);
         self.core.state.write().release(picked.reservation);
     }
 }

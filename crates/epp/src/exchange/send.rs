@@ -1,5 +1,7 @@
 //! The pick, and the request on its way to the endpoint.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation};
@@ -14,6 +16,7 @@ use crate::{
     admission::Permit,
     answer::{Code, Refusal},
     body::{Api, Parsed},
+    decisions::Record,
     subset,
 };
 
@@ -26,7 +29,12 @@ impl Exchange {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
-        let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
+        let (mut decision, reservation, scores, record) =
+            self.schedule(&pending, &parsed, &target, &request_id)?;
+        if record.is_some() {
+            // Under this id the client finds the decision.
+            decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
+        }
         self.core.metrics.running(&labels, 1);
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let chunks = if rewritten.is_some() {
@@ -59,6 +67,7 @@ impl Exchange {
             rewrite: rewritten,
             usage: UsageScan::default(),
             held: Vec::new(),
+            record,
         });
         self.phase = Phase::Response;
         if api == Api::CountTokens {
@@ -75,7 +84,7 @@ impl Exchange {
         parsed: &Parsed,
         target: &str,
         request_id: &str,
-    ) -> Result<(Decision, Reservation, Option<serde_json::Value>), Refusal> {
+    ) -> Result<(Decision, Reservation, Option<serde_json::Value>, Option<Arc<Record>>), Refusal> {
         let core = &self.core;
         let started = Instant::now();
         let mut candidates = core.snapshot();
@@ -99,6 +108,7 @@ impl Exchange {
             core.now_ms(),
             &mut rand::rng(),
         );
+        let record = core.decisions.record(&request, &candidates, &decided, started.elapsed());
         let members = core.pool.members();
         let decision = match decided {
             Ok(decision) => decision,
@@ -129,7 +139,7 @@ impl Exchange {
                 })
                 .collect()
         });
-        Ok((decision, reservation, scores))
+        Ok((decision, reservation, scores, record))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Running what the command line asks for: one file per verb.
 
-mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod completion;
 mod crds;
+mod dashboard;
 mod diff;
 mod doctor;
 mod explain;
@@ -15,7 +16,8 @@ mod status;
 mod uninstall;
 mod up;
 mod validate;
-mod world;
+mod why;
+pub(crate) mod world;
 
 use std::{future::Future, process::ExitCode};
 
@@ -39,6 +41,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Diff(_)
             | Command::Status(_)
             | Command::Doctor(_)
+            | Command::Dashboard(_)
+            | Command::Why(_)
             | Command::Crds(_)
             | Command::Models(_)
             | Command::Install(_)
@@ -67,6 +71,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Diff(args) => diff::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Dashboard(args) => report(dashboard::run(&args)),
+        Command::Why(args) => report(why::run(&args)),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Models(command) => report(models::run(&command)),
         Command::Install(args) => report(install::run(&args)),
