@@ -22,6 +22,7 @@ mod plugin;
 mod pods;
 mod processes;
 mod program;
+mod proof;
 mod reading;
 mod replicas;
 mod seeds;
