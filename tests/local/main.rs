@@ -23,6 +23,7 @@ mod plugin;
 mod pods;
 mod processes;
 mod program;
+mod proof;
 mod reading;
 mod replicas;
 mod seeds;
