@@ -9,6 +9,7 @@ mod settings;
 
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Full, Queue, Ticket};
+pub(crate) use settings::check_part;
 pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, Ordering, Settings};
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub use decision::{Decision, ProfileRun, ScorerTrace};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
-pub use registry::known_types;
+pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
 pub use scheduler::{Options, Scheduler};
 pub use state::State;

@@ -1,9 +1,11 @@
 //! Every plugin type: one line each.
 
+mod refused;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    config::EndpointPickerConfig,
+    config::{EndpointPickerConfig, nearest::nearest},
     deciders,
     error::{ConfigError, MissingType},
     filters, handlers,
@@ -13,6 +15,8 @@ use crate::{
     prefix::Settings,
     producers, scorers,
 };
+
+pub use refused::REFUSED;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stability {
@@ -96,53 +100,6 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("global-strict-fairness-policy", Beta, Producer, producers::elsewhere),
 ];
 
-/// Types of the reference that we do not have, so that the message can say so.
-const NOT_YET: &[&str] = &[
-    "slo-headroom-tier-filter",
-    "endpoint-attribute-filter",
-    "topology-affinity-filter",
-    "multicluster-session-affinity-filter",
-    "latency-scorer",
-    "mm-embeddings-cache-scorer",
-    "precise-prefix-cache-scorer",
-    "endpoint-attribute-scorer",
-    "topology-affinity-scorer",
-    "multicluster-queue-scorer",
-    "multicluster-kv-cache-utilization-scorer",
-    "multicluster-prefix-cache-scorer",
-    "precise-prefix-cache-producer",
-    "predicted-latency-producer",
-    "session-id-producer",
-    "mm-embeddings-cache-producer",
-    "burst-prefix-cache-producer",
-    "p2p-source-producer",
-    "multicluster-approx-prefix-cache-producer",
-    "latency-slo-admitter",
-    "probabilistic-admitter",
-    "request-attribute-reporter",
-    "destination-endpoint-served-verifier",
-    "agent-identity",
-    "disaggregatedset-rollout-screener",
-    "disaggregatedset-rollout-pod-extractor",
-    "program-aware-fairness",
-    "sheddable-eviction-filter",
-    "priority-then-time-eviction-order-policy",
-    "vllmgrpc-parser",
-    "vertexai-parser",
-    "models-data-source",
-    "models-data-extractor",
-    "k8s-notification-source",
-    "endpoint-notification-source",
-    "dcgm-data-source",
-    "dcgm-extractor",
-    "topology-extractor",
-    "multicluster-metrics-data-source",
-    "multicluster-metrics-extractor",
-    "multicluster-file-discovery",
-    "cross-replica-publisher",
-    "local-syncer",
-];
-
 /// All plugin types that can be declared, sorted.
 pub fn known_types() -> Vec<&'static str> {
     let mut types: Vec<_> = TYPES.iter().map(|(name, ..)| *name).collect();
@@ -183,11 +140,12 @@ impl Builder {
             return Ok(index);
         }
         if wanted != DEFAULT_PREFIX {
-            return Err(ConfigError::Reference {
-                from: format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
-                reference: wanted.to_owned(),
-                expected: "a declared approx-prefix-cache-producer",
-            });
+            return Err(ConfigError::reference(
+                format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
+                wanted,
+                "a declared approx-prefix-cache-producer",
+                self.prefixes.iter().map(|(name, _)| name.as_str()),
+            ));
         }
         // A declared producer under another name serves those that name none.
         if !self.prefixes.is_empty() {
@@ -204,21 +162,21 @@ impl Builder {
         producer: Option<&str>,
     ) -> Result<(), ConfigError> {
         match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
-            Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::Reference {
-                from: format!("inFlightLoadProducerName of plugin {:?}", parameters.name),
-                reference: name.to_owned(),
-                expected: "a declared inflight-load-producer",
-            }),
+            Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::reference(
+                format!("inFlightLoadProducerName of plugin {:?}", parameters.name),
+                name,
+                "a declared inflight-load-producer",
+                self.loads.iter().map(String::as_str),
+            )),
             _ => Ok(()),
         }
     }
 
     /// A decider by name.
     pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
-        self.deciders.get(name).cloned().ok_or_else(|| ConfigError::Reference {
-            from: format!("plugin {handler:?}"),
-            reference: name.to_owned(),
-            expected: "a declared decider",
+        self.deciders.get(name).cloned().ok_or_else(|| {
+            let known = self.deciders.keys().map(String::as_str);
+            ConfigError::reference(format!("plugin {handler:?}"), name, "a declared decider", known)
         })
     }
 }
@@ -263,11 +221,12 @@ pub(crate) fn instantiate(
     }
     for (from, reference) in &builder.wanted_prefixes {
         if reference != DEFAULT_PREFIX && !builder.prefixes.iter().any(|(name, _)| name == reference) {
-            return Err(ConfigError::Reference {
-                from: format!("prefixMatchInfoProducerName of plugin {from:?}"),
-                reference: reference.clone(),
-                expected: "a declared approx-prefix-cache-producer",
-            });
+            return Err(ConfigError::reference(
+                format!("prefixMatchInfoProducerName of plugin {from:?}"),
+                reference,
+                "a declared approx-prefix-cache-producer",
+                builder.prefixes.iter().map(|(name, _)| name.as_str()),
+            ));
         }
     }
     let named = planned
@@ -288,7 +247,8 @@ fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
         .map(|spec| MissingType {
             name: spec.name().to_owned(),
             plugin_type: spec.plugin_type.clone(),
-            of_the_reference: NOT_YET.contains(&spec.plugin_type.as_str()),
+            needs: refused::needs(&spec.plugin_type),
+            meant: nearest(TYPES.iter().map(|(name, ..)| *name), &spec.plugin_type),
         })
         .collect();
     if missing.is_empty() {

@@ -160,10 +160,13 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             .find(|(known, _)| *known == used.plugin_ref)
             .map(|(_, plugin)| plugin)
             .filter(|plugin| plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some())
-            .ok_or_else(|| ConfigError::Reference {
-                from: format!("scheduling profile {name:?}"),
-                reference: used.plugin_ref.clone(),
-                expected: "a declared filter, scorer or picker",
+            .ok_or_else(|| {
+                ConfigError::reference(
+                    format!("schedulingProfiles: profile {name:?}: pluginRef"),
+                    &used.plugin_ref,
+                    "a declared filter, scorer or picker",
+                    plugins.iter().map(|(name, _)| name.as_str()),
+                )
             })?;
         profile.filters.extend(plugin.filter.clone());
         if let Some(scorer) = &plugin.scorer {

@@ -219,10 +219,9 @@ fn discovery_file(
     let plugin = config
         .plugin(reference)
         .filter(|plugin| plugin.plugin_type == "file-discovery")
-        .ok_or_else(|| ConfigError::Reference {
-            from: "dataLayer.discovery".to_owned(),
-            reference: reference.to_owned(),
-            expected: "a declared file-discovery plugin",
+        .ok_or_else(|| {
+            let expected = "a declared file-discovery plugin";
+            ConfigError::reference("dataLayer.discovery.pluginRef", reference, expected, config.names())
         })?;
     let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
     let file: FileDiscovery = parameters.read()?;

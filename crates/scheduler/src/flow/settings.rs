@@ -277,6 +277,27 @@ fn band(
     })
 }
 
+/// Checks the parameters of a plugin of flow control, also where nothing refers to it. Other plugins pass.
+pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
+    match plugin_type {
+        "utilization-detector" | "concurrency-detector" => {
+            read_detector(plugin_type, parameters)?;
+        }
+        "static-usage-limit-policy" | "priority-holdback-policy" | "soft-reflective-ceiling-policy" => {
+            read_usage_limit(plugin_type, parameters)?;
+        }
+        "global-strict-fairness-policy"
+        | "round-robin-fairness-policy"
+        | "fcfs-ordering-policy"
+        | "edf-ordering-policy"
+        | "slo-deadline-ordering-policy" => {
+            parameters.read::<NoParameters>()?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// The type and parameters of the plugin of this name. That it has the right type is checked with the other references.
 fn part<'c>(
     config: &'c EndpointPickerConfig,
@@ -294,6 +315,10 @@ fn part<'c>(
 
 fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<UsageLimit, ConfigError> {
     let (plugin_type, parameters) = part(config, name, "static-usage-limit-policy");
+    read_usage_limit(plugin_type, &parameters)
+}
+
+fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<UsageLimit, ConfigError> {
     match plugin_type {
         "soft-reflective-ceiling-policy" => {
             parameters.read::<NoParameters>()?;
@@ -328,6 +353,10 @@ fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Usag
 
 fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detector, ConfigError> {
     let (plugin_type, parameters) = part(config, name, "utilization-detector");
+    read_detector(plugin_type, &parameters)
+}
+
+fn read_detector(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Detector, ConfigError> {
     let no_headroom = |headroom: f64| {
         if headroom == 0.0 {
             return Ok(());
