@@ -352,6 +352,7 @@ impl Exchange {
             cache_salt: &parsed.cache_salt,
             prompts: &parsed.prompts,
             multimodal: parsed.multimodal,
+            priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
             headers: &lookup,
         };
         let decided = core.scheduler.schedule(

@@ -75,6 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 cache_salt: "",
                 prompts: &prompts[index as usize % prompts.len()],
                 multimodal: false,
+                priority: 0,
                 headers: &NoHeaders,
             };
             let decision = scheduler.schedule(&state, &request, &candidates, 0, &mut random)?;

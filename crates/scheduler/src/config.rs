@@ -9,7 +9,7 @@ mod data_layer;
 pub(crate) mod nearest;
 mod references;
 
-pub use data_layer::{DataLayer, EngineConfig, MetricSpec, MetricsSource};
+pub use data_layer::{CustomMetric, DataLayer, EngineConfig, MetricSpec, MetricsSource};
 pub use references::Parser;
 
 const API_VERSIONS: [&str; 2] = ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"];

@@ -155,6 +155,9 @@ pub enum ScheduleError {
     /// No profile ran.
     #[error("failed to find target endpoint: failed to run any scheduler profile for request {0}")]
     NoProfile(String),
+    /// The pool is too full for a request of this priority.
+    #[error("system saturated, sheddable request dropped")]
+    NotAdmitted,
     /// Nothing can decode.
     #[error("failed to find target endpoint: failed to find available decode workers")]
     NoDecodeWorkers,

@@ -9,8 +9,8 @@ mod settings;
 
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Full, Queue, Ticket};
-pub(crate) use settings::check_part;
 pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, Ordering, Settings};
+pub(crate) use settings::{check_part, read_detector};
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,8 @@
 //! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
 //! and one line in `registry.rs`.
 
+mod admitters;
+mod attribute;
 pub mod config;
 mod context;
 mod deciders;
@@ -36,6 +38,7 @@ mod request;
 mod scheduler;
 mod scorers;
 mod state;
+mod topology;
 
 pub use decision::{Decision, ProfileRun, ScorerTrace};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};

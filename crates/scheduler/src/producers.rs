@@ -9,6 +9,7 @@ use crate::{
 
 pub(crate) mod approx_prefix;
 pub(crate) mod inflight_load;
+pub(crate) mod notifications;
 
 /// For what is always on and cannot be told anything.
 pub(crate) fn always_on(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {

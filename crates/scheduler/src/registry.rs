@@ -5,6 +5,7 @@ mod refused;
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
+    admitters,
     config::{EndpointPickerConfig, nearest::nearest},
     deciders,
     error::{ConfigError, MissingType},
@@ -14,6 +15,7 @@ use crate::{
     plugin::{Decider, Plugin},
     prefix::Settings,
     producers, scorers,
+    topology::{self, Topology},
 };
 
 pub use refused::REFUSED;
@@ -44,6 +46,10 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
     ("token-producer", Beta, Producer, producers::always_on),
     ("tokenizer", Beta, Producer, producers::always_on),
+    ("topology-extractor", Alpha, Producer, topology::build),
+    ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
+    ("endpoint-notification-source", Beta, Producer, producers::always_on),
+    ("k8s-notification-source", Beta, Producer, producers::notifications::build),
     ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
     ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
     ("by-label", Beta, Scheduling, filters::by_label::build),
@@ -53,6 +59,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("header-based-testing-filter", Beta, Scheduling, filters::header_testing::build),
     ("prefix-cache-affinity-filter", Beta, Scheduling, filters::prefix_affinity::build),
     ("utilization-filter", Alpha, Scheduling, filters::utilization::build),
+    ("endpoint-attribute-filter", Alpha, Scheduling, filters::endpoint_attribute::build),
+    ("topology-affinity-filter", Alpha, Scheduling, filters::topology_affinity::build),
     ("session-affinity-filter", Alpha, Scheduling, filters::session_affinity::build),
     ("queue-scorer", Beta, Scheduling, scorers::queue::build_waiting),
     ("running-requests-size-scorer", Beta, Scheduling, scorers::queue::build_running),
@@ -65,6 +73,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
+    ("endpoint-attribute-scorer", Alpha, Scheduling, scorers::endpoint_attribute::build),
+    ("topology-affinity-scorer", Alpha, Scheduling, scorers::topology_affinity::build),
     ("header-label-affinity-scorer", Alpha, Scheduling, scorers::header_label::build),
     ("max-score-picker", Beta, Scheduling, pickers::max_score::build),
     ("random-picker", Beta, Scheduling, pickers::random::build),
@@ -88,13 +98,13 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("vllmhttp-parser", Beta, Producer, producers::always_on),
     ("passthrough-parser", Beta, Producer, producers::always_on),
     // Flow control reads these (`flow::Settings`). The defaults are there without being declared.
-    ("concurrency-detector", Beta, Producer, producers::elsewhere),
+    ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
     ("edf-ordering-policy", Beta, Producer, producers::elsewhere),
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
     ("round-robin-fairness-policy", Beta, Producer, producers::elsewhere),
-    ("utilization-detector", Beta, Producer, producers::elsewhere),
+    ("utilization-detector", Beta, Scheduling, filters::saturation::build_utilization),
     ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),
     ("fcfs-ordering-policy", Beta, Producer, producers::elsewhere),
     ("global-strict-fairness-policy", Beta, Producer, producers::elsewhere),
@@ -114,6 +124,8 @@ pub(crate) struct Builder {
     /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
+    /// The declared topology extractors.
+    pub(crate) topologies: Vec<(String, Topology)>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
     /// Prefix producers that producers refer to: checked when all are known.
@@ -153,6 +165,33 @@ impl Builder {
         }
         self.prefixes.push((DEFAULT_PREFIX.to_owned(), default));
         Ok(0)
+    }
+
+    /// The topology that a plugin reads: that of the named extractor, else of the first.
+    pub(crate) fn topology(
+        &self,
+        parameters: &Parameters<'_>,
+        extractor: Option<&str>,
+    ) -> Result<Topology, ConfigError> {
+        let found = match extractor.filter(|name| !name.is_empty()) {
+            Some(wanted) => self.topologies.iter().find(|(name, _)| name == wanted),
+            None if self.topologies.is_empty() => {
+                return Err(ConfigError::MissingProducer {
+                    name: parameters.name.to_owned(),
+                    needs: "the topology of endpoints",
+                    declare: "topology-extractor",
+                });
+            }
+            None => self.topologies.first(),
+        };
+        found.map(|(_, topology)| topology.clone()).ok_or_else(|| {
+            ConfigError::reference(
+                format!("topologyProducerName of plugin {:?}", parameters.name),
+                extractor.unwrap_or_default(),
+                "a declared topology-extractor",
+                self.topologies.iter().map(|(name, _)| name.as_str()),
+            )
+        })
     }
 
     /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.

@@ -2,7 +2,10 @@
 
 mod describe;
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use rand::RngCore;
 
@@ -15,7 +18,7 @@ use crate::{
     handlers,
     inflight::Reservation,
     pickers::max_score::MaxScore,
-    plugin::{Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
+    plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefix::Settings,
     registry,
     request::Request,
@@ -36,6 +39,7 @@ pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
     handler: Arc<dyn ProfileHandler>,
+    admitters: Vec<Arc<dyn Admitter>>,
     affinities: Vec<Affinity>,
     prefixes: Vec<(String, Settings)>,
     idle: Vec<(String, usize, usize)>,
@@ -101,6 +105,7 @@ impl Scheduler {
             options,
             profiles,
             handler,
+            admitters: plugins.iter().filter_map(|(_, plugin)| plugin.admitter.clone()).collect(),
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
             prefixes: builder.prefixes,
             idle: builder.idle,
@@ -230,8 +235,18 @@ impl Scheduler {
         }
         let prefixes: Vec<_> =
             state.prefixes.iter().map(|index| index.matches(request, candidates)).collect();
-        let context =
-            Context { request, candidates, state, prefixes: &prefixes, now, random: RefCell::new(random) };
+        let context = Context {
+            request,
+            candidates,
+            state,
+            prefixes: &prefixes,
+            peer: Cell::new(None),
+            now,
+            random: RefCell::new(random),
+        };
+        for admitter in &self.admitters {
+            admitter.admit(&context)?;
+        }
         let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
         let picked = self.handler.run(&mut run)?;
         let runs = run.runs;

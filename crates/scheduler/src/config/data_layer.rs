@@ -85,8 +85,18 @@ pub struct EngineConfig {
     pub cache_block_size_spec: Option<MetricSpec>,
     /// The number of blocks, as a value.
     pub cache_num_blocks_spec: Option<MetricSpec>,
-    /// Further attributes; read by no plugin that we have.
-    pub custom_metrics: Vec<serde_json::Value>,
+    /// Further attributes.
+    pub custom_metrics: Vec<CustomMetric>,
+}
+
+/// An attribute of endpoints, and where its value is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CustomMetric {
+    /// The attribute's name.
+    pub attribute_key: String,
+    /// The metric.
+    pub metric_spec: MetricSpec,
 }
 
 /// A metric's name, and the labels its series must have.

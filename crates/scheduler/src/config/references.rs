@@ -37,9 +37,10 @@ const LIMITS: &[&str] =
     &["static-usage-limit-policy", "priority-holdback-policy", "soft-reflective-ceiling-policy"];
 
 /// Types that `dataLayer.sources` may name.
-const SOURCES: &[&str] = &["metrics-data-source"];
+const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
 /// Types that may extract from them.
-const EXTRACTORS: &[&str] = &["core-metrics-extractor"];
+const EXTRACTORS: &[&str] =
+    &["core-metrics-extractor", "topology-extractor", "precise-prefix-cache-producer"];
 
 impl EndpointPickerConfig {
     /// The parsers that requests are tried with.

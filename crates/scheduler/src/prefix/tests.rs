@@ -22,7 +22,15 @@ fn endpoint(slot: u32, num_blocks: u32) -> Snapshot {
 }
 
 fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
-    Request { id: "r", model: "m", cache_salt: salt, prompts, multimodal: false, headers: &NoHeaders }
+    Request {
+        id: "r",
+        model: "m",
+        cache_salt: salt,
+        prompts,
+        multimodal: false,
+        priority: 0,
+        headers: &NoHeaders,
+    }
 }
 
 /// A prompt of so many 64-token blocks, different for each letter.

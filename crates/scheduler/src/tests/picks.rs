@@ -51,6 +51,7 @@ fn pick(
         cache_salt: "",
         prompts: &prompts,
         multimodal: false,
+        priority: 0,
         headers: &NoHeaders,
     };
     scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))
