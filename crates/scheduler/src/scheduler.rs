@@ -328,6 +328,9 @@ impl Scheduler {
 
     /// Records a decision: prefixes, order of use, sessions, load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
+        for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+            index.fork(matches);
+        }
         for learner in &decision.learners {
             for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
                 index.learn(learner.slot, matches, &learner.metrics);

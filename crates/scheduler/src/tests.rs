@@ -1,5 +1,6 @@
 //! Configurations, and picks from them.
 
 mod config;
+mod herding;
 mod picks;
 mod plugins;

@@ -159,7 +159,7 @@ fn near(plugin: &str, topology: &str) -> (Vec<usize>, Vec<f64>) {
             ("topology.kubernetes.io/region", "g"),
         ]
     };
-    let mut places = vec![
+    let mut places = [
         place("a", "r", "z"),
         place("a", "r", "z"),
         place("b", "r", "z"),
