@@ -96,6 +96,9 @@ impl From<BodyError> for Refusal {
 impl From<ScheduleError> for Refusal {
     fn from(error: ScheduleError) -> Self {
         let code = match error {
+            ScheduleError::NotAdmitted => {
+                return Self::dropped(Code::ResourceExhausted, "rejected-saturated", error.to_string());
+            }
             ScheduleError::NoCandidates => Code::ServiceUnavailable,
             ScheduleError::Profile(_) | ScheduleError::NoProfile(_) | ScheduleError::NoDecodeWorkers => {
                 Code::ResourceExhausted

@@ -76,6 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 prompts: &prompts[index as usize % prompts.len()],
                 exact: false,
                 multimodal: false,
+                priority: 0,
                 headers: &NoHeaders,
             };
             let decision = scheduler.schedule(&state, &request, &candidates, 0, &mut random)?;

@@ -6,9 +6,10 @@ use serde_json::Value;
 use crate::error::ConfigError;
 
 mod data_layer;
+pub(crate) mod nearest;
 mod references;
 
-pub use data_layer::{DataLayer, EngineConfig, MetricSpec, MetricsSource};
+pub use data_layer::{CustomMetric, DataLayer, EngineConfig, MetricSpec, MetricsSource};
 pub use references::Parser;
 
 const API_VERSIONS: [&str; 2] = ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"];
@@ -126,10 +127,10 @@ pub struct DataLayerSpec {
     /// Where endpoints come from instead of Kubernetes.
     #[serde(default)]
     pub discovery: Option<DiscoverySpec>,
-    /// State shared between replicas; not supported.
+    /// State shared between replicas; refused.
     #[serde(default)]
     pub cross_replica_syncer_plugin_ref: Option<String>,
-    /// How often it is shared.
+    /// How often it is shared; refused.
     #[serde(default)]
     pub cross_replica_sync_interval: Option<String>,
 }
@@ -155,7 +156,7 @@ pub struct DiscoverySpec {
     /// The same since 0.11.
     #[serde(default)]
     pub endpoints: Option<PluginReference>,
-    /// Other pickers; not supported.
+    /// Other pickers; refused.
     #[serde(default)]
     pub peers: Option<PluginReference>,
 }
@@ -190,11 +191,6 @@ impl EndpointPickerConfig {
         {
             warnings.push("flowControl has no effect while its feature gate is off".to_owned());
         }
-        if self.data_layer.as_ref().is_some_and(|data| data.cross_replica_syncer_plugin_ref.is_some()) {
-            warnings.push(
-                "dataLayer.crossReplicaSyncerPluginRef is not implemented yet and has no effect".to_owned(),
-            );
-        }
         warnings
     }
 
@@ -206,6 +202,11 @@ impl EndpointPickerConfig {
             "=false" => Some(false),
             _ => None,
         }) == Some(true)
+    }
+
+    /// The names of the declared plugins.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.plugins.iter().map(PluginSpec::name)
     }
 
     /// A declared plugin by name.

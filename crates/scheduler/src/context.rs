@@ -1,6 +1,6 @@
 //! What plugins see while a pick is made.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use rand::RngCore;
 
@@ -21,6 +21,8 @@ pub(crate) struct Context<'a> {
     pub(crate) state: &'a State,
     /// One per prefix producer, over all candidates.
     pub(crate) prefixes: &'a [Matches],
+    /// The endpoint that an earlier profile picked, for those that should be near it.
+    pub(crate) peer: Cell<Option<Candidate>>,
     /// Milliseconds since some fixed moment, for what expires.
     pub(crate) now: u64,
     /// Filters and scorers take turns with it, so the cell is never borrowed twice.

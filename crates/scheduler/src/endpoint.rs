@@ -71,6 +71,8 @@ pub struct Metrics {
     pub block_size: u32,
     /// KV cache blocks; 0: not reported.
     pub num_blocks: u32,
+    /// Attributes by name: numbers that the configuration takes from the page.
+    pub custom: BTreeMap<String, f64>,
 }
 
 /// The LoRA adapters of a model server.

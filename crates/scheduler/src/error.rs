@@ -18,8 +18,20 @@ pub enum ConfigError {
         kind: String,
     },
     /// An unknown feature gate.
-    #[error("unknown feature gate {0:?}; known are flowControl and haPopulateNonLeaderDatastore")]
+    #[error(
+        "featureGates: unknown feature gate {0:?}; known are flowControl and haPopulateNonLeaderDatastore"
+    )]
     FeatureGate(String),
+    /// A field that asks for something that is not supported.
+    #[error("{path}: {value:?} is not supported: it would need {needs}; remove the field")]
+    Unsupported {
+        /// The field's path.
+        path: &'static str,
+        /// Its value.
+        value: String,
+        /// What it would need.
+        needs: &'static str,
+    },
     /// Plugins of types that we do not have.
     #[error("{}; known types are {known}", listed(missing))]
     Types {
@@ -50,7 +62,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A reference to a plugin that is not declared, or not of the needed sort.
-    #[error("{from} refers to plugin {reference:?}, which is not {expected}")]
+    #[error("{from} refers to plugin {reference:?}, which is not {expected}{hint}")]
     Reference {
         /// What refers.
         from: String,
@@ -58,6 +70,8 @@ pub enum ConfigError {
         reference: String,
         /// What it should be.
         expected: &'static str,
+        /// The declared name that was probably meant, as a sentence; often empty.
+        hint: String,
     },
     /// A plugin needs what no plugin provides.
     #[error("plugin {name:?} needs {needs}, which no declared plugin provides; declare {declare:?}")]
@@ -91,6 +105,19 @@ pub enum ConfigError {
     Pickers(String),
 }
 
+impl ConfigError {
+    /// A reference that leads nowhere, with the known name that was probably meant.
+    pub(crate) fn reference<'a>(
+        from: impl Into<String>,
+        reference: &str,
+        expected: &'static str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let hint = crate::config::nearest::hint(known, reference);
+        Self::Reference { from: from.into(), reference: reference.to_owned(), expected, hint }
+    }
+}
+
 /// A plugin of a type that we do not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingType {
@@ -98,16 +125,19 @@ pub struct MissingType {
     pub name: String,
     /// Its type.
     pub plugin_type: String,
-    /// The reference has it.
-    pub of_the_reference: bool,
+    /// What it would need, where it is a type of the reference that is refused here.
+    pub needs: Option<&'static str>,
+    /// The type that was probably meant.
+    pub meant: Option<&'static str>,
 }
 
 fn listed(missing: &[MissingType]) -> String {
-    let each = missing.iter().map(|MissingType { name, plugin_type, of_the_reference }| {
-        if *of_the_reference {
-            format!("plugin type {plugin_type:?} of plugin {name:?} is not implemented yet")
-        } else {
-            format!("unknown plugin type {plugin_type:?} of plugin {name:?}")
+    let each = missing.iter().map(|MissingType { name, plugin_type, needs, meant }| {
+        let known = format!("plugin type {plugin_type:?} of plugin {name:?}");
+        match (needs, meant) {
+            (Some(needs), _) => format!("{known} is not supported: it would need {needs}"),
+            (None, Some(meant)) => format!("unknown {known}; did you mean {meant:?}?"),
+            (None, None) => format!("unknown {known}"),
         }
     });
     each.collect::<Vec<_>>().join("; ")
@@ -125,6 +155,9 @@ pub enum ScheduleError {
     /// No profile ran.
     #[error("failed to find target endpoint: failed to run any scheduler profile for request {0}")]
     NoProfile(String),
+    /// The pool is too full for a request of this priority.
+    #[error("system saturated, sheddable request dropped")]
+    NotAdmitted,
     /// Nothing can decode.
     #[error("failed to find target endpoint: failed to find available decode workers")]
     NoDecodeWorkers,

@@ -10,6 +10,7 @@ mod settings;
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Full, Queue, Ticket};
 pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, Ordering, Settings};
+pub(crate) use settings::{check_part, read_detector};
 
 #[cfg(test)]
 mod tests;

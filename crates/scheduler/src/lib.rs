@@ -15,6 +15,8 @@
 //! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
 //! and one line in `registry.rs`.
 
+mod admitters;
+mod attribute;
 pub mod config;
 mod context;
 mod deciders;
@@ -38,6 +40,7 @@ mod request;
 mod scheduler;
 mod scorers;
 mod state;
+mod topology;
 
 pub use decision::{Decision, FilterTrace, ProfileRun, ScorerTrace};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
@@ -45,7 +48,7 @@ pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
 pub use precise::{EndpointEvents, EventSource, Holdings, PreciseSettings};
 pub use producers::tokens::TokenizerSettings;
-pub use registry::known_types;
+pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
 pub use scheduler::{Options, Scheduler};
 pub use state::State;

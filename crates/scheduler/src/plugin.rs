@@ -47,6 +47,11 @@ pub(crate) trait Decider: Send + Sync {
     fn decide(&self, context: &Context<'_>, decode: Option<&ProfileRun>) -> bool;
 }
 
+/// Decides whether a request is scheduled at all.
+pub(crate) trait Admitter: Send + Sync {
+    fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError>;
+}
+
 /// A plugin instance: the roles it plays.
 #[derive(Clone, Default)]
 pub(crate) struct Plugin {
@@ -55,6 +60,7 @@ pub(crate) struct Plugin {
     pub(crate) picker: Option<Arc<dyn Picker>>,
     pub(crate) handler: Option<Arc<dyn ProfileHandler>>,
     pub(crate) decider: Option<Arc<dyn Decider>>,
+    pub(crate) admitter: Option<Arc<dyn Admitter>>,
     /// The session affinity to write into responses and learn from requests.
     pub(crate) affinity: Option<Affinity>,
 }
@@ -83,6 +89,10 @@ impl Plugin {
 
     pub(crate) fn handler(handler: impl ProfileHandler + 'static) -> Self {
         Self { handler: Some(Arc::new(handler)), ..Self::default() }
+    }
+
+    pub(crate) fn admitter(admitter: impl Admitter + 'static) -> Self {
+        Self { admitter: Some(Arc::new(admitter)), ..Self::default() }
     }
 
     pub(crate) fn decider(decider: impl Decider + 'static) -> Self {

@@ -10,6 +10,11 @@
 //!   forgets it;
 //! * an endpoint matches as far as it holds every block from the first; the reference also counts blocks after a
 //!   gap, which an engine cannot use.
+//!
+//! A prefix that many prompts share, such as a system prompt, says nothing about where one of them belongs: the endpoint
+//! that happens to hold it first would get them all. Where the settings ask for it, such a prefix is not counted as
+//! affinity. It is known by its forks: prompts that match up to a block and then go their own ways. The turns of one
+//! conversation fork at most once or twice at a block, because each turn is longer than the one before.
 
 use std::collections::VecDeque;
 
@@ -34,11 +39,20 @@ pub(crate) struct Settings {
     pub(crate) max_blocks: u32,
     /// Blocks per endpoint, where the endpoint does not say.
     pub(crate) capacity: u32,
+    /// The number of forks at a block from which on the prefix up to it belongs to nobody; 0: every prefix counts.
+    pub(crate) shared_after: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { auto_tune: true, block_tokens: 16, max_tokens: 131_072, max_blocks: 2_048, capacity: 31_250 }
+        Self {
+            auto_tune: true,
+            block_tokens: 16,
+            max_tokens: 131_072,
+            max_blocks: 2_048,
+            capacity: 31_250,
+            shared_after: 0,
+        }
     }
 }
 
@@ -48,6 +62,11 @@ pub(crate) struct Matches {
     chains: Vec<Vec<u64>>,
     matched: Vec<u32>,
     total: u32,
+    /// `matched` and `total` without the blocks that many prompts share.
+    own: Vec<u32>,
+    own_total: u32,
+    /// The blocks after which these prompts left those that are remembered.
+    forks: Vec<u64>,
     block_tokens: u32,
 }
 
@@ -55,7 +74,8 @@ impl Matches {
     /// What was found of a request whose prompts have these blocks.
     pub(crate) fn new(chains: Vec<Vec<u64>>, matched: Vec<u32>, block_tokens: u32) -> Self {
         let total = chains.iter().map(|hashes| count(hashes.len())).sum();
-        Self { chains, matched, total, block_tokens }
+        let own = matched.clone();
+        Self { chains, matched, total, own, own_total: total, forks: Vec::new(), block_tokens }
     }
 
     /// The blocks of each prompt.
@@ -77,14 +97,19 @@ impl Matches {
         self.block_tokens
     }
 
-    /// The share of the request that a candidate holds; 0 for an empty request.
-    pub(crate) fn ratio(&self, candidate: usize) -> f64 {
-        if self.total == 0 { 0.0 } else { f64::from(self.matched(candidate)) / f64::from(self.total) }
+    /// Blocks that a candidate holds, without those that many prompts share: what ties the request to it.
+    pub(crate) fn own(&self, candidate: usize) -> u32 {
+        self.own.get(candidate).copied().unwrap_or_default()
     }
 
-    /// Whether no candidate holds anything.
+    /// The share of the request that ties it to a candidate; 0 for an empty request.
+    pub(crate) fn ratio(&self, candidate: usize) -> f64 {
+        if self.own_total == 0 { 0.0 } else { f64::from(self.own(candidate)) / f64::from(self.own_total) }
+    }
+
+    /// Whether nothing ties the request to a candidate.
     pub(crate) fn is_cold(&self) -> bool {
-        self.matched.iter().all(|&blocks| blocks == 0)
+        self.own.iter().all(|&blocks| blocks == 0)
     }
 }
 
@@ -92,8 +117,16 @@ impl Matches {
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixIndex {
     settings: Settings,
-    holders: AHashMap<u64, SlotSet>,
+    holders: AHashMap<u64, Holders>,
     caches: Vec<Cache>,
+}
+
+/// Who holds a block.
+#[derive(Debug, Clone, Default)]
+struct Holders {
+    slots: SlotSet,
+    /// How many prompts matched up to this block and then went on differently.
+    forks: u32,
 }
 
 impl PrefixIndex {
@@ -119,25 +152,66 @@ impl PrefixIndex {
         let limit = self.max_blocks(block_tokens);
         let chains: Vec<Vec<u64>> =
             request.prompts.iter().map(|prompt| chain(root, prompt, block_tokens, limit)).collect();
-        let mut matched = vec![0; candidates.len()];
-        let mut holding: Vec<usize> = Vec::with_capacity(candidates.len());
+        let total = chains.iter().map(|hashes| count(hashes.len())).sum();
+        let mut matches = Matches {
+            matched: vec![0; candidates.len()],
+            total,
+            own: vec![0; candidates.len()],
+            own_total: total,
+            forks: Vec::new(),
+            chains: Vec::new(),
+            block_tokens,
+        };
         for hashes in &chains {
-            holding.clear();
-            holding.extend(0..candidates.len());
-            for hash in hashes {
-                let Some(holders) = self.holders.get(hash) else {
-                    break;
-                };
-                holding.retain(|&candidate| holders.contains(candidates[candidate].endpoint.slot));
-                if holding.is_empty() {
-                    break;
-                }
-                for &candidate in &holding {
-                    matched[candidate] += 1;
-                }
+            self.walk(hashes, candidates, &mut matches);
+        }
+        Matches { chains, ..matches }
+    }
+
+    /// Follows one prompt as far as anybody holds it.
+    fn walk(&self, hashes: &[u64], candidates: &[Snapshot], matches: &mut Matches) {
+        let shared = self.shared(hashes, &mut matches.forks);
+        matches.own_total -= count(shared);
+        let mut holding: Vec<usize> = (0..candidates.len()).collect();
+        for (depth, hash) in hashes.iter().enumerate() {
+            let Some(holders) = self.holders.get(hash) else { break };
+            holding.retain(|&candidate| holders.slots.contains(candidates[candidate].endpoint.slot));
+            if holding.is_empty() {
+                break;
+            }
+            for &candidate in &holding {
+                matches.matched[candidate] += 1;
+                matches.own[candidate] += u32::from(depth >= shared);
             }
         }
-        Matches::new(chains, matched, block_tokens)
+    }
+
+    /// How many leading blocks of a prompt many prompts share. Where the prompt leaves what is remembered, it forks.
+    fn shared(&self, hashes: &[u64], forks: &mut Vec<u64>) -> usize {
+        if self.settings.shared_after == 0 {
+            return 0;
+        }
+        let (mut shared, mut last) = (0, None);
+        for (depth, hash) in hashes.iter().enumerate() {
+            let Some(holders) = self.holders.get(hash) else {
+                forks.extend(last);
+                break;
+            };
+            last = Some(*hash);
+            if holders.forks >= self.settings.shared_after {
+                shared = depth + 1;
+            }
+        }
+        shared
+    }
+
+    /// Remembers where a request left what is remembered. Once for each request, before [`learn`](Self::learn).
+    pub(crate) fn fork(&mut self, matches: &Matches) {
+        for hash in &matches.forks {
+            if let Some(holders) = self.holders.get_mut(hash) {
+                holders.forks = holders.forks.saturating_add(1);
+            }
+        }
     }
 
     /// Remembers that an endpoint was sent a request.
@@ -159,7 +233,7 @@ impl PrefixIndex {
             // Last block first: so the first block is the last to be forgotten, and what remains is a prefix.
             for &hash in hashes.iter().rev() {
                 if cache.touch(hash) {
-                    self.holders.entry(hash).or_default().insert(slot);
+                    self.holders.entry(hash).or_default().slots.insert(slot);
                 }
             }
         }
@@ -200,10 +274,10 @@ fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-fn drop_holder(holders: &mut AHashMap<u64, SlotSet>, hash: u64, slot: Slot) {
+fn drop_holder(holders: &mut AHashMap<u64, Holders>, hash: u64, slot: Slot) {
     if let std::collections::hash_map::Entry::Occupied(mut entry) = holders.entry(hash) {
-        entry.get_mut().remove(slot);
-        if entry.get().is_empty() {
+        entry.get_mut().slots.remove(slot);
+        if entry.get().slots.is_empty() {
             entry.remove();
         }
     }

@@ -59,6 +59,13 @@ impl Prefixes {
         }
     }
 
+    /// A request is decided. Once for each, before [`learn`](Self::learn).
+    pub(crate) fn fork(&mut self, matches: &Matches) {
+        if let Self::Guessed(index) = self {
+            index.fork(matches);
+        }
+    }
+
     /// An endpoint was sent a request.
     pub(crate) fn learn(&mut self, slot: Slot, matches: &Matches, metrics: &Metrics, now: u64) {
         match self {

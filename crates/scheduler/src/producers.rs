@@ -9,6 +9,7 @@ use crate::{
 
 pub(crate) mod approx_prefix;
 pub(crate) mod inflight_load;
+pub(crate) mod notifications;
 pub(crate) mod precise_prefix;
 pub(crate) mod tokens;
 

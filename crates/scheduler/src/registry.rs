@@ -1,9 +1,12 @@
 //! Every plugin type: one line each.
 
+mod refused;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    config::EndpointPickerConfig,
+    admitters,
+    config::{EndpointPickerConfig, nearest::nearest},
     deciders,
     error::{ConfigError, MissingType},
     filters, handlers,
@@ -14,7 +17,10 @@ use crate::{
     prefixes::PrefixSource,
     producers::{self, tokens::TokenizerSettings},
     scorers,
+    topology::{self, Topology},
 };
+
+pub use refused::REFUSED;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stability {
@@ -43,6 +49,10 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
     ("token-producer", Beta, Producer, producers::tokens::build),
     ("tokenizer", Beta, Producer, producers::tokens::build),
+    ("topology-extractor", Alpha, Producer, topology::build),
+    ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
+    ("endpoint-notification-source", Beta, Producer, producers::always_on),
+    ("k8s-notification-source", Beta, Producer, producers::notifications::build),
     ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
     ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
     ("by-label", Beta, Scheduling, filters::by_label::build),
@@ -52,6 +62,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("header-based-testing-filter", Beta, Scheduling, filters::header_testing::build),
     ("prefix-cache-affinity-filter", Beta, Scheduling, filters::prefix_affinity::build),
     ("utilization-filter", Alpha, Scheduling, filters::utilization::build),
+    ("endpoint-attribute-filter", Alpha, Scheduling, filters::endpoint_attribute::build),
+    ("topology-affinity-filter", Alpha, Scheduling, filters::topology_affinity::build),
     ("session-affinity-filter", Alpha, Scheduling, filters::session_affinity::build),
     ("queue-scorer", Beta, Scheduling, scorers::queue::build_waiting),
     ("running-requests-size-scorer", Beta, Scheduling, scorers::queue::build_running),
@@ -65,6 +77,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
+    ("endpoint-attribute-scorer", Alpha, Scheduling, scorers::endpoint_attribute::build),
+    ("topology-affinity-scorer", Alpha, Scheduling, scorers::topology_affinity::build),
     ("header-label-affinity-scorer", Alpha, Scheduling, scorers::header_label::build),
     ("max-score-picker", Beta, Scheduling, pickers::max_score::build),
     ("random-picker", Beta, Scheduling, pickers::random::build),
@@ -88,61 +102,16 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("vllmhttp-parser", Beta, Producer, producers::always_on),
     ("passthrough-parser", Beta, Producer, producers::always_on),
     // Flow control reads these (`flow::Settings`). The defaults are there without being declared.
-    ("concurrency-detector", Beta, Producer, producers::elsewhere),
+    ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
     ("edf-ordering-policy", Beta, Producer, producers::elsewhere),
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
     ("round-robin-fairness-policy", Beta, Producer, producers::elsewhere),
-    ("utilization-detector", Beta, Producer, producers::elsewhere),
+    ("utilization-detector", Beta, Scheduling, filters::saturation::build_utilization),
     ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),
     ("fcfs-ordering-policy", Beta, Producer, producers::elsewhere),
     ("global-strict-fairness-policy", Beta, Producer, producers::elsewhere),
-];
-
-/// Types of the reference that we do not have, so that the message can say so.
-const NOT_YET: &[&str] = &[
-    "slo-headroom-tier-filter",
-    "endpoint-attribute-filter",
-    "topology-affinity-filter",
-    "multicluster-session-affinity-filter",
-    "latency-scorer",
-    "mm-embeddings-cache-scorer",
-    "endpoint-attribute-scorer",
-    "topology-affinity-scorer",
-    "multicluster-queue-scorer",
-    "multicluster-kv-cache-utilization-scorer",
-    "multicluster-prefix-cache-scorer",
-    "predicted-latency-producer",
-    "session-id-producer",
-    "mm-embeddings-cache-producer",
-    "burst-prefix-cache-producer",
-    "p2p-source-producer",
-    "multicluster-approx-prefix-cache-producer",
-    "latency-slo-admitter",
-    "probabilistic-admitter",
-    "request-attribute-reporter",
-    "destination-endpoint-served-verifier",
-    "agent-identity",
-    "disaggregatedset-rollout-screener",
-    "disaggregatedset-rollout-pod-extractor",
-    "program-aware-fairness",
-    "sheddable-eviction-filter",
-    "priority-then-time-eviction-order-policy",
-    "vllmgrpc-parser",
-    "vertexai-parser",
-    "models-data-source",
-    "models-data-extractor",
-    "k8s-notification-source",
-    "endpoint-notification-source",
-    "dcgm-data-source",
-    "dcgm-extractor",
-    "topology-extractor",
-    "multicluster-metrics-data-source",
-    "multicluster-metrics-extractor",
-    "multicluster-file-discovery",
-    "cross-replica-publisher",
-    "local-syncer",
 ];
 
 /// All plugin types that can be declared, sorted.
@@ -160,6 +129,8 @@ pub(crate) struct Builder {
     /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
+    /// The declared topology extractors.
+    pub(crate) topologies: Vec<(String, Topology)>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
     /// Prefix producers that producers refer to: checked when all are known.
@@ -186,11 +157,12 @@ impl Builder {
             return Ok(index);
         }
         if wanted != DEFAULT_PREFIX {
-            return Err(ConfigError::Reference {
-                from: format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
-                reference: wanted.to_owned(),
-                expected: "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
-            });
+            return Err(ConfigError::reference(
+                format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
+                wanted,
+                "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
+                self.prefixes.iter().map(|(name, _)| name.as_str()),
+            ));
         }
         // A declared producer under another name serves those that name none.
         let guessed = |(_, source): &(String, PrefixSource)| matches!(source, PrefixSource::Guessed(_));
@@ -201,6 +173,33 @@ impl Builder {
         Ok(self.prefixes.len() - 1)
     }
 
+    /// The topology that a plugin reads: that of the named extractor, else of the first.
+    pub(crate) fn topology(
+        &self,
+        parameters: &Parameters<'_>,
+        extractor: Option<&str>,
+    ) -> Result<Topology, ConfigError> {
+        let found = match extractor.filter(|name| !name.is_empty()) {
+            Some(wanted) => self.topologies.iter().find(|(name, _)| name == wanted),
+            None if self.topologies.is_empty() => {
+                return Err(ConfigError::MissingProducer {
+                    name: parameters.name.to_owned(),
+                    needs: "the topology of endpoints",
+                    declare: "topology-extractor",
+                });
+            }
+            None => self.topologies.first(),
+        };
+        found.map(|(_, topology)| topology.clone()).ok_or_else(|| {
+            ConfigError::reference(
+                format!("topologyProducerName of plugin {:?}", parameters.name),
+                extractor.unwrap_or_default(),
+                "a declared topology-extractor",
+                self.topologies.iter().map(|(name, _)| name.as_str()),
+            )
+        })
+    }
+
     /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.
     pub(crate) fn load_producer(
         &self,
@@ -208,21 +207,21 @@ impl Builder {
         producer: Option<&str>,
     ) -> Result<(), ConfigError> {
         match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
-            Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::Reference {
-                from: format!("inFlightLoadProducerName of plugin {:?}", parameters.name),
-                reference: name.to_owned(),
-                expected: "a declared inflight-load-producer",
-            }),
+            Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::reference(
+                format!("inFlightLoadProducerName of plugin {:?}", parameters.name),
+                name,
+                "a declared inflight-load-producer",
+                self.loads.iter().map(String::as_str),
+            )),
             _ => Ok(()),
         }
     }
 
     /// A decider by name.
     pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
-        self.deciders.get(name).cloned().ok_or_else(|| ConfigError::Reference {
-            from: format!("plugin {handler:?}"),
-            reference: name.to_owned(),
-            expected: "a declared decider",
+        self.deciders.get(name).cloned().ok_or_else(|| {
+            let known = self.deciders.keys().map(String::as_str);
+            ConfigError::reference(format!("plugin {handler:?}"), name, "a declared decider", known)
         })
     }
 }
@@ -267,11 +266,12 @@ pub(crate) fn instantiate(
     }
     for (from, reference) in &builder.wanted_prefixes {
         if reference != DEFAULT_PREFIX && !builder.prefixes.iter().any(|(name, _)| name == reference) {
-            return Err(ConfigError::Reference {
-                from: format!("prefixMatchInfoProducerName of plugin {from:?}"),
-                reference: reference.clone(),
-                expected: "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
-            });
+            return Err(ConfigError::reference(
+                format!("prefixMatchInfoProducerName of plugin {from:?}"),
+                reference,
+                "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
+                builder.prefixes.iter().map(|(name, _)| name.as_str()),
+            ));
         }
     }
     let named = planned
@@ -292,7 +292,8 @@ fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
         .map(|spec| MissingType {
             name: spec.name().to_owned(),
             plugin_type: spec.plugin_type.clone(),
-            of_the_reference: NOT_YET.contains(&spec.plugin_type.as_str()),
+            needs: refused::needs(&spec.plugin_type),
+            meant: nearest(TYPES.iter().map(|(name, ..)| *name), &spec.plugin_type),
         })
         .collect();
     if missing.is_empty() {

@@ -42,6 +42,8 @@ pub struct Request<'a> {
     pub exact: bool,
     /// Whether it has images, audio or video.
     pub multimodal: bool,
+    /// Its priority, from its objective. Requests below 0 may be dropped.
+    pub priority: i32,
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }

@@ -2,7 +2,10 @@
 
 mod describe;
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use rand::RngCore;
 
@@ -15,7 +18,7 @@ use crate::{
     handlers,
     inflight::Reservation,
     pickers::max_score::MaxScore,
-    plugin::{Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
+    plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefixes::PrefixSource,
     producers::tokens::TokenizerSettings,
     registry,
@@ -37,6 +40,7 @@ pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
     handler: Arc<dyn ProfileHandler>,
+    admitters: Vec<Arc<dyn Admitter>>,
     affinities: Vec<Affinity>,
     prefixes: Vec<(String, PrefixSource)>,
     tokenizer: Option<TokenizerSettings>,
@@ -103,6 +107,7 @@ impl Scheduler {
             options,
             profiles,
             handler,
+            admitters: plugins.iter().filter_map(|(_, plugin)| plugin.admitter.clone()).collect(),
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
             prefixes: builder.prefixes,
             tokenizer: builder.tokenizer,
@@ -168,10 +173,13 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             .find(|(known, _)| *known == used.plugin_ref)
             .map(|(_, plugin)| plugin)
             .filter(|plugin| plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some())
-            .ok_or_else(|| ConfigError::Reference {
-                from: format!("scheduling profile {name:?}"),
-                reference: used.plugin_ref.clone(),
-                expected: "a declared filter, scorer or picker",
+            .ok_or_else(|| {
+                ConfigError::reference(
+                    format!("schedulingProfiles: profile {name:?}: pluginRef"),
+                    &used.plugin_ref,
+                    "a declared filter, scorer or picker",
+                    plugins.iter().map(|(name, _)| name.as_str()),
+                )
             })?;
         profile.filters.extend(plugin.filter.clone().map(|filter| (used.plugin_ref.clone(), filter)));
         if let Some(scorer) = &plugin.scorer {
@@ -235,8 +243,18 @@ impl Scheduler {
         }
         let prefixes: Vec<_> =
             state.prefixes.iter().map(|known| known.matches(request, candidates, now)).collect();
-        let context =
-            Context { request, candidates, state, prefixes: &prefixes, now, random: RefCell::new(random) };
+        let context = Context {
+            request,
+            candidates,
+            state,
+            prefixes: &prefixes,
+            peer: Cell::new(None),
+            now,
+            random: RefCell::new(random),
+        };
+        for admitter in &self.admitters {
+            admitter.admit(&context)?;
+        }
         let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
         let picked = self.handler.run(&mut run)?;
         let runs = run.runs;
@@ -319,6 +337,9 @@ impl Scheduler {
 
     /// Records a decision: prefixes, order of use, sessions, load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
+        for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+            index.fork(matches);
+        }
         for learner in &decision.learners {
             for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
                 known.learn(learner.slot, matches, &learner.metrics, decision.now);

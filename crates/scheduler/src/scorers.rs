@@ -2,6 +2,7 @@
 
 pub(crate) mod active_request;
 pub(crate) mod context_length;
+pub(crate) mod endpoint_attribute;
 pub(crate) mod header_label;
 pub(crate) mod kv_cache;
 pub(crate) mod load_aware;
@@ -12,3 +13,4 @@ pub(crate) mod prefix_cache;
 pub(crate) mod queue;
 pub(crate) mod session_affinity;
 pub(crate) mod token_load;
+pub(crate) mod topology_affinity;

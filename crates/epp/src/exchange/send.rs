@@ -99,6 +99,7 @@ impl Exchange {
             prompts: &parsed.prompts,
             exact: parsed.exact,
             multimodal: parsed.multimodal,
+            priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
             headers: &lookup,
         };
         let decided = core.scheduler.schedule(

@@ -17,6 +17,9 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
         (Wanted::BlockSize, &engine.cache_block_size_spec),
         (Wanted::NumBlocks, &engine.cache_num_blocks_spec),
     ];
+    let custom = engine.custom_metrics.iter();
+    let custom = custom.map(|custom| (Wanted::Custom(&custom.attribute_key), Some(&custom.metric_spec)));
+    let wanted: Vec<_> = wanted.into_iter().map(|(what, spec)| (what, spec.as_ref())).chain(custom).collect();
     let mut lora: Option<(f64, LoraAdapters)> = None;
     for line in page.split(|&byte| byte == b'\n') {
         if line.first().is_none_or(|first| *first == b'#') {
@@ -34,6 +37,9 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
                 continue;
             }
             match what {
+                Wanted::Custom(name) => {
+                    metrics.custom.insert((*name).to_owned(), series.value);
+                }
                 Wanted::Waiting => metrics.waiting = series.value,
                 Wanted::Running => metrics.running = series.value,
                 Wanted::KvUsage => metrics.kv_usage = series.value,
@@ -64,7 +70,9 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum Wanted<'a> {
+    /// An attribute of this name.
+    Custom(&'a str),
     Waiting,
     Running,
     KvUsage,

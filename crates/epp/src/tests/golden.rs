@@ -89,6 +89,7 @@ fn metrics(spec: &MetricSpec) -> Metrics {
             waiting: list(&lora.waiting),
             max: lora.max,
         }),
+        ..Metrics::default()
     }
 }
 

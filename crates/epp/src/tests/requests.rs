@@ -382,6 +382,7 @@ apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]
 flowControl: {defaultRequestTTL: 20ms, maxRequests: 2, saturationDetector: {pluginRef: concurrency-detector}}
 ";
 

@@ -85,8 +85,18 @@ pub struct EngineConfig {
     pub cache_block_size_spec: Option<MetricSpec>,
     /// The number of blocks, as a value.
     pub cache_num_blocks_spec: Option<MetricSpec>,
-    /// Further attributes; read by no plugin that we have.
-    pub custom_metrics: Vec<serde_json::Value>,
+    /// Further attributes.
+    pub custom_metrics: Vec<CustomMetric>,
+}
+
+/// An attribute of endpoints, and where its value is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CustomMetric {
+    /// The attribute's name.
+    pub attribute_key: String,
+    /// The metric.
+    pub metric_spec: MetricSpec,
 }
 
 /// A metric's name, and the labels its series must have.
@@ -219,10 +229,9 @@ fn discovery_file(
     let plugin = config
         .plugin(reference)
         .filter(|plugin| plugin.plugin_type == "file-discovery")
-        .ok_or_else(|| ConfigError::Reference {
-            from: "dataLayer.discovery".to_owned(),
-            reference: reference.to_owned(),
-            expected: "a declared file-discovery plugin",
+        .ok_or_else(|| {
+            let expected = "a declared file-discovery plugin";
+            ConfigError::reference("dataLayer.discovery.pluginRef", reference, expected, config.names())
         })?;
     let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
     let file: FileDiscovery = parameters.read()?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::EndpointPickerConfig;
-use crate::error::ConfigError;
+use crate::{error::ConfigError, parameters::Parameters};
 
 /// What understands requests of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,12 @@ const ORDERING: &[&str] = &["fcfs-ordering-policy", "edf-ordering-policy", "slo-
 const LIMITS: &[&str] =
     &["static-usage-limit-policy", "priority-holdback-policy", "soft-reflective-ceiling-policy"];
 
+/// Types that `dataLayer.sources` may name.
+const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
+/// Types that may extract from them.
+const EXTRACTORS: &[&str] =
+    &["core-metrics-extractor", "topology-extractor", "precise-prefix-cache-producer"];
+
 impl EndpointPickerConfig {
     /// The parsers that requests are tried with.
     pub fn parsers(&self) -> Result<Vec<Parser>, ConfigError> {
@@ -53,10 +59,8 @@ impl EndpointPickerConfig {
                 let plugin = self.plugin(&reference.plugin_ref);
                 let known =
                     plugin.and_then(|plugin| PARSERS.iter().find(|(name, _)| *name == plugin.plugin_type));
-                known.map(|(_, parser)| *parser).ok_or_else(|| ConfigError::Reference {
-                    from: from.to_owned(),
-                    reference: reference.plugin_ref.clone(),
-                    expected: "a declared parser",
+                known.map(|(_, parser)| *parser).ok_or_else(|| {
+                    ConfigError::reference(from, &reference.plugin_ref, "a declared parser", self.names())
                 })
             })
             .collect()
@@ -66,6 +70,11 @@ impl EndpointPickerConfig {
     pub(crate) fn check_references(&self) -> Result<(), ConfigError> {
         self.parsers()?;
         crate::flow::Settings::from_config(self)?;
+        self.check_data_layer()?;
+        for plugin in &self.plugins {
+            let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
+            crate::flow::check_part(&plugin.plugin_type, &parameters)?;
+        }
         if let Some(detector) = &self.saturation_detector {
             self.check_part(detector, "saturationDetector", "pluginRef", DETECTORS)?;
         }
@@ -102,10 +111,53 @@ impl EndpointPickerConfig {
         if plugin_type.is_some_and(|found| types.contains(&found)) {
             return Ok(());
         }
-        Err(ConfigError::Reference {
-            from: format!("{at}.{field}"),
-            reference: name.map_or_else(|| value.to_string(), str::to_owned),
-            expected: types.first().copied().unwrap_or_default(),
-        })
+        let reference = name.map_or_else(|| value.to_string(), str::to_owned);
+        let expected = types.first().copied().unwrap_or_default();
+        let known = self.names().chain(types.iter().copied());
+        Err(ConfigError::reference(format!("{at}.{field}"), &reference, expected, known))
+    }
+
+    /// Checks what `dataLayer` refers to, and refuses what it cannot ask for.
+    fn check_data_layer(&self) -> Result<(), ConfigError> {
+        let Some(data) = &self.data_layer else { return Ok(()) };
+        let peers = data.discovery.as_ref().and_then(|discovery| discovery.peers.as_ref());
+        let peers = peers.map(|peers| peers.plugin_ref.as_str());
+        for (path, value) in [
+            ("dataLayer.crossReplicaSyncerPluginRef", data.cross_replica_syncer_plugin_ref.as_deref()),
+            ("dataLayer.crossReplicaSyncInterval", data.cross_replica_sync_interval.as_deref()),
+            ("dataLayer.discovery.peers", peers),
+        ] {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                let needs = "state that replicas of the picker share";
+                return Err(ConfigError::Unsupported { path, value: value.to_owned(), needs });
+            }
+        }
+        for (index, source) in data.sources.iter().enumerate() {
+            let at = format!("dataLayer.sources[{index}]");
+            self.check_declared(
+                format!("{at}.pluginRef"),
+                &source.plugin_ref,
+                SOURCES,
+                "a declared data source",
+            )?;
+            for (index, extractor) in source.extractors.iter().enumerate() {
+                let at = format!("{at}.extractors[{index}].pluginRef");
+                self.check_declared(at, &extractor.plugin_ref, EXTRACTORS, "a declared extractor")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_declared(
+        &self,
+        from: String,
+        name: &str,
+        types: &[&str],
+        expected: &'static str,
+    ) -> Result<(), ConfigError> {
+        if self.plugin(name).is_some_and(|plugin| types.contains(&plugin.plugin_type.as_str())) {
+            return Ok(());
+        }
+        Err(ConfigError::reference(from, name, expected, self.names()))
     }
 }

@@ -277,6 +277,25 @@ fn band(
     })
 }
 
+/// Checks the parameters of a policy of flow control, also where nothing refers to it. Other plugins pass: detectors are
+/// filters too, and checked as such.
+pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
+    match plugin_type {
+        "static-usage-limit-policy" | "priority-holdback-policy" | "soft-reflective-ceiling-policy" => {
+            read_usage_limit(plugin_type, parameters)?;
+        }
+        "global-strict-fairness-policy"
+        | "round-robin-fairness-policy"
+        | "fcfs-ordering-policy"
+        | "edf-ordering-policy"
+        | "slo-deadline-ordering-policy" => {
+            parameters.read::<NoParameters>()?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// The type and parameters of the plugin of this name. That it has the right type is checked with the other references.
 fn part<'c>(
     config: &'c EndpointPickerConfig,
@@ -294,6 +313,10 @@ fn part<'c>(
 
 fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<UsageLimit, ConfigError> {
     let (plugin_type, parameters) = part(config, name, "static-usage-limit-policy");
+    read_usage_limit(plugin_type, &parameters)
+}
+
+fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<UsageLimit, ConfigError> {
     match plugin_type {
         "soft-reflective-ceiling-policy" => {
             parameters.read::<NoParameters>()?;
@@ -328,33 +351,41 @@ fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Usag
 
 fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detector, ConfigError> {
     let (plugin_type, parameters) = part(config, name, "utilization-detector");
-    let no_headroom = |headroom: f64| {
-        if headroom == 0.0 {
-            return Ok(());
+    read_detector(plugin_type, &parameters).map(|(detector, _)| detector)
+}
+
+/// A detector, and the headroom that it leaves as a filter.
+pub(crate) fn read_detector(
+    plugin_type: &str,
+    parameters: &Parameters<'_>,
+) -> Result<(Detector, f64), ConfigError> {
+    let checked = |headroom: f64| {
+        if headroom.is_finite() && headroom >= 0.0 {
+            return Ok(headroom);
         }
-        Err(parameters.invalid("headroom is for detectors as filters, which are not implemented yet"))
+        Err(parameters.invalid("headroom must be 0 or more"))
     };
     if plugin_type == "concurrency-detector" {
         let given: InFlight = parameters.read()?;
-        no_headroom(given.headroom)?;
-        return Ok(Detector::Concurrency {
+        let detector = Detector::Concurrency {
             requests: given.max_concurrency,
             tokens: given.max_token_concurrency,
             mode: given.concurrency_mode,
-        });
+        };
+        return Ok((detector, checked(given.headroom)?));
     }
     let given: Utilization = parameters.read()?;
-    no_headroom(given.headroom)?;
     if !(given.queue_depth_threshold > 0.0 && given.kv_cache_util_threshold > 0.0) {
         return Err(parameters.invalid("thresholds must be above 0"));
     }
     let stale = longboat_duration::parse(&given.metrics_staleness_threshold)
         .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
-    Ok(Detector::Utilization {
+    let detector = Detector::Utilization {
         queue_depth: given.queue_depth_threshold,
         kv_usage: given.kv_cache_util_threshold,
         stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
-    })
+    };
+    Ok((detector, checked(given.headroom)?))
 }
 
 /// A number, or a quantity such as `1G`. Nothing, and 0, mean that there is no limit of its own.

@@ -134,6 +134,7 @@ impl ProfileHandler for Disagg {
             StageOrder::DecodeFirst => {
                 let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
                 let encode = Self::stage(run, self.encode_decider.as_ref(), Some(decode), &self.encode);
+                run.context.peer.set(run.runs[decode].targets.first().copied());
                 let prefill = Self::stage(run, self.prefill_decider.as_ref(), Some(decode), &self.prefill);
                 (decode, prefill, encode)
             }

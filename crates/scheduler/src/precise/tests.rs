@@ -32,7 +32,16 @@ fn prompt(tokens: &[u32]) -> Prompt {
 }
 
 fn request(prompts: &[Prompt], exact: bool) -> Request<'_> {
-    Request { id: "r", model: "m", cache_salt: "", prompts, exact, multimodal: false, headers: &NoHeaders }
+    Request {
+        id: "r",
+        model: "m",
+        cache_salt: "",
+        prompts,
+        exact,
+        multimodal: false,
+        priority: 0,
+        headers: &NoHeaders,
+    }
 }
 
 fn store(holdings: &Holdings, slot: u32, medium: &str, tokens: &[u32]) {

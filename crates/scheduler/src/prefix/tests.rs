@@ -29,6 +29,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
         prompts,
         exact: false,
         multimodal: false,
+        priority: 0,
         headers: &NoHeaders,
     }
 }
@@ -131,9 +132,71 @@ proptest! {
             send(&mut index, &pods[slot as usize], &blocks(count, letter));
             prop_assert!(index.caches[slot as usize].stamps.len() <= count.max(6));
             prop_assert!(index.caches[slot as usize].uses.len() <= 2 * 12 + 64 + 12);
-            let held: usize = index.holders.values().map(|set| set.first.count_ones() as usize).sum();
+            let held: usize = index.holders.values().map(|set| set.slots.first.count_ones() as usize).sum();
             prop_assert_eq!(held, index.len());
             prop_assert_eq!(matched(&index, &pods, &blocks(count, letter))[slot as usize] as usize, count);
         }
     }
+}
+
+/// A prompt of a shared first part of so many blocks, and a part of its own.
+fn forked(shared: usize, own: u8) -> Vec<Prompt> {
+    let mut prompts = blocks(shared, b's');
+    prompts[0].0.extend(vec![own; 256]);
+    prompts
+}
+
+fn commit(index: &mut PrefixIndex, to: &Snapshot, prompts: &[Prompt]) {
+    let matches = index.matches(&request(prompts, ""), std::slice::from_ref(to));
+    index.fork(&matches);
+    index.learn(to.endpoint.slot, &matches, &to.metrics);
+}
+
+#[test]
+fn a_prefix_that_many_prompts_leave_ties_nobody() {
+    let pods = [endpoint(0, 0), endpoint(1, 0)];
+    let mut index = PrefixIndex::new(Settings { shared_after: 3, ..Settings::default() });
+    for own in b'a'..=b'c' {
+        commit(&mut index, &pods[0], &forked(4, own));
+        let matches = index.matches(&request(&forked(4, b'z'), ""), &pods);
+        assert_eq!((matches.matched(0), matches.own(0)), (4, 4), "{own}: not many yet");
+    }
+    commit(&mut index, &pods[0], &forked(4, b'd'));
+    let matches = index.matches(&request(&forked(4, b'z'), ""), &pods);
+    assert_eq!((matches.matched(0), matches.own(0), matches.total()), (4, 0, 5));
+    assert!(matches.is_cold() && matches.ratio(0) == 0.0);
+    let again = index.matches(&request(&forked(4, b'a'), ""), &pods);
+    assert_eq!((again.matched(0), again.own(0)), (5, 1), "the rest of the prompt still ties it");
+    assert!(!again.is_cold() && again.ratio(0) == 1.0 && again.ratio(1) == 0.0);
+}
+
+#[test]
+fn the_turns_of_one_conversation_share_nothing_with_others() {
+    let pods = [endpoint(0, 0)];
+    let mut index = PrefixIndex::new(Settings { shared_after: 3, ..Settings::default() });
+    let mut prompts = vec![Prompt::default()];
+    for turn in 0..30_u8 {
+        // Turns that end within a block, so that each turn leaves the one before.
+        prompts[0].0.extend(vec![turn; 300]);
+        let matches = index.matches(&request(&prompts, ""), &pods);
+        assert_eq!(matches.own(0), matches.matched(0), "turn {turn}");
+        commit(&mut index, &pods[0], &prompts);
+    }
+    // The same prompt many times leaves nothing.
+    for _ in 0..10 {
+        commit(&mut index, &pods[0], &prompts);
+    }
+    let matches = index.matches(&request(&prompts, ""), &pods);
+    assert_eq!(matches.own(0), matches.total());
+}
+
+#[test]
+fn without_the_setting_every_prefix_counts() {
+    let pods = [endpoint(0, 0)];
+    let mut index = PrefixIndex::new(Settings::default());
+    for own in b'a'..=b'k' {
+        commit(&mut index, &pods[0], &forked(4, own));
+    }
+    let matches = index.matches(&request(&forked(4, b'z'), ""), &pods);
+    assert_eq!((matches.own(0), matches.matched(0)), (4, 4));
 }

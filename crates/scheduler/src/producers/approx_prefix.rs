@@ -17,6 +17,8 @@ pub(crate) struct Given {
     pub(crate) max_prefix_tokens_to_match: Option<u32>,
     pub(crate) max_prefix_blocks_to_match: Option<u32>,
     pub(crate) lru_capacity_per_server: Option<u32>,
+    /// Ours: how many prompts must have left a prefix for it to count as shared by many, and so as nobody's.
+    pub(crate) shared_prefix_after: Option<u32>,
 }
 
 impl Given {
@@ -28,6 +30,7 @@ impl Given {
             max_tokens: self.max_prefix_tokens_to_match.unwrap_or(usual.max_tokens),
             max_blocks: self.max_prefix_blocks_to_match.unwrap_or(usual.max_blocks),
             capacity: self.lru_capacity_per_server.unwrap_or(usual.capacity),
+            shared_after: self.shared_prefix_after.unwrap_or(usual.shared_after),
         }
     }
 }

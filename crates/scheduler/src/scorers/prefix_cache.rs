@@ -24,6 +24,7 @@ struct Given {
     max_prefix_tokens_to_match: Option<u32>,
     max_prefix_blocks_to_match: Option<u32>,
     lru_capacity_per_server: Option<u32>,
+    shared_prefix_after: Option<u32>,
 }
 
 impl Default for Given {
@@ -38,6 +39,7 @@ impl Default for Given {
             max_prefix_tokens_to_match: None,
             max_prefix_blocks_to_match: None,
             lru_capacity_per_server: None,
+            shared_prefix_after: None,
         }
     }
 }
@@ -63,6 +65,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         max_prefix_tokens_to_match: given.max_prefix_tokens_to_match,
         max_prefix_blocks_to_match: given.max_prefix_blocks_to_match,
         lru_capacity_per_server: given.lru_capacity_per_server,
+        shared_prefix_after: given.shared_prefix_after,
     };
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), producer.settings())?;
@@ -77,7 +80,7 @@ impl Scorer for PrefixCache {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let matches = &context.prefixes[self.prefix];
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
-            let tokens = f64::from(matches.matched(candidate)) * f64::from(matches.block_tokens());
+            let tokens = f64::from(matches.own(candidate)) * f64::from(matches.block_tokens());
             let length = (tokens / self.length_scale).min(1.0);
             *score =
                 self.length_weight * length * length + (1.0 - self.length_weight) * matches.ratio(candidate);

@@ -1,7 +1,7 @@
 //! What is read, what is filled in, and what is refused.
 
 use crate::{
-    ConfigError, Options, Scheduler,
+    ConfigError, Options, REFUSED, Scheduler,
     config::{DataLayer, EndpointPickerConfig, MetricSpec},
     known_types,
 };
@@ -70,8 +70,11 @@ fn what_has_no_effect_yet_is_warned_about() {
 fn unknown_fields_types_and_gates_are_refused_by_name() {
     assert!(refused("pluginz: []\n").contains("pluginz"));
     let unknown = refused("plugins: [{type: queue-scorrer}]\n");
-    assert!(unknown.contains("queue-scorrer") && unknown.contains("queue-scorer, "), "{unknown}");
-    assert!(refused("plugins: [{type: latency-scorer}]\n").contains("not implemented yet"));
+    assert!(
+        unknown.contains("queue-scorrer") && unknown.contains("did you mean \"queue-scorer\"?"),
+        "{unknown}"
+    );
+    assert!(refused("plugins: [{type: latency-scorer}]\n").contains("it would need a latency predictor"));
     assert!(refused("plugins: [{type: session-affinity-scorer}]\n").contains("--allow-experimental-plugins"));
     assert!(refused("featureGates: [flow]\n").contains("flow"));
     let parameters = refused("plugins: [{type: load-aware-scorer, name: l, parameters: {treshold: 1}}]\n");
@@ -149,7 +152,7 @@ fn every_missing_type_is_named_at_once() {
         refused("plugins: [{type: one}, {type: latency-scorer, name: two}, {type: queue-scorer}]\n");
     assert!(
         message.starts_with(
-            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"latency-scorer\" of plugin \"two\" is not implemented yet; known types are "
+            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"latency-scorer\" of plugin \"two\" is not supported: it would need a latency predictor; known types are "
         ),
         "{message}"
     );
@@ -180,4 +183,74 @@ fn references_to_parsers_and_parts_of_flow_control_lead_to_plugins_of_the_right_
             (outcome, _) => panic!("{body}: {outcome:?}"),
         }
     }
+}
+
+#[test]
+fn what_would_need_another_product_is_refused_by_path_and_value() {
+    for (body, path) in [
+        (
+            "dataLayer: {crossReplicaSyncerPluginRef: syncer}\n",
+            "dataLayer.crossReplicaSyncerPluginRef: \"syncer\"",
+        ),
+        ("dataLayer: {crossReplicaSyncInterval: 1s}\n", "dataLayer.crossReplicaSyncInterval: \"1s\""),
+        ("dataLayer: {discovery: {peers: {pluginRef: p}}}\n", "dataLayer.discovery.peers: \"p\""),
+    ] {
+        let message = refused(&format!("plugins: [{{type: queue-scorer}}]\n{body}"));
+        assert!(message.starts_with(path) && message.contains("it would need"), "{message}");
+    }
+}
+
+#[test]
+fn sources_and_extractors_are_declared_plugins_of_their_sort() {
+    let declared = "plugins: [{type: metrics-data-source}, {type: core-metrics-extractor}]\n";
+    build(&format!(
+        "{declared}dataLayer: {{sources: [{{pluginRef: metrics-data-source, extractors: [{{pluginRef: core-metrics-extractor}}]}}]}}\n"
+    ))
+    .unwrap();
+    let source = refused(&format!("{declared}dataLayer: {{sources: [{{pluginRef: metrics-data-sorce}}]}}\n"));
+    assert_eq!(
+        source,
+        "dataLayer.sources[0].pluginRef refers to plugin \"metrics-data-sorce\", which is not a declared data source; \
+         did you mean \"metrics-data-source\"?"
+    );
+    let extractor = refused(&format!(
+        "{declared}dataLayer: {{sources: [{{pluginRef: metrics-data-source, extractors: [{{pluginRef: metrics-data-source}}]}}]}}\n"
+    ));
+    assert!(extractor.contains("dataLayer.sources[0].extractors[0].pluginRef"), "{extractor}");
+}
+
+#[test]
+fn plugins_of_flow_control_that_nothing_refers_to_are_checked_too() {
+    for (plugin, wrong) in [
+        ("{type: concurrency-detector, parameters: {maxConcurency: 5}}", "maxConcurency"),
+        ("{type: utilization-detector, parameters: {queueDepthThreshold: 0}}", "above 0"),
+        ("{type: static-usage-limit-policy, parameters: {threshold: -1}}", "threshold"),
+        ("{type: priority-holdback-policy}", "minCeiling"),
+        ("{type: edf-ordering-policy, parameters: {x: 1}}", "x"),
+        ("{type: round-robin-fairness-policy, parameters: {y: 1}}", "y"),
+    ] {
+        let config =
+            EndpointPickerConfig::parse(&format!("{HEAD}plugins: [{{type: queue-scorer}}, {plugin}]\n"));
+        let options = Options { allow_experimental: true, trace: false };
+        let message = Scheduler::new(&config.unwrap(), options).unwrap_err().to_string();
+        assert!(message.contains(wrong), "{plugin}: {message}");
+    }
+}
+
+#[test]
+fn the_types_that_are_refused_are_those_of_the_compatibility_table() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPATIBILITY.md");
+    let text = std::fs::read_to_string(document).unwrap();
+    let heading = "### Plugin types that are refused\n";
+    let section = text.split_once(heading).expect("the section is there").1;
+    let written: Vec<Vec<&str>> = section
+        .lines()
+        .skip_while(|line| !line.starts_with("|---"))
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+        .collect();
+    let ours: Vec<Vec<&str>> = REFUSED.iter().map(|&(name, needs)| vec![name, needs]).collect();
+    assert_eq!(written, ours);
+    assert!(REFUSED.is_sorted() && REFUSED.iter().all(|(name, _)| !known_types().contains(name)));
 }

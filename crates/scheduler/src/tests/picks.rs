@@ -52,6 +52,7 @@ fn pick(
         prompts: &prompts,
         exact: false,
         multimodal: false,
+        priority: 0,
         headers: &NoHeaders,
     };
     scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))

@@ -1,6 +1,6 @@
 use longboat_scheduler::{
     Metrics,
-    config::{DataLayer, EndpointPickerConfig},
+    config::{DataLayer, EndpointPickerConfig, EngineConfig},
 };
 use proptest::prelude::*;
 
@@ -75,4 +75,25 @@ proptest! {
         let layer = DataLayer::from_config(&EndpointPickerConfig::default()).unwrap();
         extract(&page, &layer.engines["vllm"], &mut Metrics::default());
     }
+}
+
+#[test]
+fn attributes_of_the_configuration_are_read() {
+    let engine: EngineConfig = serde_json::from_value(serde_json::json!({
+        "name": "mine",
+        "customMetrics": [
+            {"attributeKey": "gold", "metricSpec": "depth{tier=gold}"},
+            {"attributeKey": "heat", "metricSpec": "heat"},
+            {"attributeKey": "absent", "metricSpec": "absent"},
+        ],
+    }))
+    .unwrap();
+    let mut metrics = Metrics::default();
+    extract(
+        b"depth{tier=\"iron\"} 9\ndepth{tier=\"gold\"} 4\nheat 0.5\nheat_total 7\n",
+        &engine,
+        &mut metrics,
+    );
+    let found: Vec<_> = metrics.custom.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(found, [("gold", 4.0), ("heat", 0.5)]);
 }

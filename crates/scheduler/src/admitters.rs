@@ -1,0 +1,3 @@
+//! Admitters: who may be scheduled at all.
+
+pub(crate) mod probabilistic;

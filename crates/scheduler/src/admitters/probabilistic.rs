@@ -1,0 +1,64 @@
+//! `probabilistic-admitter`: drops ever more requests of negative priority as the pool fills up.
+
+use serde::Deserialize;
+
+use crate::{
+    context::Context,
+    error::{ConfigError, ScheduleError},
+    parameters::Parameters,
+    plugin::{Admitter, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Probabilistic {
+    queue_depth_threshold: f64,
+    kv_cache_util_threshold: f64,
+    power: f64,
+    k: f64,
+}
+
+impl Default for Probabilistic {
+    fn default() -> Self {
+        Self { queue_depth_threshold: 5.0, kv_cache_util_threshold: 0.8, power: 5.0, k: 300.0 }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Probabilistic = parameters.read()?;
+    for (field, value) in [
+        ("queueDepthThreshold", given.queue_depth_threshold),
+        ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
+        ("power", given.power),
+        ("k", given.k),
+    ] {
+        if value.is_nan() || value <= 0.0 {
+            return Err(parameters.invalid(format!("{field} must be above 0")));
+        }
+    }
+    Ok(Plugin::admitter(given))
+}
+
+impl Probabilistic {
+    /// How full the candidates are on average; an endpoint without recent metrics is full.
+    #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
+    fn saturation(&self, context: &Context<'_>) -> f64 {
+        let full = context.candidates.iter().map(|snapshot| {
+            let queue = snapshot.metrics.waiting / self.queue_depth_threshold;
+            let cache = snapshot.metrics.kv_usage / self.kv_cache_util_threshold;
+            if snapshot.fresh { queue.max(cache) } else { 1.0 }
+        });
+        full.sum::<f64>() / context.candidates.len().max(1) as f64
+    }
+}
+
+impl Admitter for Probabilistic {
+    fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
+        if context.request.priority >= 0 {
+            return Ok(());
+        }
+        let dropped = (self.saturation(context).powf(self.power) * self.k).min(1.0);
+        if context.chance() < dropped { Err(ScheduleError::NotAdmitted) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,38 @@
+//! Attributes of endpoints: numbers that the configuration takes from metrics pages (`customMetrics` of an engine).
+
+use crate::{endpoint::Metrics, error::ConfigError, parameters::Parameters};
+
+/// Names an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attribute(String);
+
+/// The only plugin whose attributes there are.
+const EXTRACTOR: &str = "core-metrics-extractor";
+
+/// Reads the two parameters that name an attribute; `field` is the name of the first.
+pub(crate) fn read(
+    parameters: &Parameters<'_>,
+    field: &str,
+    name: String,
+    producer: Option<&str>,
+) -> Result<Attribute, ConfigError> {
+    if name.is_empty() {
+        return Err(parameters.invalid(format!("{field} is required")));
+    }
+    match producer {
+        None if name.contains('/') => {
+            Err(parameters.invalid(format!("{field} {name:?} has a slash: name its producer too")))
+        }
+        None | Some(EXTRACTOR) => Ok(Attribute(name)),
+        Some(other) => Err(parameters.invalid(format!(
+            "producer {other:?} is not supported: only the customMetrics of {EXTRACTOR} are attributes here"
+        ))),
+    }
+}
+
+impl Attribute {
+    /// Its value, where the endpoint has it.
+    pub(crate) fn of(&self, metrics: &Metrics) -> Option<f64> {
+        metrics.custom.get(&self.0).copied()
+    }
+}

@@ -1,0 +1,70 @@
+//! `utilization-detector` and `concurrency-detector` as filters: they drop endpoints that are full.
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    flow::{ConcurrencyMode, Detector, read_detector},
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+};
+
+struct Saturation {
+    detector: Detector,
+    /// How far above its limit an endpoint may be: 0.2 allows a fifth more.
+    headroom: f64,
+}
+
+pub(crate) fn build_utilization(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    build("utilization-detector", parameters)
+}
+
+pub(crate) fn build_concurrency(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    build("concurrency-detector", parameters)
+}
+
+fn build(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Plugin, ConfigError> {
+    let (detector, headroom) = read_detector(plugin_type, parameters)?;
+    Ok(Plugin::filter(Saturation { detector, headroom }))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+impl Saturation {
+    fn has_room(&self, context: &Context<'_>, candidate: Candidate) -> bool {
+        let more = 1.0 + self.headroom;
+        match &self.detector {
+            Detector::Utilization { queue_depth, kv_usage, .. } => {
+                let snapshot = &context.candidates[candidate];
+                snapshot.fresh
+                    && snapshot.metrics.waiting < queue_depth * more
+                    && snapshot.metrics.kv_usage < kv_usage * more
+            }
+            Detector::Concurrency { requests, tokens, mode } => {
+                let load = context.state.in_flight(context.endpoint(candidate).slot);
+                // A part of a request is none.
+                let below = |load: u64, limit: u64| float(load) < (float(limit) * more).floor();
+                match mode {
+                    ConcurrencyMode::Requests => below(load.0, *requests),
+                    ConcurrencyMode::Tokens => below(load.1, *tokens),
+                    ConcurrencyMode::Hybrid => below(load.0, *requests) && below(load.1, *tokens),
+                }
+            }
+        }
+    }
+}
+
+impl Filter for Saturation {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        let kept: Vec<_> =
+            candidates.iter().copied().filter(|&candidate| self.has_room(context, candidate)).collect();
+        // Where all are full by their metrics, which are always late, all stay. Requests in flight are known exactly.
+        let exact = matches!(self.detector, Detector::Concurrency { .. });
+        if exact || !kept.is_empty() {
+            *candidates = kept;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `topology-affinity-filter` (alpha): keeps endpoints that are near the one that was picked before, for prefill near decode.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+    topology::{Level, Topology},
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    min_affinity: Level,
+    topology_producer_name: Option<String>,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self { min_affinity: Level::Host, topology_producer_name: None }
+    }
+}
+
+struct TopologyAffinity {
+    topology: Topology,
+    farthest: Level,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let topology = builder.topology(parameters, given.topology_producer_name.as_deref())?;
+    Ok(Plugin::filter(TopologyAffinity { topology, farthest: given.min_affinity }))
+}
+
+impl Filter for TopologyAffinity {
+    /// Nearness is a wish: where nobody is near, all stay.
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        let Some(levels) = self.topology.levels(context, candidates) else { return };
+        let near = candidates.iter().zip(levels).filter(|(_, level)| *level <= self.farthest);
+        let near: Vec<_> = near.map(|(candidate, _)| *candidate).collect();
+        if !near.is_empty() {
+            *candidates = near;
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `k8s-notification-source`: tells extractors of Kubernetes objects. The picker follows pods, and nothing else of use here.
+
+use serde::Deserialize;
+
+use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Given {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let Given { group, version, kind } = parameters.read()?;
+    if version.is_empty() || kind.is_empty() {
+        return Err(parameters.invalid("version and kind are required"));
+    }
+    if (group.as_str(), version.as_str(), kind.as_str()) != ("", "v1", "Pod") {
+        return Err(parameters.invalid(format!(
+            "kind {kind:?} of group {group:?} and version {version:?} is not supported: only pods of version v1 are followed"
+        )));
+    }
+    Ok(Plugin::default())
+}

@@ -1,0 +1,96 @@
+//! `endpoint-attribute-scorer` (alpha): scores by an attribute's place in a range.
+
+use serde::Deserialize;
+
+use crate::{
+    attribute::{self, Attribute},
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::{NoParameters, Parameters},
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    attribute_key: String,
+    producer: Option<String>,
+    algorithm: Algorithm,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Algorithm {
+    #[serde(rename = "type")]
+    kind: String,
+    normalization: Normalization,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Normalization {
+    fixed_range: Option<Range>,
+    adaptive_range: Option<NoParameters>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Range {
+    min: f64,
+    max: f64,
+}
+
+struct EndpointAttribute {
+    attribute: Attribute,
+    lower_is_better: bool,
+    /// Without it the range is that of the candidates.
+    fixed: Option<Range>,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let lower_is_better = match given.algorithm.kind.as_str() {
+        "linear_lower_is_better" => true,
+        "linear_higher_is_better" => false,
+        _ => {
+            let message = "algorithm.type must be linear_lower_is_better or linear_higher_is_better";
+            return Err(parameters.invalid(message));
+        }
+    };
+    let Normalization { fixed_range: fixed, adaptive_range } = given.algorithm.normalization;
+    if fixed.is_some() && adaptive_range.is_some() {
+        let message = "algorithm.normalization: fixedRange and adaptiveRange exclude each other";
+        return Err(parameters.invalid(message));
+    }
+    // Not below, rather than at or above: a bound may be no number.
+    if fixed.is_some_and(|range| !matches!(range.min.partial_cmp(&range.max), Some(std::cmp::Ordering::Less)))
+    {
+        return Err(parameters.invalid("algorithm.normalization.fixedRange: min must be below max"));
+    }
+    let attribute =
+        attribute::read(parameters, "attributeKey", given.attribute_key, given.producer.as_deref())?;
+    Ok(Plugin::scorer(EndpointAttribute { attribute, lower_is_better, fixed }))
+}
+
+impl Scorer for EndpointAttribute {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let value = |candidate: &Candidate| self.attribute.of(context.metrics(*candidate));
+        let range = self.fixed.unwrap_or_else(|| {
+            let empty = Range { min: f64::INFINITY, max: f64::NEG_INFINITY };
+            let widen =
+                |range: Range, value: f64| Range { min: range.min.min(value), max: range.max.max(value) };
+            candidates.iter().filter_map(value).fold(empty, widen)
+        });
+        for (score, candidate) in scores.iter_mut().zip(candidates) {
+            let Some(value) = value(candidate) else { continue };
+            let width = range.max - range.min;
+            *score = if width > 0.0 {
+                let place = ((value - range.min) / width).clamp(0.0, 1.0);
+                if self.lower_is_better { 1.0 - place } else { place }
+            } else {
+                1.0
+            };
+        }
+    }
+}

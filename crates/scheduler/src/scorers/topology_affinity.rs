@@ -1,0 +1,43 @@
+//! `topology-affinity-scorer` (alpha): prefers endpoints near the one that was picked before, for prefill near decode.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+    topology::{Level, Topology},
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    topology_producer_name: Option<String>,
+}
+
+struct TopologyAffinity(Topology);
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    Ok(Plugin::scorer(TopologyAffinity(
+        builder.topology(parameters, given.topology_producer_name.as_deref())?,
+    )))
+}
+
+impl Scorer for TopologyAffinity {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let Some(levels) = self.0.levels(context, candidates) else { return };
+        for (score, level) in scores.iter_mut().zip(levels) {
+            // By how fast a KV cache travels: within a host, through one switch, through several, between sites.
+            *score = match level {
+                Level::Host => 1.0,
+                Level::Rack => 0.2,
+                Level::Zone => 0.05,
+                Level::Region => 0.02,
+                Level::Apart => 0.0,
+            };
+        }
+    }
+}

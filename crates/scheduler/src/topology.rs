@@ -1,0 +1,79 @@
+//! Where endpoints are: host, rack, zone and region, as `topology-extractor` reads them from labels.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    endpoint::Endpoint,
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::Plugin,
+    registry::Builder,
+};
+
+/// How near two endpoints are, nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Host,
+    Rack,
+    Zone,
+    Region,
+    /// They share nothing that is known.
+    #[serde(skip)]
+    Apart,
+}
+
+/// The labels that say where an endpoint is, nearest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Topology {
+    labels: [String; 4],
+}
+
+const LEVELS: [Level; 4] = [Level::Host, Level::Rack, Level::Zone, Level::Region];
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Given {
+    hostname: String,
+    rack: String,
+    zone: String,
+    region: String,
+}
+
+/// `topology-extractor`.
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let label = |given: String, usual: &str| if given.is_empty() { usual.to_owned() } else { given };
+    let labels = [
+        label(given.hostname, "kubernetes.io/hostname"),
+        label(given.rack, "topology.kubernetes.io/rack"),
+        label(given.zone, "topology.kubernetes.io/zone"),
+        label(given.region, "topology.kubernetes.io/region"),
+    ];
+    builder.topologies.push((parameters.name.to_owned(), Topology { labels }));
+    Ok(Plugin::default())
+}
+
+impl Topology {
+    fn place<'e>(&self, endpoint: &'e Endpoint) -> [Option<&'e str>; 4] {
+        self.labels
+            .each_ref()
+            .map(|label| endpoint.labels.get(label).map(String::as_str).filter(|value| !value.is_empty()))
+    }
+
+    /// How near a candidate is to the endpoint that was picked before it, for each candidate. `None`: nothing was picked
+    /// before, or it is not known where that is.
+    pub(crate) fn levels(&self, context: &Context<'_>, candidates: &[Candidate]) -> Option<Vec<Level>> {
+        let peer = self.place(context.endpoint(context.peer.get()?));
+        peer.iter().any(Option::is_some).then(|| {
+            let near = |candidate: &Candidate| {
+                let place = self.place(context.endpoint(*candidate));
+                let shared =
+                    (0..LEVELS.len()).find(|&level| place[level].is_some() && place[level] == peer[level]);
+                shared.map_or(Level::Apart, |level| LEVELS[level])
+            };
+            candidates.iter().map(near).collect()
+        })
+    }
+}
