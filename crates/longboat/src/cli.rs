@@ -58,7 +58,7 @@ pub(crate) enum Command {
     Completion(CompletionArgs),
     /// Print the version of this build
     Version,
-    /// Print docs/cli.md
+    /// Print docs/reference/cli.md
     #[command(hide = true)]
     CliReference,
     /// Role: the controller of a cluster
