@@ -53,6 +53,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
     );
     let (options, traces) = if let Command::Controller(args) = &command {
         (args.logs.options(), args.traces.traces("longboat-controller"))
+    } else if let Command::Sidecar(args) = &command {
+        (args.log_options(), None)
     } else {
         // A person reads the tree; what goes wrong still shows. Requests that fail are told with what they were for.
         let default_filter = if is_verb { "error,kube_client=off" } else { "info" }.into();
