@@ -124,8 +124,13 @@ impl Server {
         }
         let mut events = Vec::new();
         for holdings in holdings {
-            if let Some(address) = holdings.settings().events.bind.clone() {
-                events.push(kv_events::Listening::bind(&address, ip, holdings).await?);
+            let Some(wanted) = holdings.settings().events.listen.clone() else { continue };
+            match kv_events::Listening::bind(&wanted.address, ip, holdings).await {
+                Ok(listening) => events.push(listening),
+                Err(error) if wanted.required => return Err(error),
+                Err(error) => {
+                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.")
+                }
             }
         }
         let grpc = listen(ip, args.grpc_port).await?;
