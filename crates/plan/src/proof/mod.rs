@@ -6,6 +6,7 @@
 
 mod answer;
 mod counters;
+mod fuzzed;
 mod judge;
 mod next;
 mod probe;
@@ -16,6 +17,7 @@ mod wanted;
 pub use answer::{Answer, Unreached};
 pub use counters::Counters;
 pub use judge::{PodMetrics, Seen, is_conclusive, judge};
+pub use fuzzed::probe_bytes;
 pub use next::next;
 pub use probe::{Id, PodAddress, Probe, Role};
 pub use report::{Outcome, Verdict};
