@@ -5,7 +5,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod asking;
+mod browser;
 mod canary;
+mod dashboard;
 mod doctor;
 mod engine;
 mod examples;

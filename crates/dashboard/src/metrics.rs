@@ -62,6 +62,14 @@ fn series(line: &str) -> Option<(&str, f64)> {
 mod tests {
     use super::*;
 
+    proptest::proptest! {
+        #[test]
+        fn any_page_is_read(page in "(vllm:(num_requests_running|kv_cache_usage_perc|x)[{} =\"a-z0-9.NaInf+é-]*\n?)*") {
+            let sample = read(&page);
+            proptest::prop_assert!(sample.running.is_finite() && sample.kv_usage.is_finite());
+        }
+    }
+
     #[test]
     fn numbers_are_found_whatever_their_labels_hold() {
         let page = "\

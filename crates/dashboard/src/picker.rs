@@ -50,8 +50,8 @@ pub async fn decisions(
     pod: &Pod,
     id: Option<&str>,
 ) -> Result<Vec<Value>, String> {
-    let port = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let port = port.filter_map(|container| declared(pod, &container.name, Some("metrics"))).next();
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let port = containers.find_map(|container| declared(pod, &container.name, Some("metrics")));
     let port = port.unwrap_or(Port { number: METRICS, tls: false });
     let mut path = format!("/debug/decisions?limit={DECISIONS}");
     if let Some(id) = id {

@@ -37,10 +37,11 @@ function Services({ services, open }) {
   const count = (mark) => all.filter((head) => head.mark === mark).length;
   return html`<nav aria-label="Services" class="services ${open ? "beside" : ""}">
     <div class="find">
-      <label for="filter">Services</label>
+      ${open ? html`<h2>Services</h2>` : html`<h1>Services</h1>`}
+      <label for="filter" class="unseen">Filter services</label>
       <input id="filter" type="search" placeholder="Filter ( / )" value=${filter}
         onInput=${(event) => setFilter(event.target.value)} />
-      <p class="counts">${all.length} services: ${count("good")} ready, ${count("waiting")} waiting, ${count("bad")} broken</p>
+      <p class="counts">${all.length === 1 ? "1 service" : `${all.length} services`}: ${count("good")} ready, ${count("waiting")} waiting, ${count("bad")} broken</p>
     </div>
     <ul>
       ${found.slice(0, DRAWN).map((head) => html`<li key=${head.service}>

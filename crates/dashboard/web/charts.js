@@ -15,6 +15,9 @@ function ceiling(value) {
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
 }
 
+/// 1500 as 1.5k: the axis is narrow.
+const short = (value) => (value < 1000 ? value : value < 1e6 ? `${value / 1e3}k` : `${value / 1e6}M`);
+
 export function Chart({ title, unit, series }) {
   const end = Date.now();
   const values = series.flatMap(({ points }) => points.map(([, value]) => value));
@@ -29,7 +32,7 @@ export function Chart({ title, unit, series }) {
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${title} in ${unit}: ${said}">
       <line class="axis" x1=${LEFT} x2=${WIDTH} y1=${y(0)} y2=${y(0)} />
       <line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(top)} y2=${y(top)} />
-      <text x=${LEFT - 4} y=${y(top) + 4} text-anchor="end">${top}</text>
+      <text x=${LEFT - 4} y=${y(top) + 4} text-anchor="end">${short(top)}</text>
       <text x=${LEFT - 4} y=${y(0) + 3} text-anchor="end">0</text>
       <text x=${LEFT} y=${HEIGHT - 3}>5 min ago</text>
       <text x=${WIDTH - 2} y=${HEIGHT - 3} text-anchor="end">now</text>

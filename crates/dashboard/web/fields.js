@@ -26,8 +26,8 @@ export function Fields({ service }) {
   };
   if (problem && !answer) return html`<p class="trouble">${problem}</p>`;
   if (!answer) return html`<p class="quiet">Composing…</p>`;
-  const layers = (answer.answer.layers || []).map(({ layer, because, sets }) => ({
-    name: layer.config ? `${layer.kind} ${layer.config}` : layer.kind,
+  const layers = (answer.answer.layers || []).map(({ kind, config, because, sets }) => ({
+    name: config ? `${kind} ${config}` : kind,
     because,
     sets,
   }));

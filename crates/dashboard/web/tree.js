@@ -17,8 +17,8 @@ export function age(time) {
   return `${Math.floor(seconds / 86400)}d`;
 }
 
-/// Asks again while the view is open.
-export function useAsked(path, parameters, seconds) {
+/// Asks when the view opens, again every so many seconds if any are given, and whenever `version` changes.
+export function useAsked(path, parameters, seconds, version) {
   const [state, setState] = useState({});
   const key = JSON.stringify(parameters);
   useEffect(() => {
@@ -38,15 +38,14 @@ export function useAsked(path, parameters, seconds) {
       open = false;
       clearInterval(timer);
     };
-  }, [path, key, seconds]);
+  }, [path, key, seconds, version]);
   return state;
 }
 
-/// Findings change when the tree does: they are asked for then, and not otherwise.
+/// Findings change when the tree does: the doctor looks then, and not otherwise.
 function Findings({ service, tree }) {
-  const marks = JSON.stringify((tree.lines || []).map((line) => [line.subject, line.mark]));
-  const good = (tree.lines || []).every((line) => line.mark === "good");
-  const { answer, problem } = useAsked("findings", { service, marks: good ? "good" : marks.length }, 0);
+  const version = tree.lines.map((line) => `${line.subject} ${line.mark}`).join("\n");
+  const { answer, problem } = useAsked("findings", { service }, 0, version);
   if (problem) return html`<p class="trouble">The doctor cannot look: ${problem}</p>`;
   if (!answer || answer.findings.length === 0) return null;
   return html`<h2>Why</h2>
@@ -70,7 +69,7 @@ export function Tree({ service, tree, known }) {
     <ul class="tree">
       ${tree.lines.map((line) => html`<li key=${line.subject} class="depth${line.depth}">
         <${Mark} mark=${line.mark} />
-        <span><b>${line.subject}</b> ${line.text} <span class="quiet">${line.took ? `took ${line.took}` : age(line.since)}</span></span>
+        <span><b>${line.subject.startsWith(`${service} `) ? line.subject.slice(service.length + 1) : line.subject}</b> ${line.text} <span class="quiet">${line.took ? `took ${line.took}` : age(line.since)}</span></span>
       </li>`)}
     </ul>
     <${Findings} service=${service} tree=${tree} />

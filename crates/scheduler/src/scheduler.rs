@@ -403,11 +403,11 @@ impl Run<'_, '_> {
     fn run(&mut self, profile: &Profile) -> Option<usize> {
         let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
         let trace = self.scheduler.options.trace;
-        let mut filtered = Vec::new();
+        let mut passed = Vec::new();
         for (name, filter) in &profile.filters {
             filter.filter(self.context, &mut candidates);
             if trace {
-                filtered.push(FilterTrace { plugin: name.clone(), kept: candidates.clone() });
+                passed.push(FilterTrace { plugin: name.clone(), kept: candidates.clone() });
             }
             if candidates.is_empty() {
                 return None;
@@ -419,12 +419,12 @@ impl Run<'_, '_> {
             let before = candidates.len();
             candidates.retain(fresh);
             if trace && candidates.len() < before {
-                filtered.push(FilterTrace { plugin: RECENT_METRICS.to_owned(), kept: candidates.clone() });
+                passed.push(FilterTrace { plugin: RECENT_METRICS.to_owned(), kept: candidates.clone() });
             }
         }
         let mut totals = vec![0.0; candidates.len()];
         let mut scores = vec![0.0; candidates.len()];
-        let mut scored = Vec::new();
+        let mut said = Vec::new();
         for weighted in &profile.scorers {
             scores.fill(0.0);
             weighted.scorer.score(self.context, &candidates, &mut scores);
@@ -433,7 +433,7 @@ impl Run<'_, '_> {
                 *total += counted * weighted.weight;
             }
             if trace {
-                scored.push(ScorerTrace {
+                said.push(ScorerTrace {
                     plugin: weighted.name.clone(),
                     weight: weighted.weight,
                     scores: candidates.iter().copied().zip(scores.iter().copied()).collect(),
@@ -445,7 +445,13 @@ impl Run<'_, '_> {
         if targets.is_empty() {
             return None;
         }
-        self.runs.push(ProfileRun { name: profile.name.clone(), targets, totals, filtered, trace: scored });
+        self.runs.push(ProfileRun {
+            name: profile.name.clone(),
+            targets,
+            totals,
+            filtered: passed,
+            trace: said,
+        });
         Some(self.runs.len() - 1)
     }
 }

@@ -20,6 +20,14 @@ use crate::{
     subset,
 };
 
+/// A decision that counts.
+struct Scheduled {
+    decision: Decision,
+    reservation: Reservation,
+    scores: Option<serde_json::Value>,
+    record: Option<Arc<Record>>,
+}
+
 impl Exchange {
     /// Picks an endpoint, and sends the request there. It counts as admitted until it counts as in flight.
     pub(super) fn send(
@@ -29,7 +37,7 @@ impl Exchange {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
-        let (mut decision, reservation, scores, record) =
+        let Scheduled { mut decision, reservation, scores, record } =
             self.schedule(&pending, &parsed, &target, &request_id)?;
         if record.is_some() {
             // Under this id the client finds the decision.
@@ -84,7 +92,7 @@ impl Exchange {
         parsed: &Parsed,
         target: &str,
         request_id: &str,
-    ) -> Result<(Decision, Reservation, Option<serde_json::Value>, Option<Arc<Record>>), Refusal> {
+    ) -> Result<Scheduled, Refusal> {
         let core = &self.core;
         let started = Instant::now();
         let mut candidates = core.snapshot();
@@ -140,7 +148,7 @@ impl Exchange {
                 })
                 .collect()
         });
-        Ok((decision, reservation, scores, record))
+        Ok(Scheduled { decision, reservation, scores, record })
     }
 }
 

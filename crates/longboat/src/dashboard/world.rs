@@ -85,7 +85,7 @@ impl World for Here {
                 Explanation::Fields(fields) => explain::of_fields(fields),
                 Explanation::Children(children) => explain::of_children(children),
             };
-            Ok(json!({"text": text, "answer": answer}))
+            Ok(json!({"text": plain(&text), "answer": answer}))
         })
     }
 
@@ -109,7 +109,9 @@ impl World for Here {
             let refused = after.has_errors() || !failed.is_empty();
             sentences.extend(failed.into_iter().map(|error| format!("{:#}", anyhow::Error::new(error))));
             let text = diff::to_text(&differences);
-            Ok(json!({"text": text, "differences": differences, "findings": sentences, "refused": refused}))
+            Ok(
+                json!({"text": plain(&text), "differences": differences, "findings": sentences, "refused": refused}),
+            )
         })
     }
 
@@ -181,6 +183,11 @@ fn told(line: &Line) -> Value {
         "subject": line.subject, "text": line.text, "mark": word(line.mark), "depth": line.depth,
         "since": since, "took": took,
     })
+}
+
+/// A text of a terminal without its colours.
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
 }
 
 fn word(mark: Mark) -> &'static str {
