@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod asking;
+mod book;
 mod canary;
 mod doctor;
 mod engine;
