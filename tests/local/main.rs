@@ -35,6 +35,7 @@ mod streaming;
 mod terminal;
 mod tools;
 mod troubleshooting;
+mod upgrade;
 mod validate;
 mod wait;
 mod world;
