@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod asking;
+mod book;
 mod browser;
 mod canary;
 mod dashboard;
@@ -36,6 +37,7 @@ mod streaming;
 mod terminal;
 mod tools;
 mod troubleshooting;
+mod upgrade;
 mod validate;
 mod wait;
 mod world;

@@ -12,7 +12,7 @@ use std::{
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-pub(crate) use self::install::{InstallArgs, Services, UninstallArgs};
+pub(crate) use self::install::{InstallArgs, Services, UninstallArgs, UpgradeArgs};
 use crate::{called::Called, up::engine::EngineChoice};
 
 /// KServe's LLMInferenceService stack in one binary.
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Models(ModelsCommand),
     /// Install the controller, its definitions, rights, webhooks and presets on a cluster, or upgrade them
     Install(Box<InstallArgs>),
+    /// Say which services would change, and which pods would roll, if this build took over the cluster; exit codes as `diff`
+    Upgrade(Box<UpgradeArgs>),
     /// Remove from a cluster what `install` wrote
     Uninstall(UninstallArgs),
     /// Print a script that completes this command line in a shell

@@ -18,7 +18,7 @@ const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run services and see what they do", &["up", "status", "dashboard", "why", "doctor"]),
     ("Understand manifests before they are applied", &["validate", "render", "explain", "diff"]),
-    ("Set up a cluster", &["install", "uninstall", "crds"]),
+    ("Set up a cluster", &["install", "upgrade", "uninstall", "crds"]),
     ("Models on this machine", &["models"]),
     ("This command line", &["completion", "help", "version"]),
 ];

@@ -15,6 +15,7 @@ mod render;
 mod status;
 mod uninstall;
 mod up;
+mod upgrade;
 mod validate;
 mod why;
 pub(crate) mod world;
@@ -46,6 +47,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Crds(_)
             | Command::Models(_)
             | Command::Install(_)
+            | Command::Upgrade(_)
             | Command::Uninstall(_)
             | Command::Completion(_)
             | Command::Version
@@ -78,6 +80,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Crds(args) => report(crds::run(&args)),
         Command::Models(command) => report(models::run(&command)),
         Command::Install(args) => report(install::run(&args)),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
         Command::Version => {

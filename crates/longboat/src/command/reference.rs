@@ -15,10 +15,10 @@ Under the name `kubectl-longboat` (a link is enough) on `PATH`, the executable i
 `longboat completion SHELL` prints a script for a shell, for the name under which it is called; kubectl completes the lines of
 its plugins by asking an executable named `kubectl_complete-longboat`, which may be another link to the same file:
 
-```console
-ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl-longboat
-ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl_complete-longboat
-source <(longboat completion bash)
+```console not-run: changes your shell
+$ ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl-longboat
+$ ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl_complete-longboat
+$ source <(longboat completion bash)
 ```
 ";
 
@@ -52,7 +52,7 @@ fn section(text: &mut String, verb: &Command, above: &str) {
     for alias in verb.get_visible_aliases() {
         let _ = write!(text, " Also `longboat {alias}`.");
     }
-    let _ = write!(text, "\n\n```console\n{usage}\n```\n");
+    let _ = write!(text, "\n\n```text\n{usage}\n```\n");
     let shown = |argument: &&Arg| {
         let is_usual = matches!(argument.get_action(), ArgAction::Help | ArgAction::Version);
         !argument.is_hide_set() && !is_usual
