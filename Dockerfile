@@ -13,10 +13,11 @@ WORKDIR /src
 COPY . .
 # The crates of the registry and the build's own output are kept between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked --package longboat && cp target/dist/longboat /longboat
+    cargo build --profile dist --locked --package longboat --package longboat-engine && \
+    cp target/dist/longboat target/dist/longboat-engine /
 # Names under which pods start the roles (crates/longboat/src/role.rs): the reference's manifests have them too.
 RUN mkdir -p /image/app /image/storage-initializer/scripts /image/etc/ssl/certs /image/tmp && chmod 1777 /image/tmp && \
-    cp /longboat /image/longboat && \
+    cp /longboat /longboat-engine /image/ && \
     ln -s /longboat /image/manager && \
     ln -s /longboat /image/app/epp && \
     ln -s /longboat /image/app/pd-sidecar && \

@@ -49,6 +49,8 @@ fn first_token(runs: usize) -> anyhow::Result<()> {
                 "--prompt",
                 "Why is the sea salty?",
                 "--once",
+                "--engine",
+                "sim",
             ])
             .current_dir(ROOT)
             .stdout(Stdio::piped())

@@ -33,7 +33,7 @@ impl World {
     /// Starts one and waits until it says how to go on.
     pub(crate) async fn start(manifest: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(binary())
-            .args(["up", manifest, "--port", "0"])
+            .args(["up", manifest, "--port", "0", "--engine", "sim"])
             .current_dir(ROOT)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

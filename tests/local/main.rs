@@ -7,6 +7,7 @@
 mod asking;
 mod canary;
 mod doctor;
+mod engine;
 mod examples;
 mod fixpoint;
 mod http;

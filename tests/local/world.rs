@@ -30,10 +30,15 @@ pub(crate) fn example() -> PathBuf {
     tools::root().join("examples/single-node/service.yaml")
 }
 
-/// `longboat up` that will keep its temporary files in `folder`, its ports any free ones.
+/// `longboat up` with the simulator, unless its arguments say otherwise, that will keep its temporary files in `folder`.
 pub(crate) fn up(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
-    command.arg("up").env("TMPDIR", folder).env_remove("RUST_LOG").env_remove("LONGBOAT_LOG");
+    command
+        .arg("up")
+        .env("LONGBOAT_ENGINE", "sim")
+        .env("TMPDIR", folder)
+        .env_remove("RUST_LOG")
+        .env_remove("LONGBOAT_LOG");
     command
 }
 
@@ -77,6 +82,7 @@ impl World {
                 .arg(env!("CARGO_BIN_EXE_longboat"))
                 .args(["up", "--port", "0"])
                 .arg(example())
+                .env("LONGBOAT_ENGINE", "sim")
                 .env("TMPDIR", folder.path())
                 .stdin(Stdio::piped());
             Self::serving(Running::start(&mut command), folder)

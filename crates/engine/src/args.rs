@@ -26,6 +26,7 @@ Flags that have an effect:
   --block-size                     tokens of a block of the KV cache (16)
   --kv-cache-memory-bytes          bytes of the KV cache (512 MiB)
   --no-enable-prefix-caching       compute every prompt anew
+  --threads                        threads that compute; half of the cores if not given
   --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
   --shutdown-timeout               seconds that running answers may take at the end (5)
   --ssl-certfile, --ssl-keyfile    serve TLS
@@ -35,6 +36,9 @@ effect, and the log names them.
 
 Example:
   longboat engine ./model.gguf --served-model-name small --port 8000";
+
+/// Bytes of the KV cache where no flag says otherwise.
+pub(crate) const DEFAULT_CACHE_BYTES: usize = 512 << 20;
 
 /// Everything that a start of the engine depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub struct Args {
     pub(crate) as_shipped: bool,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    /// Threads that compute.
+    threads: usize,
     pub(crate) ignored: Vec<String>,
 }
 
@@ -84,11 +90,12 @@ impl Args {
             max_batched_tokens: 256,
             max_waiting: 1000,
             block_size: 16,
-            cache_bytes: 512 << 20,
+            cache_bytes: DEFAULT_CACHE_BYTES,
             caches_prefixes: true,
             as_shipped: false,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
+            threads: default_threads(),
             ignored: words.collect(),
         };
         let mut certificate = (None, None);
@@ -109,6 +116,7 @@ impl Args {
                 "kv-cache-memory-bytes" => args.cache_bytes = flag.positive()?,
                 "enable-prefix-caching" => args.caches_prefixes = true,
                 "no-enable-prefix-caching" => args.caches_prefixes = false,
+                "threads" => args.threads = flag.positive()?,
                 "weights-as-shipped" => args.as_shipped = true,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => args.shutdown_timeout = Duration::from_secs(flag.value()?),
@@ -132,10 +140,21 @@ impl Args {
         Ok(args)
     }
 
+    /// How many threads compute.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Where the server will listen; port 0 lets the system choose.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)
     }
+}
+
+/// Half of the cores: candle's threads wait for each other in a busy loop, which costs more than it brings where a core is not
+/// theirs alone.
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
 #[cfg(test)]

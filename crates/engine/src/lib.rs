@@ -12,6 +12,7 @@
 mod args;
 mod batch;
 mod cache;
+mod check;
 mod engine;
 mod error;
 mod memory;
@@ -24,6 +25,7 @@ mod weights;
 mod worker;
 
 pub use args::{Args, HELP, VERSION};
+pub use check::check;
 pub use engine::Engine;
 pub use error::LoadError;
 pub use server::{EngineError, run, serve};

@@ -66,6 +66,8 @@ pub(crate) struct Parsed {
     pub(crate) stream: bool,
     /// The prompts, for prefix hashing.
     pub(crate) prompts: Vec<Prompt>,
+    /// Whether the prompts are the model's own tokens. Text stands for them otherwise.
+    pub(crate) exact: bool,
     pub(crate) cache_salt: String,
     pub(crate) multimodal: bool,
 }
@@ -90,10 +92,16 @@ pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
     let prompts = prompts(api, &fields)?;
     let (model, model_at) =
         fields.model(body).filter(|(model, _)| !model.is_empty()).ok_or(BodyError::NoModel)?;
+    let given = match api {
+        Api::Completions => fields.prompt.as_ref(),
+        Api::Generate => fields.token_ids.as_ref(),
+        _ => None,
+    };
     Ok(Parsed {
         model,
         model_at,
         stream: fields.stream,
+        exact: given.is_some_and(PromptField::is_tokens),
         prompts,
         cache_salt: fields.cache_salt.as_deref().unwrap_or_default().to_owned(),
         multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),

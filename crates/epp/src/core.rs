@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use longboat_accept::Budget;
 use longboat_scheduler::{Scheduler, Snapshot, State, config::Parser, flow};
 use parking_lot::RwLock;
@@ -17,6 +18,8 @@ use crate::{
     admission::Admission,
     metrics::PickerMetrics,
     pool::{Desired, Pool},
+    rewrites::Rewrites,
+    tokens::TokenSource,
 };
 
 /// How requests are treated.
@@ -50,6 +53,10 @@ pub(crate) struct Core {
     pub(crate) bodies: Arc<Budget>,
     /// Requests that wait for room in the pool.
     pub(crate) admission: Admission,
+    /// Which models are asked for instead of others.
+    pub(crate) rewrites: ArcSwap<Rewrites>,
+    /// Who is asked for the tokens of prompts; `None`: text stands for them.
+    pub(crate) tokens: Option<Arc<dyn TokenSource>>,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -64,6 +71,8 @@ impl Core {
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),
             admission: Admission::new(settings.flow.clone()),
+            rewrites: ArcSwap::default(),
+            tokens: None,
             settings,
             metrics: PickerMetrics::new(pool_name),
             started: Instant::now(),
@@ -71,6 +80,12 @@ impl Core {
             listening: AtomicBool::new(false),
             leading: AtomicBool::new(true),
         }
+    }
+
+    /// Asks this source for the tokens of prompts.
+    pub(crate) fn with_tokens(mut self, source: Option<Arc<dyn TokenSource>>) -> Self {
+        self.tokens = source;
+        self
     }
 
     /// Makes the endpoints exactly these.

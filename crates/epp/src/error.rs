@@ -11,6 +11,14 @@ use crate::args::ArgsError;
 /// Why the picker does not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The tokenizer's address cannot be used.
+    #[error("the address of the tokenizer, {url:?}, cannot be used: {message}")]
+    Tokenizer {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The flags make no sense together.
     #[error(transparent)]
     Args(#[from] ArgsError),

@@ -14,15 +14,18 @@ mod discovery;
 mod error;
 mod exchange;
 mod health;
+mod kv_events;
 mod lease;
 mod metrics;
 mod monitoring;
 mod pool;
 #[doc(hidden)]
 pub mod probe;
+mod rewrites;
 mod scrape;
 mod service;
 mod subset;
+mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
 pub use error::Error;

@@ -22,7 +22,7 @@ use self::{
     buckets::{Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING},
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, InfoLabels, LegacyErrorLabels, LegacyLabels, ModelLabel,
-        PodLabels, PoolLabel, SourceLabel,
+        PodLabels, PoolLabel, RewriteLabels, SourceLabel,
     },
 };
 use crate::pool::Member;
@@ -93,6 +93,7 @@ pub(crate) struct PickerMetrics {
     former_running: Family<ModelLabel, Gauge>,
     scheduling: Histogram,
     attempts: Family<AttemptLabels, Counter>,
+    rewrites: Family<RewriteLabels, Counter>,
     poll_errors: Family<SourceLabel, Counter>,
     kv_usage: Family<PoolLabel, Decimal>,
     queue: Family<PoolLabel, Decimal>,
@@ -194,6 +195,14 @@ impl PickerMetrics {
         }
         let attempts = Family::default();
         r.register("llm_d_epp_scheduler_attempts", "Picks", attempts.clone());
+        let rewrites = Family::default();
+        for prefix in [PRESENT, "inference_extension_"] {
+            r.register(
+                format!("{prefix}model_rewrite_decisions"),
+                "Requests for which an InferenceModelRewrite named another model",
+                rewrites.clone(),
+            );
+        }
         let poll_errors = Family::default();
         for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
             r.register(format!("{prefix}datalayer_poll_errors"), "Scrapes that failed", poll_errors.clone());
@@ -259,6 +268,7 @@ impl PickerMetrics {
             former_running,
             scheduling,
             attempts,
+            rewrites,
             poll_errors,
             kv_usage,
             queue,
@@ -339,6 +349,16 @@ impl PickerMetrics {
             self.output_tokens.observe(labels, tokens(usage.output));
             self.cached_tokens.observe(labels, tokens(usage.cached));
         }
+    }
+
+    pub(crate) fn rewritten(&self, rewrite: &str, model: &str, target: &str) {
+        self.rewrites
+            .get_or_create(&RewriteLabels {
+                model_rewrite_name: self.models.label(rewrite),
+                model_name: self.models.label(model),
+                target_model: self.models.label(target),
+            })
+            .inc();
     }
 
     pub(crate) fn poll_failed(&self) {

@@ -29,6 +29,8 @@ pub(crate) struct Desired {
 pub(crate) struct Member {
     pub(crate) endpoint: Arc<Endpoint>,
     scraped: Arc<ArcSwap<Scraped>>,
+    /// Shared between members that differ in labels only.
+    gone: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +40,16 @@ struct Scraped {
 }
 
 impl Member {
+    /// Whether the endpoint is no longer one of the pool: its slot may be another's.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Whether both are the same endpoint, whatever its labels are.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.gone, &other.gone)
+    }
+
     /// Stores what was scraped just now.
     pub(crate) fn scraped(&self, metrics: Metrics) {
         self.scraped.store(Arc::new(Scraped { metrics: Arc::new(metrics), at: Some(Instant::now()) }));
@@ -126,6 +138,7 @@ impl Pool {
                         members.push(Arc::new(Member {
                             endpoint: Arc::new(endpoint(wanted, member.endpoint.slot)),
                             scraped: Arc::clone(&member.scraped),
+                            gone: Arc::clone(&member.gone),
                         }));
                     }
                 }
@@ -135,13 +148,15 @@ impl Pool {
         if unchanged && new.is_empty() {
             return Vec::new();
         }
-        for slot in freed.values() {
-            slots.free(*slot);
+        for member in old.iter().filter(|member| freed.contains_key(&member.endpoint.slot.0)) {
+            member.gone.store(true, Ordering::Release);
+            slots.free(member.endpoint.slot);
         }
         for wanted in new {
             members.push(Arc::new(Member {
                 endpoint: Arc::new(endpoint(wanted, slots.take())),
                 scraped: Arc::default(),
+                gone: Arc::default(),
             }));
         }
         members.sort_by_key(|member| member.endpoint.slot);

@@ -23,16 +23,19 @@ use crate::{
     args::Args,
     core::{Core, Settings},
     discovery::{
+        both_groups::Scope,
         file,
         kubernetes::{self, Selection, Source},
-        objectives,
+        objectives, rewrites,
     },
     error::Error,
     exchange::Picker,
     health::HealthService,
+    kv_events,
     lease::Candidate,
     monitoring::Monitoring,
     scrape::Scraper,
+    tokens::{Renderer, TokenSource},
 };
 
 const H2: &[&[u8]] = &[b"h2"];
@@ -52,6 +55,7 @@ pub struct Server {
     grpc: TcpListener,
     health: TcpListener,
     metrics: TcpListener,
+    events: Vec<kv_events::Listening>,
     /// Where ext_proc is served.
     pub grpc_address: SocketAddr,
     /// Where health checks are answered.
@@ -103,8 +107,25 @@ impl Server {
             max_bodies: args.max_request_bytes_in_flight,
             flow: flow::Settings::from_config(&config)?,
         };
-        let core = Arc::new(Core::new(scheduler, settings, &args.pool_name));
+        let tokenizer = scheduler.tokenizer().cloned().map(Renderer::new).transpose()?;
+        let asks = tokenizer.is_some();
+        let core = Core::new(scheduler, settings, &args.pool_name);
+        let core = Arc::new(
+            core.with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>)),
+        );
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let holdings = core.state.read().holdings();
+        if !holdings.is_empty() && !asks {
+            tracing::warn!(
+                "No token-producer names a tokenizer (vllm.url): precise prefixes count for prompts of token ids only."
+            );
+        }
+        let mut events = Vec::new();
+        for holdings in holdings {
+            if let Some(address) = holdings.settings().events.bind.clone() {
+                events.push(kv_events::Listening::bind(&address, ip, holdings).await?);
+            }
+        }
         let grpc = listen(ip, args.grpc_port).await?;
         let health = listen(ip, args.grpc_health_port).await?;
         let metrics = listen(ip, args.metrics_port).await?;
@@ -115,6 +136,7 @@ impl Server {
             grpc: grpc.0,
             health: health.0,
             metrics: metrics.0,
+            events,
             args,
             core,
             layer,
@@ -123,7 +145,7 @@ impl Server {
 
     /// Serves until shutdown. Without a client, endpoints come from the discovery file.
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { args, core, layer, grpc, health, metrics, .. } = self;
+        let Self { args, core, layer, grpc, health, metrics, events, .. } = self;
         // Health, metrics and discovery go on while the last streams end.
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
@@ -155,13 +177,10 @@ impl Server {
                         Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.pod_name);
                     tasks.spawn(candidate.run(Arc::clone(&core), shutdown.child_token()));
                 }
-                tasks.spawn(objectives::follow(
-                    client.clone(),
-                    args.namespace().to_owned(),
-                    args.pool_name.clone(),
-                    Arc::clone(&core),
-                    stop.clone(),
-                ));
+                let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };
+                let (of_rewrites, watched) = (scope.clone(), Arc::clone(&core));
+                tasks.spawn(objectives::follow(client.clone(), scope, Arc::clone(&core), stop.clone()));
+                tasks.spawn(rewrites::follow(client.clone(), of_rewrites, watched, stop.clone()));
                 tasks.spawn(kubernetes::follow(
                     client,
                     args.namespace().to_owned(),
@@ -171,6 +190,14 @@ impl Server {
                 ));
             }
             (None, None) => return Err(Error::NoSource),
+        }
+        for listening in events {
+            tasks.spawn(listening.run(Arc::clone(&core), stop.clone()));
+        }
+        for holdings in core.state.read().holdings() {
+            if let Some(source) = holdings.settings().events.endpoints.clone() {
+                tasks.spawn(kv_events::follow(holdings, source, Arc::clone(&core), stop.clone()));
+            }
         }
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {

@@ -3,6 +3,8 @@
 mod arguments;
 mod cluster;
 mod golden;
+mod precise;
 mod requests;
 mod service;
 pub(crate) mod support;
+mod tokens;

@@ -71,15 +71,20 @@ impl Cache {
 
     /// The folder of a source with these patterns; it is made if it is missing.
     pub(crate) fn folder(&self, source: &str, filter: &str) -> Result<PathBuf, FetchError> {
+        let folder = self.place(source, filter);
+        fs::create_dir_all(&folder).map_err(FetchError::file("create", &folder))?;
+        Ok(folder)
+    }
+
+    /// The path of that folder, which may not exist.
+    pub(crate) fn place(&self, source: &str, filter: &str) -> PathBuf {
         let shown = redacted(source);
         let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
         let mut name: String = shown.replace("://", "--").replace('/', "--");
         name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(LONGEST_NAME).collect();
         // Sources that differ in what is not readable have different folders.
         let sum = Digest::of(Algorithm::Sha256, format!("{source}\n{filter}").as_bytes()).hex();
-        let folder = self.root.join(format!("{name}--{}", &sum[..8]));
-        fs::create_dir_all(&folder).map_err(FetchError::file("create", &folder))?;
-        Ok(folder)
+        self.root.join(format!("{name}--{}", &sum[..8]))
     }
 
     /// Everything that is kept, by address.

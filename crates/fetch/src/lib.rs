@@ -21,6 +21,7 @@ mod journal;
 mod ledger;
 mod local;
 mod names;
+mod offer;
 mod progress;
 mod ranges;
 mod redact;
@@ -41,6 +42,7 @@ use std::{
 pub use self::{
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
+    offer::{Offer, offer, on_this_machine},
     progress::{PROGRESS_CONDITION, Progress, Watcher},
     redact::redacted,
     settings::{CACHE_VARIABLE, PATIENCE_VARIABLE, PROGRESS_VARIABLE, Settings},
@@ -64,7 +66,8 @@ pub mod parsers {
     };
 }
 
-/// Set by a node: to `skip` where the engine is the simulator, and to `cache` where it is a real one.
+/// Set by a node: to `skip` where the engine is the simulator, to `cache` where it is a real one, and to `offline` where that one must
+/// not use the network.
 pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
 const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
@@ -78,7 +81,7 @@ pub struct Args {
     #[arg(value_names = ["SOURCE", "DEST"], num_args = 0..)]
     pub pairs: Vec<String>,
     /// `skip`: fetch nothing and say so, because the engine reads no weights; `cache`: keep what is fetched in this
-    /// machine's cache
+    /// machine's cache; `offline`: take it from there, and fetch nothing
     #[arg(long, env = MODE_VARIABLE, hide = true)]
     pub mode: Option<String>,
 }
@@ -117,8 +120,10 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
         std::fs::create_dir_all(destination).map_err(FetchError::file("create", destination))?;
     }
 
+    let offline = settings.offline();
+    let settings = if args.mode.as_deref() == Some("offline") { &offline } else { settings };
     let cache = match args.mode.as_deref() {
-        Some("cache") => Cache::of(settings),
+        Some("cache" | "offline") => Cache::of(settings),
         _ => settings.get(CACHE_VARIABLE).map(Cache::at),
     };
     let counters = Arc::new(Counters::default());
@@ -195,6 +200,7 @@ async fn remote(
         ledger: Arc::new(ledger),
         counters: counters.clone(),
         filter: settings.filter(),
+        offline: settings.is_offline(),
         patience: settings.patience()?,
         uri: shown,
     };

@@ -13,6 +13,9 @@ pub const PROGRESS_VARIABLE: &str = "LONGBOAT_FETCH_PROGRESS";
 /// A folder in which remote models are kept between runs.
 pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
 
+/// Set in our own settings only: no source may be asked.
+const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
+
 const PATIENCE: u64 = 300;
 const ATTEMPTS: u32 = 12;
 
@@ -43,6 +46,23 @@ impl Settings {
     /// A variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The same settings, with the network forbidden.
+    pub fn offline(&self) -> Self {
+        self.with(OFFLINE_VARIABLE, "1").with("HF_HUB_OFFLINE", "1")
+    }
+
+    /// The same settings with one variable changed.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut changed = self.clone();
+        changed.variables.insert(name.to_owned(), value.to_owned());
+        changed
+    }
+
+    /// Whether the network must not be used for any source.
+    pub(crate) fn is_offline(&self) -> bool {
+        self.is_on(OFFLINE_VARIABLE)
     }
 
     /// Whether a switch is on: `1`, `on`, `yes` or `true` in any case.

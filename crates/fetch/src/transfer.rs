@@ -31,6 +31,8 @@ pub(crate) struct Transfer {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) filter: Filter,
+    /// Whether the network must not be used, whatever the source.
+    pub(crate) offline: bool,
     pub(crate) patience: Patience,
     /// The address, redacted.
     pub(crate) uri: String,
@@ -48,8 +50,11 @@ impl Transfer {
     /// Brings everything.
     pub(crate) async fn run(self) -> Result<(), FetchError> {
         let transfer = Arc::new(self);
-        if transfer.source.is_offline() {
+        if transfer.offline || transfer.source.is_offline() {
             let Err(error) = transfer.clone().accept_what_is_here(None).await else { return Ok(()) };
+            if !transfer.source.is_offline() {
+                return Err(error);
+            }
             // The hub's own cache may have it.
             let Ok(listing) = transfer.source.list(&transfer.filter).await else { return Err(error) };
             return transfer.bring(listing).await;

@@ -8,6 +8,7 @@ use ahash::AHashMap;
 
 use crate::{
     event::{Event, Stored},
+    expected::Expected,
     keys::{BlockKey, Chain},
 };
 
@@ -30,7 +31,7 @@ impl Default for Limits {
             block_tokens: 16,
             seed: String::new(),
             entries: 1_000_000,
-            weights: vec![("gpu".to_owned(), 1.0), ("cpu".to_owned(), 0.8)],
+            weights: vec![(GPU.to_owned(), 1.0), ("cpu".to_owned(), 0.8)],
         }
     }
 }
@@ -50,6 +51,8 @@ pub enum Outcome {
 const TIERS: usize = 16;
 /// Blocks of ours in one of an engine's, so that the number of entries bounds the memory.
 const PARTS: usize = 64;
+/// The tier on which engines put a prompt first.
+const GPU: &str = "gpu";
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]
@@ -77,6 +80,16 @@ pub struct Index {
     by_key: AHashMap<BlockKey, Vec<u32>>,
     oldest: u32,
     newest: u32,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// The keys of a prompt's full blocks. The prompt is the little-endian bytes of its tokens; `model` is the adapter where one
+    /// is asked for.
+    pub fn keys(&self, model: &str, prompt: &[u8], salt: &str) -> Vec<BlockKey> {
+        Chain::start(&self.seed, model).prompt(prompt, self.block_tokens, salt)
+    }
 }
 
 // === impl Index ===
@@ -109,7 +122,13 @@ impl Index {
 
     /// The keys of a prompt's full blocks. `model` is the adapter where one is asked for.
     pub fn keys(&self, model: &str, tokens: &[u32], salt: &str) -> Vec<BlockKey> {
-        Chain::start(&self.limits.seed, model).prompt(tokens, self.limits.block_tokens, salt)
+        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+        self.limits.keys(model, &bytes, salt)
+    }
+
+    /// How many entries an endpoint has.
+    pub fn held_by(&self, holder: u32) -> usize {
+        self.by_engine.get(&holder).map_or(0, |blocks| blocks.len())
     }
 
     /// Applies an event of an endpoint that serves this model.
@@ -148,16 +167,29 @@ impl Index {
     /// How much of a prompt each endpoint holds: the sum, over blocks from the first on without a gap, of what the best tier
     /// that has the block is worth.
     pub fn held(&self, keys: &[BlockKey], holders: &[u32]) -> Vec<f64> {
+        self.held_or_expected(keys, holders, &Expected::new(0), 0)
+    }
+
+    /// The same, where a block that an endpoint is expected to hold is worth as much as one in its GPU.
+    pub fn held_or_expected(
+        &self,
+        keys: &[BlockKey],
+        holders: &[u32],
+        expected: &Expected,
+        now: u64,
+    ) -> Vec<f64> {
         let mut sums = vec![0.0; holders.len()];
         let mut holding: Vec<usize> = (0..holders.len()).collect();
-        for key in keys {
-            let Some(ids) = self.by_key.get(key) else { break };
+        let soon = self.weight(GPU);
+        for &key in keys {
+            let ids = self.by_key.get(&key).map_or(&[][..], Vec::as_slice);
             holding.retain(|&place| {
                 let best = ids
                     .iter()
                     .map(|&id| &self.entries[id as usize])
                     .filter(|entry| entry.holder == holders[place])
                     .map(|entry| self.tiers.get(usize::from(entry.tier)).map_or(1.0, |(_, weight)| *weight))
+                    .chain(expected.is_held(holders[place], key, now).then_some(soon))
                     .reduce(f64::max);
                 sums[place] += best.unwrap_or_default();
                 best.is_some()
@@ -206,7 +238,7 @@ impl Index {
                 .chunks_exact(own)
                 .enumerate()
                 // What tells the engine's block from others enters the first of ours.
-                .map(|(part, block)| chain.next(block.iter().copied(), if part == 0 { extra } else { &[] }))
+                .map(|(part, block)| chain.next(block, if part == 0 { extra } else { &[] }))
                 .collect();
             self.insert(holder, tier, engine, keys);
         }
@@ -224,12 +256,16 @@ impl Index {
         self.by_engine.get(&holder)?.get(&(tier, engine)).copied()
     }
 
+    fn weight(&self, medium: &str) -> f64 {
+        let named = self.limits.weights.iter().find(|(name, _)| name == medium);
+        named.map_or(1.0, |(_, weight)| *weight)
+    }
+
     fn tier(&mut self, medium: &str) -> u8 {
         let known = self.tiers.iter().position(|(name, _)| name == medium);
         let tier = known.unwrap_or_else(|| {
             if self.tiers.len() < TIERS {
-                let weight = self.limits.weights.iter().find(|(name, _)| name == medium);
-                self.tiers.push((medium.to_owned(), weight.map_or(1.0, |(_, weight)| *weight)));
+                self.tiers.push((medium.to_owned(), self.weight(medium)));
                 self.tiers.len() - 1
             } else {
                 TIERS

@@ -26,15 +26,17 @@ impl Chain {
     }
 
     /// The key of the next block: its tokens, and what else tells it from others.
-    pub fn next(&mut self, tokens: impl Iterator<Item = u32>, extra: &[ExtraKey]) -> BlockKey {
+    pub fn next(&mut self, tokens: &[u32], extra: &[ExtraKey]) -> BlockKey {
         let mut hash = Xxh64::new(self.0);
-        let mut count = 0_u64;
         for token in tokens {
             hash.update(&token.to_le_bytes());
-            count += 1;
         }
+        self.finish(hash, tokens.len(), extra)
+    }
+
+    fn finish(&mut self, mut hash: Xxh64, tokens: usize, extra: &[ExtraKey]) -> BlockKey {
         // Lengths keep apart what would be the same bytes.
-        hash.update(&count.to_le_bytes());
+        hash.update(&(tokens as u64).to_le_bytes());
         for key in extra {
             let (kind, bytes) = match key {
                 ExtraKey::Text(text) => (0, text.as_bytes()),
@@ -48,12 +50,18 @@ impl Chain {
         self.0
     }
 
-    /// The keys of a prompt's full blocks. The salt is part of the first block, and so of all.
-    pub fn prompt(mut self, tokens: &[u32], block_tokens: usize, salt: &str) -> Vec<BlockKey> {
+    /// The keys of a prompt's full blocks. The prompt is the little-endian bytes of its tokens. The salt is part of the first
+    /// block, and so of all.
+    pub fn prompt(mut self, prompt: &[u8], block_tokens: usize, salt: &str) -> Vec<BlockKey> {
         let salt = if salt.is_empty() { Vec::new() } else { vec![ExtraKey::Text(salt.to_owned())] };
-        let blocks = tokens.chunks_exact(block_tokens.max(1)).enumerate();
+        let size = block_tokens.max(1);
+        let blocks = prompt.chunks_exact(size.saturating_mul(4)).enumerate();
         blocks
-            .map(|(place, block)| self.next(block.iter().copied(), if place == 0 { &salt } else { &[] }))
+            .map(|(place, block)| {
+                let mut hash = Xxh64::new(self.0);
+                hash.update(block);
+                self.finish(hash, size, if place == 0 { &salt } else { &[] })
+            })
             .collect()
     }
 }

@@ -7,9 +7,11 @@
 //! * [`msgpack`]: reading and writing the format of the payload;
 //! * [`Batch`] and [`Event`]: what a payload says, in vLLM's array form and its map form;
 //! * [`Follower`]: which messages are next, repeated, or follow a gap;
-//! * [`Index`]: who holds which block, and how much of a prompt each endpoint holds.
+//! * [`Index`]: who holds which block, and how much of a prompt each endpoint holds;
+//! * [`Expected`]: who will hold which block soon, because a request was just sent there.
 
 mod event;
+mod expected;
 mod follower;
 mod index;
 mod keys;
@@ -17,6 +19,7 @@ pub mod msgpack;
 pub mod zmtp;
 
 pub use event::{Batch, BatchError, Event, ExtraKey, Stored};
+pub use expected::Expected;
 pub use follower::{Follower, Step};
 pub use index::{Index, Limits, Outcome};
 pub use keys::{BlockKey, Chain};

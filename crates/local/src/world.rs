@@ -42,6 +42,10 @@ pub struct Options {
     pub executable: PathBuf,
     /// What runs where a container runs `vllm`.
     pub engine: Engine,
+    /// Why it is that, for the annotation of the pods that run it.
+    pub engine_reason: String,
+    /// Whether models may be taken from this machine only.
+    pub offline: bool,
     /// Who may ask the gateway, beyond programs and pages of this machine.
     pub access: Access,
 }
@@ -158,6 +162,8 @@ impl Local {
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
         let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
         node_options.engine = options.engine;
+        node_options.engine_reason = options.engine_reason;
+        node_options.offline = options.offline;
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;

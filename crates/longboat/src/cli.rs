@@ -13,7 +13,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, 
 use clap_complete::Shell;
 
 pub(crate) use self::install::{InstallArgs, Services, UninstallArgs};
-use crate::called::Called;
+use crate::{called::Called, up::engine::EngineChoice};
 
 /// KServe's LLMInferenceService stack in one binary.
 #[derive(Debug, Parser)]
@@ -130,9 +130,16 @@ pub(crate) struct UpArgs {
     /// Folder in which objects outlive this process; a temporary one if not given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
-    /// Run this command as the engine, in place of the simulator; it gets the arguments of `vllm serve`
-    #[arg(long, value_name = "CMD")]
-    pub(crate) engine: Option<String>,
+    /// What answers: `cpu` computes the model, `sim` makes text up, `auto` computes what this machine can; anything else is a
+    /// command, which gets the arguments of `vllm serve`
+    #[arg(long, value_name = "auto|cpu|sim|CMD", env = "LONGBOAT_ENGINE", default_value = "auto")]
+    pub(crate) engine: EngineChoice,
+    /// The most that `--engine auto` downloads, in GB
+    #[arg(long, value_name = "GB", default_value_t = 4)]
+    pub(crate) max_download: u64,
+    /// Take models from this machine only
+    #[arg(long)]
+    pub(crate) offline: bool,
     /// Seconds until every service must be ready
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub(crate) timeout: u64,
@@ -434,7 +441,6 @@ const ROLES: [&str; 9] =
 pub(crate) fn command(called: Called) -> clap::Command {
     let command = Cli::command().mut_subcommands(|verb| match verb.get_name() {
         "sim" => verb.after_help(longboat_sim::HELP),
-        "engine" => verb.after_help(longboat_engine::HELP),
         "validate" | "render" | "diff" => must_name_manifests(verb),
         _ => verb,
     });

@@ -8,6 +8,7 @@
 mod called;
 mod cli;
 mod command;
+mod engine_program;
 mod installer;
 mod printer;
 mod role;

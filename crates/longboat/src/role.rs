@@ -1,10 +1,12 @@
 //! Roles: long-running programs for machines.
 
-use std::{ffi::OsStr, path::Path};
+use std::{ffi::OsStr, os::unix::process::CommandExt, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 use longboat_sim::Args as SimArgs;
 use tokio_util::sync::CancellationToken;
+
+use crate::engine_program;
 
 /// Program names that choose a role (`longboat_node` links the executable under them, the image has them too).
 const PROGRAMS: [(&str, &str); 7] = [
@@ -54,9 +56,12 @@ pub(crate) async fn sim(arguments: Vec<String>, shutdown: CancellationToken) -> 
 }
 
 /// A model server that computes.
-pub(crate) async fn engine(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let args = longboat_engine::Args::parse(&on_pod_address(&arguments))?;
-    longboat_engine::run(args, shutdown).await.context("the engine cannot serve")
+///
+/// It is a program of its own, which takes the place of this process.
+pub(crate) fn engine(arguments: &[String]) -> anyhow::Result<()> {
+    let program = engine_program::find().with_context(engine_program::missing)?;
+    let error = Command::new(&program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot start `{}`", program.display()))
 }
 
 /// The routing sidecar of a decode pod.

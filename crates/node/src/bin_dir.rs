@@ -27,6 +27,7 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
                 fs::write(&path, engine_script(dir, command))?;
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
             }
+            Engine::Cpu(program) if *link == "vllm" => symlink(program, &path)?,
             _ => symlink(executable, &path)?,
         }
     }

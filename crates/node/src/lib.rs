@@ -43,4 +43,4 @@ mod volume;
 pub use address::AddressRange;
 pub use error::NodeError;
 pub use node::{Node, NodeHandle};
-pub use options::{ApiAccess, Engine, Options, Timing};
+pub use options::{ApiAccess, ENGINE_ANNOTATION, Engine, Options, Timing};

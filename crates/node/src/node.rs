@@ -57,8 +57,18 @@ impl Node {
     /// Registers the node, and starts running the pods that are bound to it, the workload controllers, and the service
     /// proxy.
     pub async fn start(client: Client, options: Options) -> Result<NodeHandle, NodeError> {
-        let Options { name, executable, state_dir, remove_state_dir, engine, api, address_range, timing } =
-            options;
+        let Options {
+            name,
+            executable,
+            state_dir,
+            remove_state_dir,
+            engine,
+            engine_reason,
+            offline,
+            api,
+            address_range,
+            timing,
+        } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
         check_path(&state_dir)?;
         let pods_dir = state_dir.join("pods");
@@ -79,6 +89,11 @@ impl Node {
             private::create_dir(dir).map_err(unwritable(dir))?;
         }
         bin_dir::create(&bin, &executable, &engine).map_err(unwritable(&bin))?;
+        let engine_note = if engine_reason.is_empty() {
+            engine.kind().to_owned()
+        } else {
+            format!("{}: {engine_reason}", engine.kind())
+        };
 
         let node_id = format!("{:016x}", rand::random::<u64>());
         let reaper =
@@ -117,7 +132,8 @@ impl Node {
         let shared = Arc::new(Shared {
             client,
             node_name: name,
-            host: Arc::new(Host::new(bin, engine, node_id, variables)),
+            engine_note,
+            host: Arc::new(Host::new(bin, engine, offline, node_id, variables)),
             api,
             api_host,
             api_port,

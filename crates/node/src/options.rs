@@ -19,6 +19,10 @@ pub struct Options {
     pub remove_state_dir: bool,
     /// What `vllm` is.
     pub engine: Engine,
+    /// Why it is that, for the annotation of the pods that run it; may be empty.
+    pub engine_reason: String,
+    /// Whether models may be taken from this machine only.
+    pub offline: bool,
     /// How pods reach the API server.
     pub api: ApiAccess,
     /// Where pod addresses come from.
@@ -36,6 +40,8 @@ impl Options {
             state_dir: state_dir.into(),
             remove_state_dir: false,
             engine: Engine::Simulator,
+            engine_reason: String::new(),
+            offline: false,
             api,
             address_range: AddressRange::default(),
             timing: Timing::default(),
@@ -43,14 +49,32 @@ impl Options {
     }
 }
 
+/// The annotation of pods that run `vllm`: what stands for it on this machine, and why.
+pub const ENGINE_ANNOTATION: &str = "longboat.dev/engine";
+
 /// What runs where a container runs `vllm`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
     /// The simulator role of the `longboat` executable; model weights are not fetched.
     Simulator,
+    /// The CPU engine, a program of its own that takes the arguments of `vllm` and finds the pod's address itself.
+    Cpu(PathBuf),
     /// This shell command line. It gets the arguments that `vllm` would get, and after a `serve` also
     /// `--host <pod address>`.
     Command(String),
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// The name of its kind, as annotations have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Simulator => "simulator",
+            Self::Cpu(_) => "cpu",
+            Self::Command(_) => "command",
+        }
+    }
 }
 
 /// The API server as pods see it.

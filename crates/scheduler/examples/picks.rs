@@ -74,6 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 model: "m",
                 cache_salt: "",
                 prompts: &prompts[index as usize % prompts.len()],
+                exact: false,
                 multimodal: false,
                 priority: 0,
                 headers: &NoHeaders,

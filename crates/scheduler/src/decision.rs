@@ -81,6 +81,8 @@ pub struct Decision {
     pub response_headers: Vec<(String, String)>,
     pub(crate) remember: Vec<Remember>,
     pub(crate) prefixes: Vec<Matches>,
+    /// When it was made.
+    pub(crate) now: u64,
     /// First targets of the primary run and of the one named `prefill`: they will hold the prompt.
     pub(crate) learners: Vec<Learner>,
     /// Every run's first target: its slot, whether it prefills only, and its uncached prompt tokens.

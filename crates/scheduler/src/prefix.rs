@@ -71,6 +71,18 @@ pub(crate) struct Matches {
 }
 
 impl Matches {
+    /// What was found of a request whose prompts have these blocks.
+    pub(crate) fn new(chains: Vec<Vec<u64>>, matched: Vec<u32>, block_tokens: u32) -> Self {
+        let total = chains.iter().map(|hashes| count(hashes.len())).sum();
+        let own = matched.clone();
+        Self { chains, matched, total, own, own_total: total, forks: Vec::new(), block_tokens }
+    }
+
+    /// The blocks of each prompt.
+    pub(crate) fn chains(&self) -> &[Vec<u64>] {
+        &self.chains
+    }
+
     /// Blocks that a candidate holds.
     pub(crate) fn matched(&self, candidate: usize) -> u32 {
         self.matched.get(candidate).copied().unwrap_or_default()
@@ -140,16 +152,8 @@ impl PrefixIndex {
         let limit = self.max_blocks(block_tokens);
         let chains: Vec<Vec<u64>> =
             request.prompts.iter().map(|prompt| chain(root, prompt, block_tokens, limit)).collect();
-        let total = chains.iter().map(|hashes| count(hashes.len())).sum();
-        let mut matches = Matches {
-            matched: vec![0; candidates.len()],
-            total,
-            own: vec![0; candidates.len()],
-            own_total: total,
-            forks: Vec::new(),
-            chains: Vec::new(),
-            block_tokens,
-        };
+        let mut matches = Matches::new(chains, vec![0; candidates.len()], block_tokens);
+        let chains = std::mem::take(&mut matches.chains);
         for hashes in &chains {
             self.walk(hashes, candidates, &mut matches);
         }

@@ -10,6 +10,8 @@ use crate::{
 pub(crate) mod approx_prefix;
 pub(crate) mod inflight_load;
 pub(crate) mod notifications;
+pub(crate) mod precise_prefix;
+pub(crate) mod tokens;
 
 /// For what is always on and cannot be told anything.
 pub(crate) fn always_on(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {

@@ -14,7 +14,9 @@ use crate::{
     pickers,
     plugin::{Decider, Plugin},
     prefix::Settings,
-    producers, scorers,
+    prefixes::PrefixSource,
+    producers::{self, tokens::TokenizerSettings},
+    scorers,
     topology::{self, Topology},
 };
 
@@ -44,8 +46,9 @@ type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
 const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
-    ("token-producer", Beta, Producer, producers::always_on),
-    ("tokenizer", Beta, Producer, producers::always_on),
+    ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
+    ("token-producer", Beta, Producer, producers::tokens::build),
+    ("tokenizer", Beta, Producer, producers::tokens::build),
     ("topology-extractor", Alpha, Producer, topology::build),
     ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
     ("endpoint-notification-source", Beta, Producer, producers::always_on),
@@ -70,6 +73,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("active-request-scorer", Beta, Scheduling, scorers::active_request::build),
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
     ("prefix-cache-scorer", Beta, Scheduling, scorers::prefix_cache::build),
+    ("precise-prefix-cache-scorer", Beta, Producer, scorers::precise_prefix::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
@@ -120,7 +124,8 @@ pub fn known_types() -> Vec<&'static str> {
 /// What plugins ask for while they are built.
 #[derive(Default)]
 pub(crate) struct Builder {
-    pub(crate) prefixes: Vec<(String, Settings)>,
+    pub(crate) prefixes: Vec<(String, PrefixSource)>,
+    pub(crate) tokenizer: Option<TokenizerSettings>,
     /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
@@ -155,16 +160,17 @@ impl Builder {
             return Err(ConfigError::reference(
                 format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
                 wanted,
-                "a declared approx-prefix-cache-producer",
+                "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
                 self.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }
         // A declared producer under another name serves those that name none.
-        if !self.prefixes.is_empty() {
-            return Ok(0);
+        let guessed = |(_, source): &(String, PrefixSource)| matches!(source, PrefixSource::Guessed(_));
+        if let Some(index) = self.prefixes.iter().position(guessed) {
+            return Ok(index);
         }
-        self.prefixes.push((DEFAULT_PREFIX.to_owned(), default));
-        Ok(0)
+        self.prefixes.push((DEFAULT_PREFIX.to_owned(), PrefixSource::Guessed(default)));
+        Ok(self.prefixes.len() - 1)
     }
 
     /// The topology that a plugin reads: that of the named extractor, else of the first.
@@ -263,7 +269,7 @@ pub(crate) fn instantiate(
             return Err(ConfigError::reference(
                 format!("prefixMatchInfoProducerName of plugin {from:?}"),
                 reference,
-                "a declared approx-prefix-cache-producer",
+                "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
                 builder.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }

@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub cache_salt: &'a str,
     /// Its prompts: one for chat, several for a list of completions.
     pub prompts: &'a [Prompt],
+    /// Whether the prompts are the model's own tokens. Text stands for them otherwise.
+    pub exact: bool,
     /// Whether it has images, audio or video.
     pub multimodal: bool,
     /// Its priority, from its objective. Requests below 0 may be dropped.

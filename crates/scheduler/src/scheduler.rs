@@ -19,7 +19,8 @@ use crate::{
     inflight::Reservation,
     pickers::max_score::MaxScore,
     plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
-    prefix::Settings,
+    prefixes::PrefixSource,
+    producers::tokens::TokenizerSettings,
     registry,
     request::Request,
     state::State,
@@ -41,7 +42,8 @@ pub struct Scheduler {
     handler: Arc<dyn ProfileHandler>,
     admitters: Vec<Arc<dyn Admitter>>,
     affinities: Vec<Affinity>,
-    prefixes: Vec<(String, Settings)>,
+    prefixes: Vec<(String, PrefixSource)>,
+    tokenizer: Option<TokenizerSettings>,
     idle: Vec<(String, usize, usize)>,
     sessions: usize,
 }
@@ -108,6 +110,7 @@ impl Scheduler {
             admitters: plugins.iter().filter_map(|(_, plugin)| plugin.admitter.clone()).collect(),
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
             prefixes: builder.prefixes,
+            tokenizer: builder.tokenizer,
             idle: builder.idle,
             sessions: builder.sessions,
         })
@@ -118,6 +121,11 @@ impl Scheduler {
         let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
         let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
         State::new(&prefixes, &idle, self.sessions)
+    }
+
+    /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
+    pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
+        self.tokenizer.as_ref()
     }
 
     /// What the plugins remember, by the plugin's name, for people to read: how many prompt prefixes each endpoint holds, who
@@ -234,7 +242,7 @@ impl Scheduler {
             return Err(ScheduleError::NoCandidates);
         }
         let prefixes: Vec<_> =
-            state.prefixes.iter().map(|index| index.matches(request, candidates)).collect();
+            state.prefixes.iter().map(|known| known.matches(request, candidates, now)).collect();
         let context = Context {
             request,
             candidates,
@@ -284,6 +292,7 @@ impl Scheduler {
             runs,
             remember,
             prefixes,
+            now,
             learners,
             reserve,
         })
@@ -328,12 +337,12 @@ impl Scheduler {
 
     /// Records a decision: prefixes, order of use, sessions, load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
-        for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
-            index.fork(matches);
+        for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+            known.fork(matches);
         }
         for learner in &decision.learners {
-            for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
-                index.learn(learner.slot, matches, &learner.metrics);
+            for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+                known.learn(learner.slot, matches, &learner.metrics, decision.now);
             }
             for (order, &(_, _, prefix)) in state.idle.iter_mut().zip(&self.idle) {
                 if decision.prefixes[prefix].is_cold() {

@@ -8,6 +8,7 @@ pub(crate) mod kv_cache;
 pub(crate) mod load_aware;
 pub(crate) mod lora_affinity;
 pub(crate) mod no_hit_lru;
+pub(crate) mod precise_prefix;
 pub(crate) mod prefix_cache;
 pub(crate) mod queue;
 pub(crate) mod session_affinity;

@@ -1,26 +1,29 @@
 //! What requests leave behind. Owned by the caller; changed only by commits and releases.
 
+use std::sync::Arc;
+
 use ahash::AHashMap;
 
 use crate::{
     endpoint::Slot,
     inflight::InFlight,
-    prefix::{PrefixIndex, Settings},
+    precise::Holdings,
+    prefixes::{PrefixSource, Prefixes},
 };
 
 /// The memory of a scheduler. Made by [`Scheduler::state`](crate::Scheduler::state).
 #[derive(Debug, Clone)]
 pub struct State {
-    pub(crate) prefixes: Vec<PrefixIndex>,
+    pub(crate) prefixes: Vec<Prefixes>,
     pub(crate) idle: Vec<IdleOrder>,
     pub(crate) sessions: Vec<Sessions>,
     pub(crate) in_flight: InFlight,
 }
 
 impl State {
-    pub(crate) fn new(prefixes: &[Settings], idle: &[usize], sessions: usize) -> Self {
+    pub(crate) fn new(prefixes: &[PrefixSource], idle: &[usize], sessions: usize) -> Self {
         Self {
-            prefixes: prefixes.iter().cloned().map(PrefixIndex::new).collect(),
+            prefixes: prefixes.iter().cloned().map(Prefixes::from).collect(),
             idle: idle.iter().map(|&capacity| IdleOrder::new(capacity)).collect(),
             sessions: (0..sessions).map(|_| Sessions::default()).collect(),
             in_flight: InFlight::default(),
@@ -43,7 +46,16 @@ impl State {
 
     /// Prompt prefixes remembered, over all endpoints.
     pub fn prefix_blocks(&self) -> usize {
-        self.prefixes.iter().map(PrefixIndex::len).sum()
+        self.prefixes.iter().map(Prefixes::len).sum()
+    }
+
+    /// What precise prefix producers know, to be kept up to date by the caller.
+    pub fn holdings(&self) -> Vec<Arc<Holdings>> {
+        let told = self.prefixes.iter().filter_map(|prefixes| match prefixes {
+            Prefixes::Guessed(_) => None,
+            Prefixes::Told(holdings) => Some(Arc::clone(holdings)),
+        });
+        told.collect()
     }
 
     /// Requests in flight and uncached prompt tokens being worked on at an endpoint.

@@ -8,6 +8,9 @@ use crate::body::{ProxyBody, full};
 /// Clients and dashboards look for this text.
 const NOT_READY: &str = "The decode node is not ready. Please check that the vLLM service is running and the port configuration is correct.";
 
+/// The reference's body, to the byte.
+const NO_CACHE_IN_TIME: &str = r#"{"error":"decode aborted: prefill did not complete within the MoRI-IO parallel-dispatch KV-wait timeout"}"#;
+
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     object: &'static str,
@@ -35,9 +38,29 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     response
 }
 
+/// Leaves an answer its status, its body and the type of that.
+pub(crate) fn bare(response: &mut Response<ProxyBody>) {
+    let kind = response.headers_mut().remove(header::CONTENT_TYPE);
+    response.headers_mut().clear();
+    if let Some(kind) = kind {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+}
+
 /// Nothing listens on the engine's port.
 pub(crate) fn decoder_not_ready() -> Response<ProxyBody> {
     error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY)
+}
+
+/// The cache that the decoder waits for did not come.
+pub(crate) fn no_cache_in_time() -> Response<ProxyBody> {
+    let body = full(NO_CACHE_IN_TIME);
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
 }
 
 /// The target is not a pod of the pool.

@@ -3,20 +3,23 @@
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use uuid::Uuid;
 
 /// Where the prompt is to be computed: a list of endpoints.
 pub(crate) const PREFILLER: HeaderName = HeaderName::from_static("x-prefiller-host-port");
 /// Which of this pod's engines decodes.
 pub(crate) const RANK: HeaderName = HeaderName::from_static("x-data-parallel-host-port");
+/// Where images, videos and sounds are encoded: a list of endpoints.
+pub(crate) const ENCODERS: HeaderName = HeaderName::from_static("x-encoder-hosts-ports");
+/// An engine that has a part of the prompt cached.
+pub(crate) const SOURCE: HeaderName = HeaderName::from_static("x-kv-cache-source-host-port");
+/// Which of an engine's ranks takes the request, where they share a port.
+pub(crate) const ENGINE_RANK: HeaderName = HeaderName::from_static("x-data-parallel-rank");
 /// By which both engines know the request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Headers that steer the sidecar, and which nobody behind it may take for its own.
-const STEERING: [HeaderName; 3] = [
-    PREFILLER,
-    HeaderName::from_static("x-encoder-hosts-ports"),
-    HeaderName::from_static("x-kv-cache-source-host-port"),
-];
+const STEERING: [HeaderName; 3] = [PREFILLER, HeaderName::from_static("x-encoder-hosts-ports"), SOURCE];
 
 /// Fields that speak of one connection, not of the message.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -62,13 +65,18 @@ pub(crate) fn for_client(headers: &mut HeaderMap) {
     strip(headers);
 }
 
-/// Both engines must know the request by one name: the client's, or a new one.
-pub(crate) fn identify(headers: &mut HeaderMap) {
-    let id = headers.get(&REQUEST_ID).filter(|id| !id.is_empty()).cloned();
-    let id = id.or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).ok());
-    if let Some(id) = id {
+/// Both engines must know the request by one name: the client's, or else this one.
+pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
+    let given = headers.get(&REQUEST_ID).filter(|id| !id.is_empty()).cloned();
+    if let Some(id) = given.or_else(|| HeaderValue::from_str(&id.to_string()).ok()) {
         headers.insert(REQUEST_ID, id);
     }
+}
+
+/// Gives a request this name, whatever the client calls it.
+pub(crate) fn name(headers: &mut HeaderMap, id: Uuid) {
+    headers.remove(&REQUEST_ID);
+    identify(headers, id);
 }
 
 fn strip(headers: &mut HeaderMap) {
@@ -94,7 +102,7 @@ mod tests {
         headers.insert(header::CONNECTION, HeaderValue::from_static("X-Request-Id"));
         headers.insert(REQUEST_ID, HeaderValue::from_static("r1"));
         for_engine(&mut headers, "127.0.0.1:1".parse().unwrap(), None);
-        identify(&mut headers);
+        identify(&mut headers, Uuid::new_v4());
         let id = headers.get(&REQUEST_ID).unwrap();
         assert_ne!(id, "r1");
         assert_eq!(headers.get_all(&REQUEST_ID).iter().count(), 1);
@@ -105,7 +113,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(REQUEST_ID, HeaderValue::from_static("a"));
         headers.append(REQUEST_ID, HeaderValue::from_static("b"));
-        identify(&mut headers);
+        identify(&mut headers, Uuid::new_v4());
         assert_eq!(headers.get_all(&REQUEST_ID).iter().collect::<Vec<_>>(), ["a"]);
     }
 }

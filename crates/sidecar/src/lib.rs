@@ -1,17 +1,19 @@
 //! The routing sidecar of a decode pod: it listens on the service's port, and where the picker named a
 //! prefill endpoint, lets that one compute the prompt before the engine beside it decodes.
 //!
-//! It speaks the default connector, `nixlv2`: the prefill answer's `kv_transfer_params` go to the decoder, which fetches
-//! the cache by itself. Other connectors are refused by name when it starts.
+//! How the cache gets from one to the other is the matter of a connector (`connectors`, one module each); in which order
+//! the engines are asked is that of a flow (`flow`, one module an order).
 
 mod allowlist;
 mod answer;
+mod api;
 mod args;
 mod body;
+mod chunks;
+mod connectors;
 mod error;
 mod flow;
 mod headers;
-mod legs;
 mod metrics;
 mod object;
 #[doc(hidden)]
@@ -24,6 +26,6 @@ mod target;
 mod upstream;
 mod usage;
 
-pub use args::{Args, expanded};
+pub use args::{Args, MoriioArgs, expanded};
 pub use error::Error;
 pub use server::run;

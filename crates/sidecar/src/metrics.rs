@@ -11,8 +11,12 @@ use prometheus_client::{
 pub(crate) enum Outcome {
     /// Passed to the engine as it came.
     Passed,
+    /// Answered by the decoder that was asked first.
+    DecodedFirst,
     /// Prefilled elsewhere, decoded here.
     Disaggregated,
+    /// An encoder failed.
+    EncodeFailed,
     /// The prefiller failed, and its answer went to the client.
     PrefillFailed,
     /// The prefiller failed, and the engine did both.

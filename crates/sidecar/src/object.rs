@@ -25,6 +25,10 @@ impl<'a> Object<'a> {
         self.0.iter().find(|(entry, _)| entry == name).map(|(_, value)| value.as_ref())
     }
 
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: Cow<'a, RawValue>) {
         match self.0.iter_mut().find(|(entry, _)| entry == name) {
             Some((_, current)) => *current = value,

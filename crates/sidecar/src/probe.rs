@@ -1,9 +1,12 @@
 //! The readers of outside bytes, for fuzzing.
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::{
-    legs::{Api, Prefilled, decode_body, prefill_body},
+    api::Api,
+    chunks::Chunks,
+    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, encoder, mooncake, p2p, shared_storage},
     object::Object,
     target::{self, Target},
     usage::{self, Events},
@@ -14,7 +17,7 @@ use crate::{
 /// # Panics
 /// When an endpoint is more than a host and a port.
 pub fn header(value: &str) {
-    for entry in target::entries(value) {
+    for entry in target::entries(&[value]) {
         let _ = target::named_host(entry);
         if let Some(target) = Target::parse(entry) {
             let authority = target.authority();
@@ -29,13 +32,23 @@ pub fn header(value: &str) {
 /// # Panics
 /// When a leg's body is no object, or when a stream depends on how it is cut.
 pub fn body(bytes: &[u8]) {
-    let prefilled = Prefilled::read(bytes).or_else(|_| Prefilled::read(b"{}"));
-    if let (Ok(request), Ok(prefilled)) = (Object::parse(bytes), prefilled) {
-        for api in [Api::Completions, Api::Responses, Api::Generate] {
-            for leg in [prefill_body(api, &request), decode_body(api, &request, &prefilled)] {
-                assert!(Object::parse(&leg).is_ok(), "a leg is asked with something else than an object");
-            }
+    parts(bytes);
+    if let Ok(request) = Object::parse(bytes) {
+        for item in encoder::items(&request) {
+            let body = encoder::body(&request, item);
+            assert!(Object::parse(&body).is_ok(), "an encoder is asked with something else than an object");
         }
+    }
+    if let Some(mut chunks) = Chunks::of(&Bytes::copy_from_slice(bytes), 2, None) {
+        for _ in 0..3 {
+            let Some(body) = chunks.next() else { break };
+            assert!(Object::parse(&body).is_ok(), "a decoder is asked with something else than an object");
+            let _ = chunks.take(bytes);
+            let _ = (chunks.event(), chunks.usage_event());
+        }
+    }
+    if let Ok(answer) = Object::parse(bytes) {
+        let _ = shared_storage::verdict(&answer);
     }
     if let Some(answer) = usage::rewritten(bytes, 4) {
         assert!(Object::parse(&answer).is_ok(), "an answer became something else than an object");
@@ -50,4 +63,42 @@ pub fn body(bytes: &[u8]) {
         out
     };
     assert_eq!(stream(bytes.len()), stream(7), "the stream depends on how it is cut");
+}
+
+/// Whatever the client sends, each connector asks engines with objects.
+fn parts(bytes: &[u8]) {
+    let (Ok(request), Some(prefiller)) = (Object::parse(bytes), Target::parse("10.0.0.1:8000")) else {
+        return;
+    };
+    let ports = p2p::Ports { base: 7777, first_listener: 8000, ranks: 2 };
+    let engine = mooncake::engines(bytes).ok().and_then(|engines| engines.into_iter().next());
+    for api in [Api::Completions, Api::Responses, Api::Generate] {
+        let ask = Ask { api, request: &request, prefiller: &prefiller, id: Uuid::nil(), source: None };
+        let mut asked = Vec::new();
+        for plan in [
+            Nixl { ports: Some(ports), moriio: None }.read(ask),
+            shared_storage::plan(ask),
+            Sglang { bootstrap_port: 8998 }.plan(ask),
+            Offloading { ports }.plan(ask),
+        ] {
+            match plan {
+                Plan::InTurn { prefill, decode } => {
+                    asked.push(prefill);
+                    asked.extend(decode(bytes).map(|decode| decode.part));
+                }
+                Plan::AtOnce { prefill, decode, .. } | Plan::Held { prefill, decode, .. } => {
+                    asked.extend([prefill, decode]);
+                }
+            }
+        }
+        if let Some(engine) = &engine {
+            asked.extend(<[Part; 2]>::from(mooncake::parts(ask, "http://10.0.0.1:8998", engine)));
+        }
+        for part in asked {
+            assert!(
+                Object::parse(&part.body).is_ok(),
+                "an engine is asked with something else than an object"
+            );
+        }
+    }
 }

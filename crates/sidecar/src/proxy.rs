@@ -9,10 +9,11 @@ use rand::seq::IndexedRandom;
 use crate::{
     allowlist::Allowlist,
     answer,
+    api::{self, Api},
     body::{ProxyBody, ReadError, passed, read},
-    flow::{self, Flow},
+    connectors::Connector,
+    flow::{self, Flow, Head, Route},
     headers,
-    legs::Api,
     metrics::{Metrics, Outcome},
     settings::Settings,
     target::{self, Target},
@@ -22,8 +23,10 @@ use crate::{
 /// The sidecar's part in a request, on all of its ports.
 pub(crate) struct Proxy {
     settings: Settings,
+    connector: Connector,
     prefiller: Upstream,
     decoder: Upstream,
+    encoder: Upstream,
     engines: Vec<Authority>,
     allowlist: Option<Allowlist>,
     metrics: Metrics,
@@ -44,8 +47,10 @@ impl Proxy {
             Authority::try_from(format!("localhost:{}", rank.engine)).expect("a host name and a port")
         };
         Self {
+            connector: Connector::new(&settings),
             prefiller: Upstream::prefiller(&settings),
             decoder: Upstream::decoder(&settings),
+            encoder: Upstream::encoder(&settings),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
             metrics: Metrics::new(),
@@ -76,21 +81,35 @@ impl Proxy {
         let Some(api) = api else {
             return self.pass(head, body, rank, peer).await;
         };
-        let Some(rank) = self.rank(&head.headers, rank) else {
+        let target = match self.choose(&head.headers) {
+            Chosen::None => None,
+            Chosen::Refused(answer) => {
+                self.metrics.count(Outcome::Refused);
+                return answer;
+            }
+            Chosen::Prefiller(target) => Some(target),
+        };
+        let by_header = target.is_none() || self.connector.is_ranked_by_header();
+        let Some(rank) = (if by_header { self.rank(&head.headers, rank) } else { Some(rank) }) else {
             self.metrics.count(Outcome::Refused);
             return answer::error(
                 StatusCode::BAD_REQUEST,
                 "x-data-parallel-host-port names no rank of this pod",
             );
         };
-        let target = match self.choose(&head.headers) {
-            Chosen::None => return self.pass(head, body, rank, peer).await,
-            Chosen::Refused(answer) => {
+        let source =
+            self.source(&head.headers).filter(|source| target.is_some() || !self.is_here(source, rank));
+        let encoders = match self.encoders(&head.headers) {
+            Ok(encoders) => encoders,
+            Err(answer) => {
                 self.metrics.count(Outcome::Refused);
-                return answer;
+                return *answer;
             }
-            Chosen::Prefiller(target) => target,
         };
+        let is_chunked = self.settings.chunk.is_some() && head.uri.path() == api::CHAT;
+        if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked {
+            return self.pass(head, body, rank, peer).await;
+        }
         let body = match read(body, self.settings.body_limit).await {
             Ok(body) => body,
             Err(error) => {
@@ -108,11 +127,19 @@ impl Proxy {
         head.headers.remove(http::header::TRAILER);
         let flow = Flow {
             settings: &self.settings,
+            connector: &self.connector,
             prefiller: &self.prefiller,
             decoder: &self.decoder,
+            encoder: &self.encoder,
             metrics: &self.metrics,
         };
-        flow.run(api, head, body, &target, &self.engines[rank]).await
+        let route = Route {
+            prefiller: target.as_ref(),
+            encoders,
+            source: source.as_ref(),
+            engine: &self.engines[rank],
+        };
+        flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
     /// The engine that is to decode: that of the port, or the one that the request names.
@@ -130,12 +157,11 @@ impl Proxy {
     }
 
     fn choose(&self, headers: &HeaderMap) -> Chosen {
-        let value = headers.get(headers::PREFILLER).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let entries = value.as_deref().map(target::entries).unwrap_or_default();
+        let lines = lines(headers, &headers::PREFILLER);
         let entry = if self.settings.sampling {
-            entries.choose(&mut rand::rng()).copied()
+            target::entries(&lines).choose(&mut rand::rng()).copied()
         } else {
-            value.as_deref().and_then(target::first)
+            target::first(&lines)
         };
         let Some(entry) = entry else {
             return Chosen::None;
@@ -160,6 +186,51 @@ impl Proxy {
         )
     }
 
+    /// An engine that has a part of the prompt cached, where engines can pull from one another. One that is not to be used
+    /// costs some computing, and nothing else: the request goes on without.
+    fn source(&self, headers: &HeaderMap) -> Option<Target> {
+        self.settings.pull?;
+        let entry = headers.get(headers::SOURCE)?.to_str().ok()?.trim();
+        let target = Target::parse(entry)?;
+        let is_allowed = self.allows(&target);
+        if !is_allowed {
+            tracing::warn!(entry, "A request names a source of cached blocks that is no pod of the pool.");
+        }
+        is_allowed.then_some(target)
+    }
+
+    /// The encoders that a request names and may use, where there is an encoder stage.
+    fn encoders(&self, headers: &HeaderMap) -> Result<Vec<Target>, Box<Response<ProxyBody>>> {
+        if self.settings.encoder.is_none() {
+            return Ok(Vec::new());
+        }
+        let lines = lines(headers, &headers::ENCODERS);
+        let mut encoders = Vec::new();
+        for entry in target::entries(&lines) {
+            let target = Target::parse(entry);
+            if self.allowlist.is_some() && !target.as_ref().is_some_and(|target| self.allows(target)) {
+                tracing::warn!(entry, "A request names an encoder that is no pod of the pool.");
+                continue;
+            }
+            encoders.push(target.ok_or_else(|| {
+                let message = format!("x-encoder-hosts-ports: `{entry}` is not HOST:PORT");
+                Box::new(answer::error(StatusCode::BAD_GATEWAY, &message))
+            })?);
+        }
+        Ok(encoders)
+    }
+
+    fn allows(&self, target: &Target) -> bool {
+        let port = target.authority().port_u16();
+        self.allowlist.as_ref().is_none_or(|allowlist| allowlist.allows(target.host(), port))
+    }
+
+    /// Whether a target is a rank of this pod.
+    fn is_here(&self, target: &Target, rank: usize) -> bool {
+        target.host() == self.settings.pod_ip
+            && target.authority().port_u16() == self.settings.ranks.get(rank).map(|rank| rank.port)
+    }
+
     /// To the engine, as it is.
     async fn pass(
         &self,
@@ -182,4 +253,8 @@ impl Proxy {
             Err(error) => flow::unreachable_decoder(&error),
         }
     }
+}
+
+fn lines<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Vec<std::borrow::Cow<'a, str>> {
+    headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect()
 }

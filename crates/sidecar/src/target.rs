@@ -42,14 +42,22 @@ fn host(text: &str) -> &str {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
 }
 
-/// The entries of the header's value.
-pub(crate) fn entries(value: &str) -> Vec<&str> {
-    value.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect()
+/// The entries of a header, by its lines: one line is a list, and of several lines each is an entry.
+pub(crate) fn entries<T: AsRef<str>>(lines: &[T]) -> Vec<&str> {
+    listed(lines).filter(|entry| !entry.is_empty()).collect()
 }
 
 /// The entry that counts where none is chosen at random: the first. An empty one before a comma says that nobody prefills.
-pub(crate) fn first(value: &str) -> Option<&str> {
-    value.split(',').next().map(str::trim).filter(|entry| !entry.is_empty())
+pub(crate) fn first<T: AsRef<str>>(lines: &[T]) -> Option<&str> {
+    listed(lines).next().filter(|entry| !entry.is_empty())
+}
+
+fn listed<T: AsRef<str>>(lines: &[T]) -> impl Iterator<Item = &str> {
+    let is_list = lines.len() == 1;
+    lines.iter().map(AsRef::as_ref).flat_map(move |line| {
+        let end = if is_list { ',' } else { '\n' };
+        line.split(end).map(str::trim)
+    })
 }
 
 /// The host that an entry names, for entries that are no [`Target`] because they lack a port.
@@ -67,10 +75,18 @@ mod tests {
 
     #[test]
     fn a_comma_at_the_start_says_that_nobody_prefills() {
-        assert_eq!(first("a:1, b:2"), Some("a:1"));
+        assert_eq!(first(&["a:1, b:2"]), Some("a:1"));
         for value in ["", ",b:2", " , b:2"] {
-            assert_eq!(first(value), None, "{value}");
+            assert_eq!(first(&[value]), None, "{value}");
         }
+    }
+
+    #[test]
+    fn of_several_lines_each_is_one_entry() {
+        assert_eq!(first(&["a:1,b:2", "c:3"]), Some("a:1,b:2"));
+        assert!(Target::parse("a:1,b:2").is_none());
+        assert_eq!(entries(&["a:1", " c:3 "]), ["a:1", "c:3"]);
+        assert_eq!(entries(&["a:1, ,c:3"]), ["a:1", "c:3"]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(4);
 
 /// Pooled connections of one stage.
+#[derive(Clone)]
 pub(crate) struct Upstream {
     client: Client<Timed<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
     scheme: &'static str,
@@ -49,6 +50,16 @@ impl Upstream {
     /// To prefillers, wherever they are.
     pub(crate) fn prefiller(settings: &Settings) -> Self {
         Self::new(settings.prefiller, settings, None)
+    }
+
+    /// To encoders, wherever they are.
+    pub(crate) fn encoder(settings: &Settings) -> Self {
+        Self::new(settings.encoders, settings, None)
+    }
+
+    /// To ports that never speak TLS.
+    pub(crate) fn plain(settings: &Settings) -> Self {
+        Self::new(Leg { tls: false, verify: true }, settings, None)
     }
 
     /// To the engines beside the sidecar.

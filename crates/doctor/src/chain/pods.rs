@@ -234,7 +234,7 @@ fn crashed(
         said.unwrap_or_default()
     );
     if name == FETCHES && local {
-        let fix = "a model that is on this machine, `spec.model.uri: file:///FOLDER`; or leave `--engine` away, since the \
+        let fix = "a model that is on this machine, `spec.model.uri: file:///FOLDER`; or `--engine sim`, since the \
                    simulator needs no model";
         return Cause::new("ModelNotFetched", cause, fix);
     }

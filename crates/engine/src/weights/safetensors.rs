@@ -44,7 +44,7 @@ pub(crate) struct Safetensors {
 
 impl Safetensors {
     /// Reads `config.json` and the headers of the files.
-    pub(super) fn open(folder: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
+    pub(crate) fn open(folder: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
         let config_path = folder.join("config.json");
         let config = json(&config_path)?;
         let (mut files, mut tensors) = (Vec::new(), BTreeMap::new());

@@ -113,6 +113,17 @@ impl PromptField<'_> {
         !matches!(self.0, Input::Other)
     }
 
+    /// Whether all of it is tokens, in one list or several.
+    pub(super) fn is_tokens(&self) -> bool {
+        let Input::List(list) = &self.0 else { return false };
+        match list.entries.as_slice() {
+            [] => !list.tokens.is_empty(),
+            entries => {
+                list.tokens.is_empty() && entries.iter().all(|entry| matches!(entry, Entry::Tokens(_)))
+            }
+        }
+    }
+
     /// One prompt per string or token list; `None`: not a prompt.
     pub(super) fn prompts(&self) -> Option<Vec<Prompt>> {
         match &self.0 {

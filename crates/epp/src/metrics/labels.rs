@@ -76,3 +76,10 @@ pub(super) struct InfoLabels {
     pub(super) commit: &'static str,
     pub(super) build_ref: &'static str,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RewriteLabels {
+    pub(super) model_rewrite_name: String,
+    pub(super) model_name: String,
+    pub(super) target_model: String,
+}

@@ -1,14 +1,18 @@
-//! The picker against the embedded API server: both generations of pools, and leader election.
+//! The picker against the embedded API server: both generations of pools, objectives, rewrites, and leader election.
 
 use kube::{
     Client,
     api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_extproc::{Action, Event};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::service::start;
+use super::{
+    service::{Running, start},
+    support,
+};
 
 const NAMESPACE: &str = "models";
 
@@ -27,7 +31,9 @@ impl Cluster {
         cluster
             .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))
             .await;
-        for crd in longboat_api::crd::foreign() {
+        let kinds = include_str!("../../../local/src/objects/picker-kinds.yaml");
+        let kinds: Vec<Value> = serde_saphyr::from_multiple(kinds).unwrap();
+        for crd in longboat_api::crd::foreign().into_iter().chain(kinds) {
             cluster.create(crd).await;
         }
         cluster
@@ -119,6 +125,96 @@ async fn a_pool_of_the_former_group_is_followed() {
     picker.until("127.0.0.1:8001").await;
     cluster.create(pool("mine")).await;
     picker.until("127.0.0.1:8000").await;
+}
+
+/// A picker of the pool `mine` with one endpoint, which is never scraped and so counts as full.
+async fn picker_of_a_full_pool(cluster: &Cluster) -> Running {
+    cluster.create(pool("mine")).await;
+    cluster.ready_pod("a", "127.0.0.1").await;
+    let flags = ["--pool-name=mine", "--pool-namespace", NAMESPACE, "--secure-serving=false"];
+    let picker = start(&flags, Some(cluster.client.clone())).await;
+    picker.ready().await;
+    picker.until("127.0.0.1:8000").await;
+    picker
+}
+
+/// The model that a request for `model` is sent on for, or the status of a refusal.
+async fn sent(picker: &Running, model: &str, header: (&str, &str)) -> String {
+    let mut exchange = picker.client.open().await.unwrap();
+    let headers = support::request_headers("POST", "/v1/completions", &[header]);
+    exchange.send(Event::RequestHeaders { headers, end_of_stream: false }).await.unwrap();
+    let body = json!({"model": model, "prompt": "hi"}).to_string().into();
+    exchange.send(Event::RequestBody { body, end_of_stream: true }).await.unwrap();
+    loop {
+        match exchange.receive().await.unwrap().unwrap().action {
+            Action::Immediate(answer) => return answer.status.to_string(),
+            Action::RequestBody { body, .. } => {
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                return body["model"].as_str().unwrap().to_owned();
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn until_sent(picker: &Running, model: &str, header: (&str, &str), expected: &str) {
+    let reached = tokio::time::timeout(std::time::Duration::from_secs(20), async {
+        while sent(picker, model, header).await != expected {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "never {expected}");
+}
+
+fn about(group: &str, kind: &str, name: &str, pool: &str, mut spec: Value) -> Value {
+    spec["poolRef"] = json!({"name": pool});
+    json!({
+        "apiVersion": format!("{group}/v1alpha2"), "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
+    })
+}
+
+const GROUPS: [&str; 2] = ["llm-d.ai", "inference.networking.x-k8s.io"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objectives_of_both_groups_are_followed() {
+    let cluster = Cluster::new().await;
+    let picker = picker_of_a_full_pool(&cluster).await;
+    let low = ("x-llm-d-inference-objective", "low");
+    let other = about(GROUPS[0], "InferenceObjective", "low", "other", json!({"priority": -1}));
+    cluster.create(other.clone()).await;
+    assert_eq!(sent(&picker, "m", low).await, "m", "an objective of another pool");
+    cluster.delete(&other).await;
+    for group in GROUPS {
+        let objective = about(group, "InferenceObjective", "low", "mine", json!({"priority": -1}));
+        cluster.create(objective.clone()).await;
+        until_sent(&picker, "m", low, "429").await;
+        assert_eq!(sent(&picker, "m", ("x", "y")).await, "m", "who names no objective has priority 0");
+        let patch = Patch::Merge(json!({"spec": {"priority": 1}}));
+        cluster.api(&objective).patch("low", &PatchParams::default(), &patch).await.unwrap();
+        until_sent(&picker, "m", low, "m").await;
+        cluster.delete(&objective).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rewrites_of_both_groups_are_followed_and_change_the_body() {
+    let cluster = Cluster::new().await;
+    let picker = picker_of_a_full_pool(&cluster).await;
+    let header = ("x-llm-d-model-name-rewrite", "by-header");
+    for group in GROUPS {
+        let rules = json!({"rules": [
+            {"matches": [{"model": {"value": "m"}}], "targets": [{"modelRewrite": "tuned", "weight": 1}]},
+        ]});
+        let rewrite = about(group, "InferenceModelRewrite", "r", "mine", rules);
+        cluster.create(rewrite.clone()).await;
+        until_sent(&picker, "m", ("x", "y"), "tuned").await;
+        assert_eq!(sent(&picker, "m", header).await, "tuned", "a rule counts more than the header");
+        assert_eq!(sent(&picker, "other", header).await, "by-header");
+        assert_eq!(sent(&picker, "other", ("x", "y")).await, "other");
+        cluster.delete(&rewrite).await;
+        until_sent(&picker, "m", ("x", "y"), "m").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

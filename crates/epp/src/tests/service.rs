@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_secs(10);
 const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
 pub(super) struct Running {
-    client: Client,
+    pub(super) client: Client,
     health: SocketAddr,
     metrics: SocketAddr,
     stop: DropGuard,
@@ -214,6 +214,63 @@ async fn wait_until(condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
+async fn with_a_file_it_drains_for_as_long_as_it_was_told_and_says_what_plugins_remember() {
+    let server = model_server(0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("endpoints.yaml");
+    std::fs::write(&file, endpoints_file(&[("one", server.address)])).unwrap();
+    let config = format!(
+        "{}schedulingProfiles: [{{name: default, plugins: [{{pluginRef: prefix-cache-scorer}}]}}]\n",
+        with_file(&file).replace("- type: queue-scorer", "- type: prefix-cache-scorer")
+    );
+    let flags = ["--secure-serving=false", "--drain-timeout=1s", "--config-text", &config];
+    let picker = start(&flags, None).await;
+    picker.ready().await;
+    assert_eq!(picker.pick().await, server.address.to_string());
+    let state = get(picker.metrics, "/debug/plugins/state").await;
+    let state: Value = serde_json::from_str(&state).unwrap();
+    let blocks = &state["plugins"]["approx-prefix-cache-producer"];
+    assert_eq!((&blocks["blocks"]["default/one"], &blocks["totalBlocks"]), (&json!(1), &json!(1)), "{state}");
+
+    let Running { client, stop, serving, health, .. } = picker;
+    drop(stop);
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{health}")).unwrap();
+    let mut checks = HealthClient::new(channel.connect().await.unwrap());
+    timeout(SOON, async {
+        let asked = || HealthCheckRequest { service: "readiness".to_owned() };
+        while checks.check(asked()).await.unwrap().into_inner().status == 1 {}
+    })
+    .await
+    .unwrap();
+    // It says that it is leaving, and serves on meanwhile.
+    let mut exchange = client.open().await.unwrap();
+    exchange
+        .send(Event::RequestHeaders {
+            headers: support::request_headers("GET", "/", &[]),
+            end_of_stream: true,
+        })
+        .await
+        .unwrap();
+    assert!(matches!(next(&mut exchange).await.action, Action::RequestHeaders(_)));
+    drop((exchange, client));
+    timeout(SOON, serving).await.unwrap().unwrap().unwrap();
+}
+
+/// A page of the metrics port.
+async fn get(address: SocketAddr, path: &str) -> String {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (mut requests, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::get(path).header("host", "x").body(Full::<Bytes>::default()).unwrap();
+    let response = requests.send_request(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    drop(driver);
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
 async fn it_is_not_ready_before_the_pool_is_known_and_not_while_it_drains() {
     let (kubernetes, mut api) = Api::start();
     let picker = start(&["--pool-name=pool", "--pool-namespace=ns"], Some(kubernetes)).await;
@@ -293,15 +350,8 @@ async fn metrics_are_served() {
     api.answer_pods(&[pod("a", "127.0.0.1", true)]).await;
     picker.ready().await;
     picker.pick().await;
-    let stream = tokio::net::TcpStream::connect(picker.metrics).await.unwrap();
-    let (mut requests, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-    let driver = tokio::spawn(driver);
-    let request = http::Request::get("/metrics").header("host", "x").body(Full::<Bytes>::default()).unwrap();
-    let response = requests.send_request(request).await.unwrap();
-    let page = response.into_body().collect().await.unwrap().to_bytes();
-    let page = String::from_utf8_lossy(&page);
+    let page = get(picker.metrics, "/metrics").await;
     assert!(page.contains("inference_objective_request_total{model_name=\"m\""), "{page}");
-    driver.abort();
 }
 
 /// Plays the lists and watches that the picker asks for.

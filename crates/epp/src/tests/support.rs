@@ -37,12 +37,17 @@ pub(crate) fn settings(parsers: Vec<Parser>, flow: flow::Settings) -> Settings {
 
 /// A core with this configuration and no endpoints.
 pub(crate) fn core(config: &str) -> Arc<Core> {
+    Arc::new(core_of(config))
+}
+
+/// A core that can still be changed.
+pub(crate) fn core_of(config: &str) -> Core {
     let config = EndpointPickerConfig::parse(config).unwrap();
     let options = Options { allow_experimental: true, trace: true };
     let scheduler = Scheduler::new(&config, options).unwrap();
     let flow = flow::Settings::from_config(&config).unwrap();
     let settings = settings(config.parsers().unwrap(), flow);
-    Arc::new(Core::new(scheduler, settings, "pool"))
+    Core::new(scheduler, settings, "pool")
 }
 
 /// An endpoint at this address.

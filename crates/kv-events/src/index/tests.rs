@@ -103,6 +103,18 @@ fn what_was_used_longest_ago_makes_room() {
     assert_eq!(held(&index, &[1, 2, 3, 4]), [1.0, 0.0], "the last block of a prompt goes before the first");
 }
 
+#[test]
+fn a_block_that_is_expected_counts_until_its_time_is_over() {
+    let mut index = index(100);
+    let mut expected = Expected::new(100);
+    let prompt = index.keys(MODEL, &[1, 2, 3, 4, 5, 6], "");
+    apply(&mut index, 0, stored(&[1], None, &[1, 2]));
+    expected.note(0, &prompt[..2], 10, 20);
+    expected.note(1, &prompt, 10, 20);
+    assert_eq!(index.held_or_expected(&prompt, &[0, 1], &expected, 19), [2.0, 3.0]);
+    assert_eq!(index.held_or_expected(&prompt, &[0, 1], &expected, 20), [1.0, 0.0]);
+}
+
 /// What the model keeps of a block: how often it was stored, and its tokens from the start of the prompt.
 type Model = BTreeMap<(u32, bool, u64), (u32, Vec<u32>)>;
 

@@ -40,7 +40,8 @@ longboat up service.yaml                             run it, and go on serving
 longboat up service.yaml --prompt \"Hello\" --once     ask it, print the answer, and end
 longboat up -R manifests/ --state ./world            every file below a folder; objects stay for the next run
 kustomize build . | longboat up -                    what another program prints
-longboat up service.yaml --engine vllm               a real engine instead of the simulator",
+longboat up service.yaml --engine cpu                compute the model here, or say why that is not possible
+longboat up service.yaml --engine vllm               run this command as the engine",
     ),
     (
         "validate",

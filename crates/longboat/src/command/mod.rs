@@ -86,7 +86,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })
         }
         Command::Sim(args) => serve(|shutdown| role::sim(args.arguments, shutdown)),
-        Command::Engine(args) => serve(|shutdown| role::engine(args.arguments, shutdown)),
+        Command::Engine(args) => report(role::engine(&args.arguments)),
         Command::Vllm(args) => serve(|shutdown| role::vllm(args.arguments, shutdown)),
     }
 }

@@ -5,7 +5,6 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Context;
 use longboat_local::{Access, Applied, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
-use longboat_node::Engine;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ use crate::{
     cli::UpArgs,
     printer, signals,
     tree::age,
-    up::{farewell, guide, prompt, watch::Watch},
+    up::{engine, farewell, guide, prompt, watch::Watch},
 };
 
 /// Runs `up` to its end.
@@ -60,16 +59,20 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     } else {
         tokio::task::spawn_blocking(move || world::accepted_documents(&inputs)).await??
     };
+    let chosen = engine::choose(&args, &documents).await?;
+    printer::note(&format!("{} {}", "engine:".bold(), chosen.line()));
     let options = Options {
         port: args.port,
         api_port: args.api_port,
         state: args.state.clone(),
         executable: std::env::current_exe().context("cannot find the path of this executable")?,
-        engine: args.engine.clone().map_or(Engine::Simulator, Engine::Command),
+        engine: chosen.engine.clone(),
+        engine_reason: chosen.reason.clone(),
+        offline: args.offline,
         access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
     };
     let local = Local::start(options).await?;
-    announce(&args, &local);
+    printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
     // What is known of it when somebody ends this.
     let services = Mutex::new(Vec::new());
     let result = tokio::select! {
@@ -89,15 +92,6 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         printer::note(&farewell::stopped(args.state.as_deref()));
     }
     result
-}
-
-fn announce(args: &UpArgs, local: &Local) {
-    let engine = match &args.engine {
-        Some(command) => format!("`{command}`"),
-        None => "a simulator: no model is loaded, no weights are fetched, the text is made up".into(),
-    };
-    printer::note(&format!("{} {engine}", "engine:".bold()));
-    printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
 }
 
 async fn serve(

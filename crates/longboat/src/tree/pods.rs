@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
 use longboat_fetch::PROGRESS_CONDITION;
+use longboat_node::ENGINE_ANNOTATION;
 
 use super::{Line, Mark, Time};
 
@@ -47,7 +48,11 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
     if ready {
         let address = status.pod_ip.unwrap_or_default();
-        return (format!("ready at {address}{restarted}"), Mark::Good);
+        // An answer of the simulator must not pass for a model's.
+        let note = pod.metadata.annotations.as_ref().and_then(|all| all.get(ENGINE_ANNOTATION));
+        let kind = note.map(|note| note.split(':').next().unwrap_or(note));
+        let engine = kind.map(|kind| format!(", engine: {kind}")).unwrap_or_default();
+        return (format!("ready at {address}{restarted}{engine}"), Mark::Good);
     }
     let init = status.init_container_statuses.iter().flatten().map(|container| (true, container));
     let main = status.container_statuses.iter().flatten().map(|container| (false, container));

@@ -1,6 +1,7 @@
 //! What `up` shows and does while services run.
 
 mod cause;
+pub(crate) mod engine;
 pub(crate) mod farewell;
 pub(crate) mod guide;
 pub(crate) mod prompt;

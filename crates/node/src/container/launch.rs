@@ -11,7 +11,7 @@ use super::paths::PathMap;
 use super::roles;
 use crate::options::Engine;
 
-/// Host variables that containers inherit while the engine is the simulator: what programs need to find their locale,
+/// Host variables that containers inherit unless the engine is a command of the user's: what programs need to find their locale,
 /// libraries, devices, proxies and caches. An entry that ends in `*` is a prefix.
 const INHERITED: &[&str] = &[
     "HOME",
@@ -58,6 +58,8 @@ pub(crate) struct Host {
     pub(crate) inherited: Vec<(String, String)>,
     /// What `vllm` is.
     pub(crate) engine: Engine,
+    /// Whether models may be taken from this machine only.
+    pub(crate) offline: bool,
     /// Marks the node's processes for the reaper.
     pub(crate) node_id: String,
 }
@@ -67,6 +69,7 @@ impl Host {
     pub(crate) fn new(
         bin_dir: PathBuf,
         engine: Engine,
+        offline: bool,
         node_id: String,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
@@ -76,12 +79,12 @@ impl Host {
             if key == "PATH" {
                 path = value;
             } else if !listed(NEVER_INHERITED, &key)
-                && (engine != Engine::Simulator || listed(INHERITED, &key))
+                && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key))
             {
                 inherited.push((key, value));
             }
         }
-        Self { bin_dir, path, inherited, engine, node_id }
+        Self { bin_dir, path, inherited, engine, offline, node_id }
     }
 }
 
@@ -302,7 +305,11 @@ fn environment(
     env.extend(added.map(|(key, value)| (key.to_owned(), value)));
     // A simulator serves no weights, so none are fetched, and the role logs that. Those of a real engine are kept for the next
     // run and for other services.
-    let fetch = if host.engine == Engine::Simulator { "skip" } else { "cache" };
+    let fetch = match host.engine {
+        Engine::Simulator => "skip",
+        _ if host.offline => "offline",
+        _ => "cache",
+    };
     env.insert("LONGBOAT_FETCH".to_owned(), fetch.to_owned());
     env
 }
@@ -316,7 +323,13 @@ mod tests {
     fn host(engine: Engine) -> Host {
         let vars =
             [("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "/other"), ("LC_ALL", "C"), ("SECRET_OF_HOST", "x")];
-        Host::new("/lb/bin".into(), engine, "node-1".into(), vars.map(|(k, v)| (k.to_owned(), v.to_owned())))
+        Host::new(
+            "/lb/bin".into(),
+            engine,
+            false,
+            "node-1".into(),
+            vars.map(|(k, v)| (k.to_owned(), v.to_owned())),
+        )
     }
 
     fn site() -> PodSite {

@@ -27,6 +27,8 @@ pub(crate) type Shutdown = Option<Instant>;
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) node_name: String,
+    /// What runs as `vllm`, and why, for the annotation of pods.
+    pub(crate) engine_note: String,
     pub(crate) host: Arc<Host>,
     pub(crate) api: ApiAccess,
     pub(crate) api_host: String,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use crate::container::launch::{self, Launch, LaunchError, PodSite};
 use crate::container::process::Process;
 use crate::container::sources::Sources;
 use crate::events::{Component, Severity, reference};
-use crate::options::Engine;
+use crate::options::{ENGINE_ANNOTATION, Engine};
 use crate::pod_access::Live;
 use crate::private;
 use crate::probe::Target;
@@ -172,6 +173,7 @@ impl Worker {
         let name = &container.name;
         let mut launch = self.command_line(index).await?;
         self.ask_for_progress(name, &mut launch);
+        self.note_engine(&launch).await?;
         let launch = Arc::new(launch);
 
         let record = &self.records[index];
@@ -222,6 +224,20 @@ impl Worker {
         while self.instances.try_join_next().is_some() {}
         self.instances.spawn(instance::run(process, log, target.clone(), grace, stop_asked, report));
         self.running[index] = Some(Running { number, stop, target, started: now, probers: JoinSet::new() });
+        Ok(())
+    }
+
+    /// Says in an annotation of the pod what its `vllm` is. A simulator's answer must not pass for a model's.
+    async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
+        let note = &self.shared.engine_note;
+        let is_engine = launch.program == self.shared.host.bin_dir.join("vllm");
+        if !is_engine || self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
+            return Ok(());
+        }
+        let pods: Api<Pod> =
+            Api::namespaced(self.shared.client.clone(), &self.pod.namespace().unwrap_or_default());
+        let patch = json!({"metadata": {"annotations": {ENGINE_ANNOTATION: note}}});
+        pods.patch(&self.pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use crate::{
-    error::ConfigError, parameters::Parameters, plugin::Plugin, prefix::Settings, registry::Builder,
+    error::ConfigError, parameters::Parameters, plugin::Plugin, prefix::Settings, prefixes::PrefixSource,
+    registry::Builder,
 };
 
 /// The parameters, also understood on `prefix-cache-scorer` as before router 0.9.
@@ -40,6 +41,6 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if settings.capacity == 0 {
         return Err(parameters.invalid("lruCapacityPerServer must be positive"));
     }
-    builder.prefixes.push((parameters.name.to_owned(), settings));
+    builder.prefixes.push((parameters.name.to_owned(), PrefixSource::Guessed(settings)));
     Ok(Plugin::default())
 }

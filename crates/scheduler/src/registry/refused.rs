@@ -28,8 +28,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("multicluster-queue-scorer", "pools of other clusters"),
     ("multicluster-session-affinity-filter", "pools of other clusters"),
     ("p2p-source-producer", "model servers that pull caches from each other"),
-    ("precise-prefix-cache-producer", "KV cache events of the model servers"),
-    ("precise-prefix-cache-scorer", "KV cache events of the model servers"),
     ("predicted-latency-producer", "a latency predictor"),
     ("priority-then-time-eviction-order-policy", "eviction of requests in flight"),
     ("program-aware-fairness", "tokens that each flow has used"),

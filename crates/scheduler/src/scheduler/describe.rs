@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     endpoint::{Endpoint, Slot},
-    prefix::Settings,
+    prefixes::PrefixSource,
     state::State,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const LISTED: usize = 100;
 
 pub(super) fn describe(
-    prefixes: &[(String, Settings)],
+    prefixes: &[(String, PrefixSource)],
     idle: &[(String, usize, usize)],
     state: &State,
     endpoints: &[&Arc<Endpoint>],

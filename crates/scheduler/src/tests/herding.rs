@@ -123,6 +123,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                     model: "m",
                     cache_salt: "",
                     prompts: &prompts,
+                    exact: false,
                     multimodal: false,
                     priority: 0,
                     headers: &Sent::default(),

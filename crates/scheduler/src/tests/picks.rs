@@ -50,6 +50,7 @@ fn pick(
         model: "m",
         cache_salt: "",
         prompts: &prompts,
+        exact: false,
         multimodal: false,
         priority: 0,
         headers: &NoHeaders,

@@ -68,6 +68,7 @@ fn pick_as(
         model: "m",
         cache_salt: "",
         prompts: &prompts,
+        exact: false,
         multimodal: false,
         priority,
         headers,

@@ -2,10 +2,17 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use crate::{args::Args, error::Error};
+pub(crate) mod moriio;
+mod transfer;
 
-/// The connectors that upstream has and this build does not.
-const OTHER_CONNECTORS: [&str; 4] = ["shared-storage", "sglang", "mooncake", "offloading"];
+use crate::{
+    args::Args,
+    connectors::{encoder::Encoder, p2p},
+    error::Error,
+};
+
+pub(crate) use moriio::Moriio;
+pub(crate) use transfer::Transfer;
 
 /// Stages that TLS can be chosen for.
 const STAGES: [&str; 3] = ["prefiller", "decoder", "encoder"];
@@ -22,8 +29,18 @@ pub(crate) struct Settings {
     pub(crate) pod_ip: String,
     /// The server's TLS: none, self-signed, or from a folder.
     pub(crate) serving: Serving,
+    pub(crate) transfer: Transfer,
+    /// The stage before the prompt, if there is one.
+    pub(crate) encoder: Option<Encoder>,
+    /// Tokens that the decoder is asked for at a time, if not for all.
+    pub(crate) chunk: Option<u64>,
+    /// Prefillers write caches into the decoder's memory.
+    pub(crate) moriio: Option<Moriio>,
+    /// Where engines pull blocks from one another, if they do.
+    pub(crate) pull: Option<p2p::Ports>,
     pub(crate) prefiller: Leg,
     pub(crate) decoder: Leg,
+    pub(crate) encoders: Leg,
     /// The pool whose pods prompts may be sent to, where that is restricted.
     pub(crate) allowed: Option<Pool>,
     pub(crate) sampling: bool,
@@ -71,7 +88,7 @@ impl TryFrom<Args> for Settings {
     type Error = Error;
 
     fn try_from(args: Args) -> Result<Self, Error> {
-        refuse_what_is_missing(&args)?;
+        let transfer = transfer::of(&args)?;
         retries(&args)?;
         for (flag, stages) in
             [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
@@ -94,8 +111,14 @@ impl TryFrom<Args> for Settings {
             address: args.address,
             ranks: ranks(&args)?,
             serving,
+            pull: transfer::pull(&args, &transfer)?,
+            moriio: moriio::of(&args)?,
+            transfer,
             prefiller: leg("prefiller"),
             decoder: leg("decoder"),
+            encoders: leg("encoder"),
+            encoder: transfer::encoder(&args)?,
+            chunk: transfer::chunk(&args)?,
             allowed: allowed(&args)?,
             sampling: args.enable_prefiller_sampling,
             retries: args.prefill_max_retries,
@@ -107,46 +130,6 @@ impl TryFrom<Args> for Settings {
             pod_ip: args.pod_ip,
         })
     }
-}
-
-fn refuse_what_is_missing(args: &Args) -> Result<(), Error> {
-    let refused = |flag, message: String| Err(Error::Flag { flag, message });
-    let connector = args.kv_connector.as_str();
-    if OTHER_CONNECTORS.contains(&connector) {
-        return refused(
-            "kv-connector",
-            format!("the connector `{connector}` is not supported; this sidecar speaks `nixlv2`"),
-        );
-    }
-    // the name of the connector of the engine, which older templates give
-    if !["nixlv2", "nixl"].contains(&connector) {
-        return refused(
-            "kv-connector",
-            format!("no connector is called `{connector}`; this sidecar speaks `nixlv2`"),
-        );
-    }
-    if !args.ec_connector.is_empty() {
-        return refused(
-            "ec-connector",
-            format!(
-                "the encoder connector `{}` is not supported: leave the flag out, and encoders run in the engines",
-                args.ec_connector
-            ),
-        );
-    }
-    if args.enable_p2p_pull {
-        return refused("enable-p2p-pull", "pulling caches from other pods is not supported".into());
-    }
-    if args.moriio_write_mode {
-        return refused("moriio-write-mode", "MoRI-IO's write mode is not supported".into());
-    }
-    if args.decode_chunk_size > 0 {
-        return refused(
-            "decode-chunk-size",
-            "decoding in chunks is not supported: leave the flag out, or give 0".into(),
-        );
-    }
-    Ok(())
 }
 
 fn retries(args: &Args) -> Result<(), Error> {
@@ -242,16 +225,28 @@ mod tests {
     #[test]
     fn connectors_and_modes_that_are_not_there_are_refused_by_name() {
         for (argument, named) in [
-            ("--kv-connector=sglang", "`sglang`"),
             ("--kv-connector=nope", "`nope`"),
-            ("--ec-connector=ec-nixl", "`ec-nixl`"),
-            ("--enable-p2p-pull", "enable-p2p-pull"),
-            ("--moriio-write-mode", "moriio-write-mode"),
-            ("--decode-chunk-size=2", "decode-chunk-size"),
+            ("--ec-connector=x", "`x`"),
+            ("--kv-connector=sglang,--decode-chunk-size=2", "decode-chunk-size"),
+            ("--kv-connector=sglang,--enable-p2p-pull", "enable-p2p-pull"),
+            ("--moriio-write-mode", "POD_IP"),
+            ("--moriio-dp-size=2", "moriio-dp-size"),
+            ("--moriio-parallel-dispatch", "moriio-parallel-dispatch"),
         ] {
-            let refused = settings(&[argument]).unwrap_err();
+            let refused = settings(&argument.split(',').collect::<Vec<_>>()).unwrap_err();
             assert!(refused.contains(named), "{argument}: {refused}");
         }
+    }
+
+    #[test]
+    fn pods_of_a_wide_engine_must_hold_all_ranks() {
+        let write = ["--moriio-write-mode", "--moriio-local-pod-ip=10.0.0.7", "--moriio-dp-size=4"];
+        let of = |more: &[&str]| settings(&[&write[..], more].concat());
+        assert!(of(&["--moriio-remote-hosts=a,b"]).unwrap_err().contains("moriio-dp-size-local"));
+        assert!(of(&["--moriio-remote-hosts=a,b", "--moriio-dp-size-local=1"]).is_err());
+        assert!(of(&["--moriio-remote-hosts=a,b", "--moriio-dp-size-local=2"]).is_ok());
+        assert!(of(&["--moriio-tp-size=0"]).unwrap_err().contains("moriio-tp-size"));
+        assert!(of(&["--kv-connector=sglang"]).unwrap_err().contains("nixlv2"));
     }
 
     #[test]

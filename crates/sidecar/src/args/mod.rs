@@ -1,5 +1,7 @@
 //! The command line, as upstream's.
 
+mod moriio;
+
 use std::{ffi::OsString, net::IpAddr, time::Duration};
 
 use clap::ArgAction;
@@ -8,6 +10,8 @@ use serde_json::Value;
 use longboat_duration as duration;
 
 use crate::error::Error;
+
+pub use moriio::MoriioArgs;
 
 /// The flags of the sidecar. Pass arguments through [`expanded`] before clap sees them.
 #[derive(Debug, Clone, clap::Args)]
@@ -20,16 +24,17 @@ pub struct Args {
     /// Port of the engine beside the sidecar [default: 8200].
     #[arg(long)]
     pub model_server_port: Option<u16>,
-    /// The former name of --model-server-port, which wins.
+    /// The former name of --model-server-port; that one wins where both are given.
     #[arg(long)]
     pub vllm_port: Option<u16>,
     /// Engines beside the sidecar: rank i listens on port+i and is the engine on model-server-port+i.
     #[arg(long, default_value_t = 1)]
     pub data_parallel_size: u16,
-    /// How prefill results reach the decoder: nixlv2.
+    /// How prefill results reach the decoder: nixlv2, shared-storage, sglang, mooncake or offloading.
     #[arg(long, alias = "connector", default_value = "nixlv2")]
     pub kv_connector: String,
-    /// How encoder results reach the prefiller: not supported.
+    /// Encode images, videos and sounds on the pods that x-encoder-hosts-ports names; the results reach the prefiller through a
+    /// storage (ec-example) or from the encoder (ec-nixl).
     #[arg(long, default_value = "")]
     pub ec_connector: String,
     /// Serve TLS.
@@ -65,7 +70,7 @@ pub struct Args {
     /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,
-    /// Tokens of a decode request before it is asked again: not supported.
+    /// nixlv2, chat: ask the decoder for so many tokens at a time; 0: for all.
     #[arg(long, default_value_t = 0)]
     pub decode_chunk_size: u32,
     /// Idle connections kept to each endpoint.
@@ -77,18 +82,22 @@ pub struct Args {
     /// Port for Prometheus metrics; 0 for none.
     #[arg(long, default_value_t = 0)]
     pub metrics_port: u16,
-    /// Pull caches from other pods: not supported.
+    /// sglang: the port on which prefillers wait for decoders.
+    #[arg(long, env = "SGLANG_BOOTSTRAP_PORT", default_value_t = 8998)]
+    pub sglang_bootstrap_port: u16,
+    /// mooncake: the port on which prefillers name their engines.
+    #[arg(long, env = "MOONCAKE_BOOTSTRAP_PORT", default_value_t = 8998)]
+    pub mooncake_bootstrap_port: u16,
+    /// offloading, and nixlv2 with --enable-p2p-pull: the port on which the engine of rank 0 gives its cache to others; that of
+    /// rank i is i above.
+    #[arg(long, env = "P2P_CONNECTOR_PORT", default_value_t = 7777)]
+    pub p2p_connector_port: u16,
+    /// nixlv2: let engines pull what the engine named by x-kv-cache-source-host-port has cached; offloading always does.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_p2p_pull: bool,
-    /// MoRI-IO's write mode: not supported.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
-    pub moriio_write_mode: bool,
-    /// Accepted; for connectors that are not supported.
-    #[arg(long, hide = true)]
-    pub mooncake_bootstrap_port: Option<u16>,
-    /// Accepted; for connectors that are not supported.
-    #[arg(long, hide = true)]
-    pub p2p_connector_port: Option<u16>,
+    /// Prefillers that write caches into the decoder's memory.
+    #[command(flatten)]
+    pub moriio: MoriioArgs,
     /// Accepted; traces are not exported.
     #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
@@ -107,8 +116,8 @@ pub struct Args {
     pub ignored: Vec<String>,
 }
 
-/// Flags of upstream that say nothing as long as the feature that they belong to is off, or how to log.
-const WITHOUT_EFFECT: [&str; 2] = ["--moriio-", "--zap-"];
+/// Flags of upstream that say how to log.
+const WITHOUT_EFFECT: [&str; 1] = ["--zap-"];
 
 /// Flags that hold a document with further flags.
 const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
@@ -121,9 +130,7 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy().into_owned();
-        if WITHOUT_EFFECT.iter().any(|prefix| text.starts_with(prefix))
-            && !text.starts_with("--moriio-write-mode")
-        {
+        if WITHOUT_EFFECT.iter().any(|prefix| text.starts_with(prefix)) {
             continue;
         }
         let (name, value) =
@@ -227,7 +234,6 @@ mod tests {
 
     #[test]
     fn flags_of_features_that_are_off_are_dropped() {
-        assert_eq!(expand(&["--moriio-dp-size=2", "--zap-encoder=json", "--port=1"]).unwrap(), ["--port=1"]);
-        assert_eq!(expand(&["--moriio-write-mode"]).unwrap(), ["--moriio-write-mode"]);
+        assert_eq!(expand(&["--zap-encoder=json", "--port=1"]).unwrap(), ["--port=1"]);
     }
 }

@@ -1,0 +1,120 @@
+//! The program `longboat-engine`: a model server that computes on the CPU.
+//!
+//! It is a program of its own because its numeric libraries take longer to build than the rest of Longboat. `longboat engine` starts
+//! it, and a local node runs it in place of `vllm`.
+
+use std::{
+    error::Error,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use longboat_engine::{Args, HELP, VERSION};
+use longboat_telemetry::logging::{self, LogOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Set by a local node: each pod has its own loopback address, which its servers use instead of all addresses.
+const POD_ADDRESS: &str = "LONGBOAT_POD_IP";
+
+/// How many threads candle uses.
+const THREADS: &str = "CANDLE_NUM_THREADS";
+
+fn main() -> ExitCode {
+    longboat_tls::install_default_provider();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("--help" | "-h" | "help") => {
+            return say(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}"));
+        }
+        Some("--version" | "-v") => return say(VERSION),
+        Some("check") => return check(&arguments[1..]),
+        // As `vllm serve MODEL`.
+        Some("serve") => drop(arguments.remove(0)),
+        _ => {}
+    }
+    if let Some(address) = std::env::var(POD_ADDRESS).ok().filter(|address| !address.is_empty()) {
+        arguments.extend(["--host".to_owned(), address]);
+    }
+    let args = match Args::parse(&arguments) {
+        Ok(args) => args,
+        Err(error) => return fail(&error),
+    };
+    if let Err(error) = with_threads(args.threads()) {
+        return fail(&error);
+    }
+    logging::init(&LogOptions::default(), None);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    match runtime.block_on(serve(args)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error.as_ref()),
+    }
+}
+
+/// Starts this program again where candle would use another number of threads: it reads that from the environment alone.
+fn with_threads(threads: usize) -> io::Result<()> {
+    let wanted = threads.to_string();
+    if std::env::var(THREADS).is_ok_and(|set| set == wanted) {
+        return Ok(());
+    }
+    Err(Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(THREADS, wanted).exec())
+}
+
+async fn serve(args: Args) -> Result<(), Box<dyn Error>> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let shutdown = CancellationToken::new();
+    let asked = shutdown.clone();
+    tokio::spawn(async move {
+        for again in [false, true] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if again {
+                std::process::exit(130);
+            }
+            asked.cancel();
+        }
+    });
+    Ok(longboat_engine::run(args, shutdown).await?)
+}
+
+/// `check MODEL [BYTES]`: whether this machine can serve a model, whose weights may not be here yet.
+fn check(arguments: &[String]) -> ExitCode {
+    let (model, bytes) = match arguments {
+        [model] => (model, None),
+        [model, bytes] => (model, bytes.parse().ok()),
+        _ => return fail(<Box<dyn Error>>::from("expected `longboat-engine check MODEL [BYTES]`").as_ref()),
+    };
+    match longboat_engine::check(Path::new(model), bytes) {
+        Ok(sentence) => say(&sentence),
+        Err(error) => fail(&error),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a program's answer")]
+fn say(text: &str) -> ExitCode {
+    println!("{text}");
+    ExitCode::SUCCESS
+}
+
+/// The reason of the failure, then the reasons of that.
+#[expect(clippy::print_stderr, reason = "a program's error")]
+fn fail(error: &dyn Error) -> ExitCode {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    eprintln!("error: {text}");
+    ExitCode::FAILURE
+}

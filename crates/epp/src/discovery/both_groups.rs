@@ -1,0 +1,108 @@
+//! Objects about a pool whose kind is in two groups: a former one and the present one.
+
+use std::{collections::BTreeMap, pin::Pin};
+
+use futures::{Stream, StreamExt};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+/// The groups, the one that counts last.
+const GROUPS: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];
+const VERSION: &str = "v1alpha2";
+
+type Events = Pin<Box<dyn Stream<Item = watcher::Result<Event<DynamicObject>>> + Send>>;
+
+/// Whose objects to follow.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) namespace: String,
+    pub(crate) pool: String,
+}
+
+/// Follows a kind until shutdown. `read` takes from an object of this pool what is wanted, or nothing; `changed` gets all of it by
+/// name, whenever it may be another.
+pub(crate) async fn follow<T: Clone>(
+    client: Client,
+    scope: Scope,
+    kind: &str,
+    read: impl Fn(&DynamicObject) -> Option<T>,
+    changed: impl Fn(BTreeMap<String, T>),
+    shutdown: CancellationToken,
+) {
+    let [mut first, mut second] = GROUPS.map(|group| events(&client, &scope.namespace, group, kind));
+    let mut found = [Found::default(), Found::default()];
+    let read = |object: &DynamicObject| is_about(object, &scope.pool).then(|| read(object)).flatten();
+    loop {
+        let differs = tokio::select! {
+            () = shutdown.cancelled() => return,
+            Some(event) = first.next() => found[0].note(event, &read),
+            Some(event) = second.next() => found[1].note(event, &read),
+        };
+        if differs {
+            changed(found.iter().flat_map(|found| found.known.clone()).collect());
+        }
+    }
+}
+
+fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events {
+    let kind = GroupVersionKind::gvk(group, VERSION, kind);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
+    watcher(api, watcher::Config::default()).default_backoff().boxed()
+}
+
+fn is_about(object: &DynamicObject, pool: &str) -> bool {
+    object.data.pointer("/spec/poolRef/name").and_then(serde_json::Value::as_str) == Some(pool)
+}
+
+/// What one group has.
+#[derive(Debug)]
+struct Found<T> {
+    known: BTreeMap<String, T>,
+    /// A list that is not complete.
+    listing: BTreeMap<String, T>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), listing: BTreeMap::new() }
+    }
+}
+
+impl<T> Found<T> {
+    /// Notes what a watch says; whether anything may be another now.
+    fn note(
+        &mut self,
+        event: watcher::Result<Event<DynamicObject>>,
+        read: &impl Fn(&DynamicObject) -> Option<T>,
+    ) -> bool {
+        match event {
+            Ok(Event::Init) => self.listing.clear(),
+            Ok(Event::InitApply(object)) => {
+                self.listing.extend(read(&object).map(|value| (object.name_any(), value)));
+            }
+            Ok(Event::InitDone) => {
+                self.known = std::mem::take(&mut self.listing);
+                return true;
+            }
+            Ok(Event::Apply(object)) => {
+                match read(&object) {
+                    Some(value) => self.known.insert(object.name_any(), value),
+                    None => self.known.remove(&object.name_any()),
+                };
+                return true;
+            }
+            Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
+            // Most clusters have one group only, and give the picker rights for no other.
+            Err(error) => tracing::debug!(%error, "Cannot watch objects about the pool."),
+        }
+        false
+    }
+}

@@ -1,0 +1,174 @@
+//! A request on its way in: held until it is complete, then read and admitted.
+
+use std::mem;
+
+use bytes::Bytes;
+use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
+use longboat_scheduler::flow;
+use tokio::time::Instant;
+
+use super::{Exchange, Pending, Phase, Understood, headers};
+use crate::{
+    admission::Admitted,
+    answer::{Code, Refusal},
+    body::{self, Api, Parsed},
+};
+
+impl Exchange {
+    pub(super) fn request_headers(
+        &mut self,
+        headers: Headers,
+        end_of_stream: bool,
+        metadata: Option<Metadata>,
+        out: &mut Outbox,
+    ) {
+        if !matches!(self.phase, Phase::Headers) {
+            return;
+        }
+        if end_of_stream {
+            return self.bodyless(out);
+        }
+        self.phase =
+            Phase::Body(Pending { headers, metadata, chunks: Vec::new(), bytes: 0, since: Instant::now() });
+    }
+
+    /// Without a body there is nothing to schedule by: any endpoint of the pool, as in the reference.
+    fn bodyless(&mut self, out: &mut Outbox) {
+        use rand::seq::IndexedRandom as _;
+        let members = self.core.pool.members();
+        match members.choose(&mut rand::rng()) {
+            None => self.refuse(&Refusal::new(Code::Internal, "no pods available in datastore"), out),
+            Some(member) => {
+                let destination = member.endpoint.host_port.clone();
+                let mut metadata = Metadata::default();
+                metadata.insert(names::LB_NAMESPACE, names::DESTINATION, destination.clone().into());
+                out.push(Reply {
+                    action: Action::RequestHeaders(HeaderChanges {
+                        set: vec![Header::new(names::DESTINATION, destination)],
+                        remove: Vec::new(),
+                        clear_route_cache: true,
+                    }),
+                    metadata,
+                });
+                self.phase = Phase::Response;
+            }
+        }
+    }
+
+    pub(super) fn request_body(
+        &mut self,
+        body: Bytes,
+        end_of_stream: bool,
+        metadata: Option<Metadata>,
+        out: &mut Outbox,
+    ) {
+        // After the end, Envoy may send another one: there is nothing left to answer.
+        let Phase::Body(pending) = &mut self.phase else {
+            return;
+        };
+        pending.bytes += body.len();
+        if pending.bytes > self.core.settings.max_body {
+            let limit = self.core.settings.max_body;
+            let refusal =
+                Refusal::new(Code::PayloadTooLarge, format!("request body is longer than {limit} bytes"));
+            return self.refuse(&refusal, out);
+        }
+        if !body.is_empty() {
+            let Some(body) = self.core.bodies.keep(body) else {
+                return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
+            };
+            pending.chunks.push(body);
+        }
+        if metadata.is_some() {
+            pending.metadata = metadata;
+        }
+        if end_of_stream {
+            self.complete(false, out);
+        }
+    }
+
+    /// Trailers end a body too. The reference waits for an end that never comes.
+    pub(super) fn request_trailers(&mut self, metadata: Option<Metadata>, out: &mut Outbox) {
+        if let Phase::Body(pending) = &mut self.phase {
+            if metadata.is_some() {
+                pending.metadata = metadata;
+            }
+            self.complete(true, out);
+        }
+    }
+
+    /// The request is complete: pick, and send it on.
+    fn complete(&mut self, trailers: bool, out: &mut Outbox) {
+        let Phase::Body(pending) = mem::replace(&mut self.phase, Phase::Refused) else {
+            return;
+        };
+        if let Err(refusal) = self.understand(pending, trailers, out) {
+            self.refuse(&refusal, out);
+        }
+    }
+
+    /// The model to ask for: as a rewrite of the model in the body says, else as the header does. A body that is not read is not
+    /// rewritten either.
+    fn target(&self, pending: &Pending, api: Api, parsed: &Parsed) -> String {
+        if api == Api::Opaque {
+            return parsed.model.clone();
+        }
+        let rewrites = self.core.rewrites.load();
+        if let Some((rewrite, target)) = rewrites.target(&parsed.model, &mut rand::rng()) {
+            self.core.metrics.rewritten(rewrite, &parsed.model, target);
+            return target.to_owned();
+        }
+        headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned()
+    }
+
+    /// Reads the request, and lets it go on, wait, or not.
+    fn understand(&mut self, pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
+        let path = headers::path(&pending.headers);
+        let api = Api::of(path, &self.core.settings.parsers).ok_or_else(|| {
+            let path = path.split('?').next().unwrap_or_default();
+            Refusal::new(Code::BadRequest, format!("no parser registered matching path suffix for: {path}"))
+        })?;
+        // The prompt is copied out of the body, and a body in several chunks is made one.
+        let copies = if pending.chunks.len() > 1 { 2 } else { 1 };
+        let held = self.core.bodies.hold(pending.bytes * copies);
+        let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
+        let parsed = match pending.chunks.as_slice() {
+            [] => body::parse(api, &[])?,
+            [only] => body::parse(api, only)?,
+            several => body::parse(api, &several.concat())?,
+        };
+        // A body that is not read is not rewritten either.
+        let target = self.target(&pending, api, &parsed);
+        let flow = headers::fairness(&pending.headers);
+        let priority = self.core.admission.priority(headers::objective(&pending.headers));
+        let labels = self.core.metrics.labels(&parsed.model, &target, flow, priority);
+        self.core.metrics.started(&labels, pending.bytes);
+        let request_id = headers::request_id(&pending.headers);
+        self.labels = Some(labels.clone());
+        let arrival = flow::Arrival {
+            priority,
+            flow,
+            bytes: u64::try_from(pending.bytes).unwrap_or(u64::MAX),
+            within_ms: headers::first_token_within(&pending.headers),
+        };
+        let admitted = self.core.admission.admit(&self.core, arrival)?;
+        let understood = Understood {
+            pending,
+            trailers,
+            api,
+            parsed,
+            target,
+            labels,
+            request_id,
+            _held: held,
+            tokens_held: None,
+        };
+        match admitted {
+            Admitted::Now(permit) => self.prepare(understood, permit, out),
+            Admitted::Later(queued) => {
+                self.phase = Phase::Queued(Box::new((understood, queued)));
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A response on its way out: passed on chunk by chunk, and counted.
+
+use std::mem;
+
+use bytes::Bytes;
+use longboat_extproc::{Action, HeaderChanges, Headers, Outbox};
+
+use super::{Exchange, Phase, Picked, headers};
+use crate::metrics::Finished;
+
+impl Exchange {
+    pub(super) fn response_headers(&mut self, headers: &Headers, end_of_stream: bool, out: &mut Outbox) {
+        if matches!(self.phase, Phase::Refused) {
+            return;
+        }
+        let extra = match &mut self.picked {
+            None => &[][..],
+            Some(picked) => {
+                let status: u16 =
+                    headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
+                if status >= 400 {
+                    self.core.metrics.failed(&picked.labels, "ModelServerError");
+                }
+                picked.stream |=
+                    headers.get("content-type").is_some_and(|kind| kind.contains("text/event-stream"));
+                &picked.response_headers
+            }
+        };
+        out.push(Action::ResponseHeaders(headers::response_changes(headers, extra)));
+        if end_of_stream {
+            self.finish();
+        }
+    }
+
+    pub(super) fn response_body(&mut self, body: Bytes, end_of_stream: bool, out: &mut Outbox) {
+        if matches!(self.phase, Phase::Refused) {
+            return;
+        }
+        let Some(picked) = &mut self.picked else {
+            out.push(Action::ResponseBody { body, end_of_stream });
+            return;
+        };
+        if picked.first_byte.is_none() && !body.is_empty() {
+            picked.first_byte = Some(picked.since.elapsed());
+            self.core.state.write().first_chunk(&mut picked.reservation);
+        }
+        picked.response_bytes += body.len();
+        picked.usage.push(&body);
+        match &picked.rewrite {
+            None => out.push(Action::ResponseBody { body, end_of_stream }),
+            Some(rewrite) if picked.stream => {
+                let body = rewrite.response(body);
+                out.push(Action::ResponseBody { body, end_of_stream });
+            }
+            Some(rewrite) => {
+                let kept = self.core.bodies.keep(body.clone());
+                // Without memory for more of it, the response goes on in pieces.
+                let whole = kept.is_none() || end_of_stream;
+                picked.held.push(kept.unwrap_or(body));
+                if whole {
+                    let whole = Bytes::from(mem::take(&mut picked.held).concat());
+                    out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream });
+                }
+            }
+        }
+        if end_of_stream {
+            self.finish();
+        }
+    }
+
+    pub(super) fn response_trailers(&mut self, out: &mut Outbox) {
+        if matches!(self.phase, Phase::Refused) {
+            return;
+        }
+        if let Some(picked) = &mut self.picked
+            && let Some(rewrite) = &picked.rewrite
+            && !picked.held.is_empty()
+        {
+            let whole = Bytes::from(mem::take(&mut picked.held).concat());
+            out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: false });
+        }
+        out.push(Action::ResponseTrailers(HeaderChanges::default()));
+        self.finish();
+    }
+
+    /// The response is complete.
+    fn finish(&mut self) {
+        if let Some(picked) = self.picked.take() {
+            self.release(picked);
+        }
+        self.phase = Phase::Passing;
+    }
+
+    pub(super) fn release(&self, picked: Picked) {
+        let metrics = &self.core.metrics;
+        metrics.running(&picked.labels, -1);
+        metrics.finished(
+            &picked.labels,
+            Finished {
+                duration: picked.since.elapsed(),
+                first_byte: picked.first_byte,
+                response_bytes: picked.response_bytes,
+                usage: picked.usage.usage(),
+            },
+        );
+        self.core.state.write().release(picked.reservation);
+    }
+}

@@ -1,0 +1,164 @@
+//! The pick, and the request on its way to the endpoint.
+
+use bytes::Bytes;
+use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
+use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation};
+use tokio::time::Instant;
+
+use super::{
+    Exchange, Pending, Phase, Picked, Understood, headers,
+    rewrite::{self, Rewrite},
+    usage::UsageScan,
+};
+use crate::{
+    admission::Permit,
+    answer::{Code, Refusal},
+    body::{Api, Parsed},
+    subset,
+};
+
+impl Exchange {
+    /// Picks an endpoint, and sends the request there. It counts as admitted until it counts as in flight.
+    pub(super) fn send(
+        &mut self,
+        understood: Understood,
+        _: &Permit,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
+        let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
+        self.core.metrics.running(&labels, 1);
+        let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
+        let chunks = if rewritten.is_some() {
+            vec![rewrite::request(&pending.chunks, &parsed.model_at, &target)]
+        } else {
+            pending.chunks
+        };
+        let length: usize = chunks.iter().map(Bytes::len).sum();
+        out.push(Reply {
+            action: Action::RequestHeaders(headers::request_changes(
+                &pending.headers,
+                &decision,
+                length,
+                &request_id,
+            )),
+            metadata: destination(&decision, scores),
+        });
+        send_body(chunks, trailers, out);
+        if trailers {
+            out.push(Action::RequestTrailers(HeaderChanges::default()));
+        }
+        self.picked = Some(Picked {
+            reservation,
+            labels,
+            since: pending.since,
+            first_byte: None,
+            response_bytes: 0,
+            response_headers: decision.response_headers,
+            stream: parsed.stream,
+            rewrite: rewritten,
+            usage: UsageScan::default(),
+            held: Vec::new(),
+        });
+        self.phase = Phase::Response;
+        if api == Api::CountTokens {
+            // Its response is of no interest: the proxy goes on without us.
+            self.phase = Phase::Passing;
+            out.finish();
+        }
+        Ok(())
+    }
+
+    fn schedule(
+        &self,
+        pending: &Pending,
+        parsed: &Parsed,
+        target: &str,
+        request_id: &str,
+    ) -> Result<(Decision, Reservation, Option<serde_json::Value>), Refusal> {
+        let core = &self.core;
+        let started = Instant::now();
+        let mut candidates = core.snapshot();
+        if !core.settings.ignore_subset {
+            subset::apply(pending.metadata.as_ref(), &mut candidates);
+        }
+        let lookup = Lookup(&pending.headers);
+        let request = Request {
+            id: request_id,
+            model: target,
+            cache_salt: &parsed.cache_salt,
+            prompts: &parsed.prompts,
+            exact: parsed.exact,
+            multimodal: parsed.multimodal,
+            priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
+            headers: &lookup,
+        };
+        let decided = core.scheduler.schedule(
+            &core.state.read(),
+            &request,
+            &candidates,
+            core.now_ms(),
+            &mut rand::rng(),
+        );
+        let members = core.pool.members();
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(error) => {
+                core.metrics.scheduled(started.elapsed(), target, None);
+                return Err(error.into());
+            }
+        };
+        let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
+        let member = members.iter().find(|member| member.endpoint.slot == slot);
+        core.metrics.scheduled(started.elapsed(), target, member.map(AsRef::as_ref));
+        if headers::only_if_cached(&pending.headers)
+            && decision.prefix_hit().is_none_or(|(matched, _)| matched == 0)
+        {
+            return Err(Refusal::new(
+                Code::PreconditionFailed,
+                "no decode worker has the requested KV cache",
+            ));
+        }
+        let reservation = core.scheduler.commit(&mut core.state.write(), &decision);
+        let scores = core.settings.emit_scores.then(|| {
+            decision
+                .primary_run()
+                .totals
+                .iter()
+                .map(|&(candidate, total)| {
+                    (candidates[candidate].endpoint.host_port.clone(), serde_json::Value::from(total))
+                })
+                .collect()
+        });
+        Ok((decision, reservation, scores))
+    }
+}
+
+/// The header and the metadata must say the same.
+fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metadata {
+    let mut metadata = Metadata::default();
+    metadata.insert(names::LB_NAMESPACE, names::DESTINATION, decision.destination.join(",").into());
+    if let Some(scores) = scores {
+        metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SCORES, scores);
+    }
+    metadata
+}
+
+/// The body, chunk by chunk as it came. Before trailers, it does not end with its last chunk.
+fn send_body(chunks: Vec<Bytes>, trailers: bool, out: &mut Outbox) {
+    let last = chunks.len().saturating_sub(1);
+    if chunks.is_empty() {
+        out.push(Action::RequestBody { body: Bytes::new(), end_of_stream: !trailers });
+    }
+    for (index, body) in chunks.into_iter().enumerate() {
+        out.push(Action::RequestBody { body, end_of_stream: index == last && !trailers });
+    }
+}
+
+struct Lookup<'a>(&'a Headers);
+
+impl HeaderLookup for Lookup<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.0.get(name)
+    }
+}

@@ -1,0 +1,130 @@
+//! Follows the KV cache events of the pool's endpoints, and keeps the precise prefix indexes up to date.
+//!
+//! An engine either publishes on a port of its own, where one task for each endpoint subscribes, or connects to a port of ours.
+
+use std::sync::Arc;
+
+use longboat_kv_events::{Batch, Outcome};
+use longboat_scheduler::{EndpointEvents, Holdings};
+use tokio::{
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{core::Core, pool::Member};
+
+mod link;
+mod listen;
+mod publisher;
+
+pub(crate) use listen::Listening;
+use publisher::Publisher;
+
+/// Replays at once, of all endpoints: each is as much as an engine remembers.
+const REPLAYS: usize = 8;
+
+/// Subscribes to every endpoint that publishes, whoever they are, until shutdown.
+pub(crate) async fn follow(
+    holdings: Arc<Holdings>,
+    source: EndpointEvents,
+    core: Arc<Core>,
+    shutdown: CancellationToken,
+) {
+    let replays = Arc::new(Semaphore::new(REPLAYS));
+    let mut changes = core.pool.changes();
+    let mut tasks = JoinSet::new();
+    let mut running: Vec<(Arc<Member>, AbortHandle)> = Vec::new();
+    loop {
+        let members = core.pool.members();
+        let followed = |member: &Member| {
+            let labels = &member.endpoint.labels;
+            source.labels.iter().all(|(key, value)| {
+                labels.get(key).is_some_and(|found| value.as_ref().is_none_or(|value| value == found))
+            })
+        };
+        running.retain(|(member, task)| {
+            let stays = members.iter().any(|current| current.is_same(member) && followed(current));
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for member in members.iter().filter(|member| followed(member)) {
+            if !running.iter().any(|(known, _)| known.is_same(member)) {
+                let publisher =
+                    Publisher::new(Arc::clone(member), Arc::clone(&holdings), &source, Arc::clone(&replays));
+                running.push((Arc::clone(member), tasks.spawn(publisher.follow())));
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            ended = changes.changed() => if ended.is_err() { break },
+            Some(_) = tasks.join_next() => {}
+        }
+    }
+    tasks.shutdown().await;
+}
+
+/// A message as engines publish it.
+struct Message {
+    topic: Vec<u8>,
+    sequence: u64,
+    payload: Vec<u8>,
+}
+
+impl Message {
+    /// From its three frames. A message of another form is none of ours.
+    fn new(frames: Vec<Vec<u8>>) -> Option<Self> {
+        let [topic, sequence, payload] = <[_; 3]>::try_from(frames).ok()?;
+        let sequence = u64::from_be_bytes(sequence.try_into().ok()?);
+        Some(Self { topic, sequence, payload })
+    }
+
+    /// The parts of `kv@<endpoint>@<model>`; what is not there is empty.
+    fn names(&self) -> (&str, &str) {
+        let mut parts = std::str::from_utf8(&self.topic).unwrap_or_default().splitn(3, '@').skip(1);
+        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+    }
+}
+
+/// What is said once about a publisher, and not with every message.
+#[derive(Debug, Default)]
+struct Complaints {
+    malformed: bool,
+    unusable: bool,
+    nameless: bool,
+}
+
+/// Applies the events of a payload to what is known of an endpoint.
+fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said: &mut Complaints) {
+    let endpoint = &member.endpoint.host_port;
+    let batch = match Batch::decode(payload) {
+        Ok(batch) => batch,
+        Err(error) => {
+            if !std::mem::replace(&mut said.malformed, true) {
+                tracing::warn!(endpoint, %error, "KV cache events cannot be read, and are left out.");
+            }
+            return;
+        }
+    };
+    if model.is_empty() && !std::mem::replace(&mut said.nameless, true) {
+        tracing::warn!(
+            endpoint,
+            "The topic of KV cache events names no model, so they match no request; expected kv@ENDPOINT@MODEL."
+        );
+    }
+    for event in &batch.events {
+        // One event at a time: picks go on between them. Looked at under the lock, since what was known of an endpoint that is
+        // gone is forgotten under it too.
+        let outcome = holdings
+            .update(|index| (!member.is_gone()).then(|| index.apply(member.endpoint.slot.0, model, event)));
+        if outcome == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
+            tracing::warn!(
+                endpoint,
+                block_tokens = holdings.settings().limits.block_tokens,
+                "The engine's blocks are not a multiple of ours; set blockSizeTokens to its block size."
+            );
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One endpoint that publishes on ports of its own.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use longboat_kv_events::{Follower, Step, zmtp::Socket};
+use longboat_scheduler::{EndpointEvents, Holdings};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
+};
+
+use xxhash_rust::xxh64::xxh64;
+
+use super::{Complaints, Message, apply, link::Link};
+use crate::pool::Member;
+
+/// How long to wait before a publisher that cannot be reached is tried again: longer each time.
+const RETRY: Duration = Duration::from_millis(250);
+const MAX_RETRY: Duration = Duration::from_secs(5);
+/// How long a replay may take, and how long it may be silent.
+const REPLAY: Duration = Duration::from_mins(2);
+const SILENCE: Duration = Duration::from_secs(2);
+/// Attempts in a row that bring nothing.
+const ATTEMPTS: u32 = 3;
+/// How long no replay is asked for after one that failed.
+const COOLDOWN: Duration = Duration::from_secs(30);
+
+pub(super) struct Publisher {
+    member: Arc<Member>,
+    holdings: Arc<Holdings>,
+    live: SocketAddr,
+    replay: Option<SocketAddr>,
+    follower: Follower,
+    /// The number of the last message that was applied, and the hash of its payload.
+    last: Option<(u64, u64)>,
+    /// As the topic names it. Messages of a replay have no topic.
+    model: String,
+    replays: Arc<Semaphore>,
+    /// When a replay may be asked for again.
+    cooled: Instant,
+    said: Complaints,
+}
+
+impl Publisher {
+    pub(super) fn new(
+        member: Arc<Member>,
+        holdings: Arc<Holdings>,
+        source: &EndpointEvents,
+        replays: Arc<Semaphore>,
+    ) -> Self {
+        // The ranks of a pod publish on consecutive ports.
+        let rank = rank(&member.endpoint.name);
+        let at = |port: u16| SocketAddr::new(member.endpoint.address.ip(), port.saturating_add(rank));
+        Self {
+            live: at(source.port),
+            replay: source.replay_port.map(at),
+            follower: Follower::default(),
+            last: None,
+            model: String::new(),
+            cooled: Instant::now(),
+            said: Complaints::default(),
+            member,
+            holdings,
+            replays,
+        }
+    }
+
+    /// Follows it for ever, over one connection after the other.
+    pub(super) async fn follow(mut self) {
+        let mut retry = RETRY;
+        loop {
+            let began = Instant::now();
+            if let Err(error) = self.session().await {
+                let endpoint = &self.member.endpoint.host_port;
+                tracing::debug!(endpoint, address = %self.live, %error, "No KV cache events come from an endpoint.");
+            }
+            retry = if began.elapsed() > MAX_RETRY { RETRY } else { (retry * 2).min(MAX_RETRY) };
+            tokio::time::sleep(retry).await;
+        }
+    }
+
+    async fn session(&mut self) -> io::Result<()> {
+        let mut link = Link::connect(Socket::Sub, self.live).await?;
+        link.subscribe(&self.holdings.settings().events.topic);
+        // After the subscription, so that nothing is missed between the two.
+        if !self.resume().await {
+            self.follower.connected();
+        }
+        loop {
+            if let Some(message) = Message::new(link.message().await?) {
+                self.message(&message).await;
+            }
+        }
+    }
+
+    async fn message(&mut self, message: &Message) {
+        message.names().1.clone_into(&mut self.model);
+        let mut step = self.follower.live(message.sequence);
+        if step == Step::Restart {
+            self.forget();
+            step = match message.sequence {
+                0 => Step::Apply,
+                sequence => self.follower.live(sequence),
+            };
+        }
+        let applies = match step {
+            Step::Apply => true,
+            Step::Replay(from) => {
+                self.replay(from).await;
+                self.follower.caught_up(message.sequence)
+            }
+            Step::Skip | Step::Restart => false,
+        };
+        if applies {
+            self.apply(message);
+        }
+    }
+
+    fn apply(&mut self, message: &Message) {
+        self.last = Some((message.sequence, xxh64(&message.payload, 0)));
+        apply(&self.holdings, &self.member, &self.model, &message.payload, &mut self.said);
+    }
+
+    fn forget(&mut self) {
+        self.last = None;
+        let slot = self.member.endpoint.slot.0;
+        self.holdings.update(|index| {
+            if !self.member.is_gone() {
+                index.forget(slot);
+            }
+        });
+    }
+
+    /// Catches up after another connection ended. Numbers alone do not show whether the publisher is still the same process, so
+    /// the last message that was applied must be there again, word for word; otherwise all is forgotten and asked for anew.
+    /// `false`: that could not be found out.
+    ///
+    /// Before the first message there is nothing to go on from: only its topic names the model, which a replay does not repeat.
+    async fn resume(&mut self) -> bool {
+        let Some((last, _)) = self.last else { return false };
+        if !self.replay(last).await {
+            return false;
+        }
+        if self.last.is_none() {
+            self.follower = Follower::default();
+            return self.replay(0).await;
+        }
+        true
+    }
+
+    /// Applies what was missed, as far as it can be had. `false`: it could not be asked for.
+    async fn replay(&mut self, mut from: u64) -> bool {
+        let Some(address) = self.replay.filter(|_| Instant::now() >= self.cooled) else { return false };
+        let replays = Arc::clone(&self.replays);
+        let Ok(_place) = replays.acquire().await else { return false };
+        let deadline = Instant::now() + REPLAY;
+        let mut fruitless = 0;
+        while fruitless < ATTEMPTS {
+            let before = from;
+            match timeout_at(deadline, self.replay_once(address, &mut from)).await {
+                Ok(Ok(())) => return true,
+                Ok(Err(error)) => {
+                    tracing::debug!(%address, %error, "A replay of KV cache events ended early.");
+                }
+                Err(_) => break,
+            }
+            fruitless = if from > before { 0 } else { fruitless + 1 };
+        }
+        self.cooled = Instant::now() + COOLDOWN;
+        false
+    }
+
+    async fn replay_once(&mut self, address: SocketAddr, from: &mut u64) -> io::Result<()> {
+        let mut link = Link::connect(Socket::Dealer, address).await?;
+        link.send(&[&[], &from.to_be_bytes()]);
+        let mut nothing = true;
+        loop {
+            let frames = timeout(SILENCE, link.message()).await??;
+            let Some(message) = Message::new(frames) else {
+                return Err(io::Error::other("a message of a replay has no number"));
+            };
+            let asked_last = self.last.is_some_and(|(last, _)| last == *from);
+            // An empty payload is the end. Whoever said something before has at least that to say again.
+            if message.payload.is_empty() {
+                if nothing && asked_last {
+                    self.forget();
+                }
+                return Ok(());
+            }
+            if asked_last
+                && message.sequence == *from
+                && self.last != Some((*from, xxh64(&message.payload, 0)))
+            {
+                self.forget();
+                return Ok(());
+            }
+            nothing = false;
+            *from = message.sequence.saturating_add(1);
+            if self.follower.replayed(message.sequence) {
+                self.apply(&message);
+            }
+        }
+    }
+}
+
+/// The data-parallel rank, by the end of an endpoint's name.
+fn rank(name: &str) -> u16 {
+    name.rsplit_once("-rank-").and_then(|(_, rank)| rank.parse().ok()).unwrap_or(0)
+}

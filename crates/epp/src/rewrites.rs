@@ -1,0 +1,126 @@
+//! Which model a request is sent on for: the rules of all `InferenceModelRewrite`s of the pool.
+
+use jiff::Timestamp;
+use rand::Rng;
+
+/// One object's rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelRewrite {
+    pub(crate) name: String,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// Some models, and what becomes of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// Empty: every model.
+    pub(crate) models: Vec<String>,
+    /// At least one.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A model to ask for instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) model: String,
+    /// How often, in proportion to the other targets. Beside one that has a weight, a target without is never chosen.
+    pub(crate) weight: Option<u32>,
+}
+
+/// All of them, the oldest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rewrites(Vec<ModelRewrite>);
+
+impl Rewrites {
+    pub(crate) fn new(rewrites: impl IntoIterator<Item = ModelRewrite>) -> Self {
+        let mut rewrites: Vec<_> = rewrites.into_iter().collect();
+        rewrites.sort_by(|left, right| (left.created, &left.name).cmp(&(right.created, &right.name)));
+        Self(rewrites)
+    }
+
+    /// The model to ask for instead of this one, and the object that says so. A rule for this very model goes before one for
+    /// every model, an older object before a younger one, and its rules in their order.
+    pub(crate) fn target(&self, model: &str, random: &mut impl Rng) -> Option<(&str, &str)> {
+        let rules =
+            || self.0.iter().flat_map(|rewrite| rewrite.rules.iter().map(move |rule| (rewrite, rule)));
+        let exact = rules().find(|(_, rule)| rule.models.iter().any(|known| known == model));
+        let (rewrite, rule) = exact.or_else(|| rules().find(|(_, rule)| rule.models.is_empty()))?;
+        Some((&rewrite.name, &rule.choose(random)?.model))
+    }
+}
+
+impl Rule {
+    fn choose(&self, random: &mut impl Rng) -> Option<&Target> {
+        let weight = |target: &Target| u64::from(target.weight.unwrap_or(0));
+        let sum: u64 = self.targets.iter().map(weight).sum();
+        if sum == 0 {
+            return self.targets.get(random.random_range(0..self.targets.len().max(1)));
+        }
+        let mut at = random.random_range(0..sum);
+        self.targets.iter().find(|target| {
+            let found = at < weight(target);
+            at = at.saturating_sub(weight(target));
+            found
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::{SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// Models, and the targets with their weights.
+    type Rewritten<'a> = (&'a [&'a str], &'a [(&'a str, Option<u32>)]);
+
+    fn rewrite(name: &str, created: i64, rules: &[Rewritten<'_>]) -> ModelRewrite {
+        let rules = rules.iter().map(|(models, targets)| Rule {
+            models: models.iter().map(|model| (*model).to_owned()).collect(),
+            targets: targets
+                .iter()
+                .map(|(model, weight)| Target { model: (*model).to_owned(), weight: *weight })
+                .collect(),
+        });
+        ModelRewrite {
+            name: name.to_owned(),
+            created: Some(Timestamp::from_second(created).unwrap()),
+            rules: rules.collect(),
+        }
+    }
+
+    #[test]
+    fn the_very_model_goes_before_every_model_and_the_oldest_before_others() {
+        let rewrites = Rewrites::new([
+            rewrite("young", 3, &[(&["a"], &[("young-a", None)]), (&["b"], &[("young-b", None)])]),
+            rewrite("old", 1, &[(&[], &[("all", None)]), (&["a"], &[("old-a", None)])]),
+        ]);
+        let mut random = StdRng::seed_from_u64(1);
+        let mut target = |model| rewrites.target(model, &mut random);
+        assert_eq!(target("a"), Some(("old", "old-a")));
+        assert_eq!(target("b"), Some(("young", "young-b")));
+        assert_eq!(target("c"), Some(("old", "all")));
+        assert_eq!(Rewrites::default().target("a", &mut random), None);
+    }
+
+    #[test]
+    fn targets_share_requests_by_weight() {
+        let mut random = StdRng::seed_from_u64(7);
+        let mut counts = |targets: &[(&str, Option<u32>)]| {
+            let rewrites = Rewrites::new([rewrite("r", 1, &[(&["m"], targets)])]);
+            let mut counts = BTreeMap::new();
+            for _ in 0..4000 {
+                *counts.entry(rewrites.target("m", &mut random).unwrap().1.to_owned()).or_insert(0_u32) += 1;
+            }
+            counts
+        };
+        let weighted = counts(&[("a", Some(3)), ("b", Some(1)), ("never", None)]);
+        assert!(!weighted.contains_key("never"));
+        assert!((2800..3200).contains(&weighted["a"]), "{weighted:?}");
+        let equal = counts(&[("a", None), ("b", None)]);
+        assert!((1800..2200).contains(&equal["a"]), "{equal:?}");
+    }
+}

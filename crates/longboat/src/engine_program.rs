@@ -1,0 +1,63 @@
+//! The program that computes answers on the CPU: where it is, and how it is built.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::process::Command;
+
+const NAME: &str = "longboat-engine";
+
+/// The program beside this executable, or else in PATH.
+pub(crate) fn find() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(NAME));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&path).map(|folder| folder.join(NAME));
+    beside.into_iter().chain(in_path).find(|program| program.is_file())
+}
+
+/// What to say where there is none.
+pub(crate) fn missing() -> String {
+    format!(
+        "the program `{NAME}` is neither beside `longboat` nor in PATH: `cargo build --bin {NAME}` builds it"
+    )
+}
+
+/// A `cargo` that can build the program beside this executable: there is one where `cargo run` started this process.
+pub(crate) struct Builder {
+    cargo: PathBuf,
+    package: PathBuf,
+    release: bool,
+}
+
+// === impl Builder ===
+
+impl Builder {
+    /// The builder of this process, if `cargo run` started it with one of the two usual profiles.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let cargo = std::env::var_os("CARGO")?.into();
+        let package: PathBuf = std::env::var_os("CARGO_MANIFEST_DIR")?.into();
+        let own = std::env::current_exe().ok()?;
+        let profile = own.parent()?.file_name()?.to_str()?;
+        let known = package.join("../engine/Cargo.toml").is_file() && ["debug", "release"].contains(&profile);
+        known.then(|| Self { cargo, package, release: profile == "release" })
+    }
+
+    /// Builds the program; cargo tells how far it is.
+    pub(crate) async fn build(&self) -> anyhow::Result<PathBuf> {
+        let mut command = Command::new(&self.cargo);
+        // With this package beside it, libraries that both use are built with the same features, so not again.
+        command.args(["build", "--locked", "--package", "longboat", "--package", NAME, "--bin", NAME]);
+        if self.release {
+            command.arg("--release");
+        }
+        let status =
+            command.current_dir(&self.package).stdin(Stdio::null()).kill_on_drop(true).status().await?;
+        match find() {
+            Some(program) if status.success() => Ok(program),
+            _ => anyhow::bail!("cargo could not build `{NAME}`"),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What answers under `up`: the CPU engine, the simulator, or a command of the user's; and why.
+
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use longboat_fetch::{Args as FetchArgs, Settings as FetchSettings};
+use longboat_manifest::Document;
+use longboat_node::Engine;
+use longboat_offline::{Settings, scene::Scene};
+use tokio::{process::Command, time::timeout};
+
+use crate::{cli::UpArgs, engine_program, printer};
+
+/// How long sources may take to say what they hold, all together.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The value of `--engine`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EngineChoice {
+    /// The CPU engine where this machine can compute the models, else the simulator.
+    Auto,
+    /// The CPU engine, or an error.
+    Cpu,
+    /// The simulator.
+    Simulator,
+    /// A shell command line.
+    Command(String),
+}
+
+/// What was chosen.
+pub(crate) struct Chosen {
+    pub(crate) engine: Engine,
+    /// Why, in a few words.
+    pub(crate) reason: String,
+}
+
+/// A model that a service serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    service: String,
+    uri: String,
+}
+
+/// Where a model can come from.
+enum Source {
+    /// It is in this folder or file.
+    Here(PathBuf),
+    /// It is in the hub's own cache, from where the node takes it, and takes so many bytes.
+    HubCache(u64),
+    /// It is downloaded: so many bytes.
+    Remote(u64),
+}
+
+// === impl EngineChoice ===
+
+impl FromStr for EngineChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            "cpu" => Self::Cpu,
+            "sim" => Self::Simulator,
+            command => Self::Command(command.to_owned()),
+        })
+    }
+}
+
+// === impl Chosen ===
+
+impl Chosen {
+    /// One line for a person.
+    pub(crate) fn line(&self) -> String {
+        match &self.engine {
+            Engine::Cpu(_) => format!("cpu: {}", self.reason),
+            Engine::Command(command) => format!("`{command}`"),
+            Engine::Simulator => format!(
+                "a simulator, because {}: no model is loaded, no weights are fetched, the text is made up",
+                self.reason
+            ),
+        }
+    }
+}
+
+/// Chooses by the arguments and the services among the manifests.
+///
+/// # Errors
+/// With `--engine cpu`, why that is not possible.
+pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Result<Chosen> {
+    let chosen = |engine, reason: &str| Ok(Chosen { engine, reason: reason.to_owned() });
+    match &args.engine {
+        EngineChoice::Simulator => return chosen(Engine::Simulator, "--engine says so"),
+        EngineChoice::Command(command) => {
+            return chosen(Engine::Command(command.clone()), "--engine says so");
+        }
+        EngineChoice::Auto | EngineChoice::Cpu => {}
+    }
+    let limit =
+        (args.engine == EngineChoice::Auto).then_some(args.max_download.saturating_mul(1_000_000_000));
+    match cpu(documents, args.offline, limit).await {
+        Ok((program, reason)) => chosen(Engine::Cpu(program), &reason),
+        Err(error) if args.engine == EngineChoice::Auto => chosen(Engine::Simulator, &format!("{error:#}")),
+        Err(error) => Err(error.context("the CPU engine cannot serve these manifests")),
+    }
+}
+
+/// The program that computes all models of the services, and a few words about them.
+async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyhow::Result<(PathBuf, String)> {
+    let wanted = models(documents)?;
+    if wanted.is_empty() && limit.is_some() {
+        bail!("no manifest names a model (`--engine cpu` computes what is applied later)");
+    }
+    let mut settings = FetchSettings::from_environment()?;
+    if offline {
+        settings = settings.offline();
+    }
+    let program = engine_program::find();
+    let builder = engine_program::Builder::of_this_process();
+    if program.is_none() && builder.is_none() {
+        bail!("{}", engine_program::missing());
+    }
+    let asked = futures::future::try_join_all(wanted.iter().map(|model| source(model, &settings)));
+    let sources = timeout(PATIENCE, asked)
+        .await
+        .map_err(|_| anyhow::anyhow!("the source of a model did not answer within {PATIENCE:?}"))??;
+    let download = sources.iter().map(|source| if let Source::Remote(bytes) = source { *bytes } else { 0 });
+    let download: u64 = download.sum();
+    if let Some(limit) = limit.filter(|limit| download > *limit) {
+        bail!(
+            "{} would be downloaded, more than the {} of `--max-download` (`--engine cpu` has no limit)",
+            size(download),
+            size(limit)
+        );
+    }
+    let program = match (program, builder) {
+        (Some(program), _) => program,
+        (None, Some(builder)) => {
+            printer::note(
+                "building `longboat-engine`, which computes the model; this takes some minutes, once",
+            );
+            builder.build().await?
+        }
+        (None, None) => bail!("{}", engine_program::missing()),
+    };
+    let mut reasons = Vec::new();
+    for (model, source) in wanted.iter().zip(&sources) {
+        let kind = judged(&program, model, source, &settings).await?;
+        let comes = match source {
+            Source::Here(path) => format!("from {}", path.display()),
+            Source::HubCache(_) => "from the hub's cache".to_owned(),
+            Source::Remote(bytes) => format!("downloads {} from {}", size(*bytes), model.uri),
+        };
+        reasons.push(format!("{} ({kind}; {comes})", model.uri));
+    }
+    if reasons.is_empty() {
+        reasons.push("what is applied".into());
+    }
+    Ok((program, format!("computes {}", reasons.join(", "))))
+}
+
+/// The models that the services serve, each once.
+///
+/// # Errors
+/// Where a service needs what the CPU engine does not have.
+fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
+    let scene = Scene::new(documents, &Settings::default())?;
+    let mut wanted: Vec<Wanted> = Vec::new();
+    for subject in scene.subjects.iter().filter(|subject| subject.given) {
+        let metadata = &subject.service.metadata;
+        let service = metadata.name.clone().unwrap_or_default();
+        let effective =
+            scene.compose(&subject.service).with_context(|| format!("{service} cannot be composed"))?;
+        let spec = &effective.spec;
+        let lacks = [
+            (spec.prefill.is_some(), "prefill and decode in separate pods"),
+            (spec.workload.worker.is_some(), "a model over several pods"),
+            (!effective.adapters.is_empty(), "LoRA adapters"),
+        ];
+        if let Some((_, what)) = lacks.iter().find(|(needed, _)| *needed) {
+            bail!("{service} needs {what}, which the CPU engine does not have");
+        }
+        let uri = spec.model.uri.to_string();
+        if !wanted.iter().any(|model| model.uri == uri) {
+            wanted.push(Wanted { service, uri });
+        }
+    }
+    Ok(wanted)
+}
+
+/// Where a model can come from.
+async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Source> {
+    let Wanted { service, uri } = model;
+    if uri.starts_with("pvc://") {
+        bail!("the model of {service} is on a volume, which holds nothing on this machine");
+    }
+    if let Some(path) = longboat_fetch::on_this_machine(uri, settings)? {
+        return Ok(Source::Here(path));
+    }
+    if let Ok(offer) = longboat_fetch::offer(uri, &settings.offline()).await {
+        return Ok(Source::HubCache(offer.bytes.unwrap_or_default()));
+    }
+    let offer = longboat_fetch::offer(uri, settings).await?;
+    let ending = |ending: &str| offer.files.iter().filter(|file| file.ends_with(ending)).count();
+    if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
+        bail!("{uri} holds neither config.json with safetensors nor one GGUF file");
+    }
+    let bytes =
+        offer.bytes.with_context(|| format!("the source of {uri} does not say how large the model is"))?;
+    Ok(Source::Remote(bytes))
+}
+
+/// What the engine says of a model, by its headers or, if it is not here yet, by its `config.json`.
+async fn judged(
+    program: &Path,
+    model: &Wanted,
+    source: &Source,
+    settings: &FetchSettings,
+) -> anyhow::Result<String> {
+    let (bytes, settings) = match source {
+        Source::Here(path) => return check(program, path, None).await,
+        Source::HubCache(bytes) => (*bytes, settings.offline()),
+        Source::Remote(bytes) => (*bytes, settings.clone()),
+    };
+    let folder = tempfile::tempdir()?;
+    let pairs = vec![model.uri.clone(), folder.path().display().to_string()];
+    let only =
+        settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_fetch::CACHE_VARIABLE, "");
+    let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
+    match timeout(PATIENCE, fetched).await {
+        Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
+        // A GGUF file says in its own header what it is.
+        Ok(Err(longboat_fetch::FetchError::Empty { .. })) => Ok(format!("GGUF, {}", size(bytes))),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => bail!("the source of {} did not answer within {PATIENCE:?}", model.uri),
+    }
+}
+
+async fn check(program: &Path, model: &Path, bytes: Option<u64>) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.arg("check").arg(model).args(bytes.map(|bytes| bytes.to_string())).kill_on_drop(true);
+    let output = command.output().await.with_context(|| format!("cannot start `{}`", program.display()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    let error = text(&output.stderr);
+    bail!("{}", error.strip_prefix("error: ").unwrap_or(&error))
+}
+
+/// Bytes as people say them.
+fn size(bytes: u64) -> String {
+    if bytes >= 1_000_000_000 {
+        return format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000);
+    }
+    format!("{} MB", bytes.div_ceil(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(rest: &str) -> Vec<Document> {
+        let text = format!(
+            "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: a}}\n\
+             spec:\n  model: {{uri: hf://o/m, name: m}}\n{rest}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        std::fs::write(&file, text).unwrap();
+        longboat_manifest::read(&[file]).unwrap()
+    }
+
+    #[test]
+    fn services_that_the_engine_cannot_serve_are_named_with_what_they_need() {
+        let wanted = models(&service("")).unwrap();
+        assert_eq!(wanted, [Wanted { service: "a".into(), uri: "hf://o/m".into() }]);
+        let error = models(&service("  prefill: {replicas: 1}\n")).unwrap_err().to_string();
+        assert_eq!(error, "a needs prefill and decode in separate pods, which the CPU engine does not have");
+        assert_eq!(models(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn whatever_is_no_word_of_ours_is_a_command() {
+        let choice = |text: &str| text.parse::<EngineChoice>().unwrap();
+        assert_eq!(choice("auto"), EngineChoice::Auto);
+        assert_eq!(choice("sim"), EngineChoice::Simulator);
+        assert_eq!(choice("vllm"), EngineChoice::Command("vllm".into()));
+    }
+}

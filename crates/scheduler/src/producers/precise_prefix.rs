@@ -1,0 +1,283 @@
+//! `precise-prefix-cache-producer`: knows from the engines' events which endpoint holds which prompt.
+
+use longboat_kv_events::Limits;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::Plugin,
+    precise::{EndpointEvents, EventSource, PreciseSettings},
+    prefixes::PrefixSource,
+    quantity,
+    registry::Builder,
+};
+
+/// The parameters, also those of `precise-prefix-cache-scorer`, which is its own producer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Given {
+    token_processor_config: Option<TokenProcessor>,
+    indexer_config: Indexer,
+    kv_events_config: KvEvents,
+    speculative_indexing: bool,
+    #[serde(rename = "speculativeTTL")]
+    speculative_ttl: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TokenProcessor {
+    block_size: Option<usize>,
+    block_size_tokens: Option<usize>,
+    hash_seed: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Indexer {
+    /// Where it was in earlier releases.
+    token_processor_config: Option<TokenProcessor>,
+    tokenizers_pool_config: Option<Value>,
+    kv_block_index_config: Option<BlockIndex>,
+    kv_cache_backend_configs: Option<Vec<Backend>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct BlockIndex {
+    in_memory_config: Option<InMemory>,
+    cost_aware_memory_config: Option<CostAware>,
+    redis_config: Option<Value>,
+    valkey_config: Option<Value>,
+    // What is known is always among the metrics, and never logged.
+    #[serde(rename = "enableMetrics")]
+    _enable_metrics: Option<bool>,
+    #[serde(rename = "metricsLoggingInterval")]
+    _metrics_logging_interval: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct InMemory {
+    size: Option<usize>,
+    // Entries are counted by endpoint here, so `size` bounds them all.
+    #[serde(rename = "podCacheSize")]
+    _pod_cache_size: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct CostAware {
+    size: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Backend {
+    name: String,
+    weight: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct KvEvents {
+    zmq_endpoint: Option<String>,
+    topic_filter: Option<String>,
+    // Every endpoint is followed by a task of its own.
+    #[serde(rename = "concurrency")]
+    _concurrency: Option<usize>,
+    engine_type: Option<String>,
+    discover_pods: Option<bool>,
+    pod_discovery_config: Option<PodDiscovery>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct PodDiscovery {
+    pod_label_selector: Option<String>,
+    pod_namespace: Option<String>,
+    socket_port: Option<u16>,
+    replay_socket_port: Option<u16>,
+}
+
+const PORT: u16 = 5557;
+const TOPIC: &str = "kv@";
+const SPECULATIVE_MS: u64 = 2000;
+/// About what an entry takes with all that finds it, in bytes.
+const ENTRY: usize = 256;
+/// Entries where nothing is said: the blocks of a hundred large engines, about 1 GiB.
+const ENTRIES: usize = 1 << 22;
+/// More are not kept, whatever is asked for: 4 GiB of entries.
+const MOST_ENTRIES: usize = 1 << 24;
+const MAX_BLOCK: usize = 1 << 16;
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    declare(given, parameters, builder)?;
+    Ok(Plugin::default())
+}
+
+/// Declares the producer, and returns its number among the prefix producers.
+pub(crate) fn declare(
+    given: Given,
+    parameters: &Parameters<'_>,
+    builder: &mut Builder,
+) -> Result<usize, ConfigError> {
+    let settings = settings(given, parameters)?;
+    builder.prefixes.push((parameters.name.to_owned(), PrefixSource::Told(settings)));
+    Ok(builder.prefixes.len() - 1)
+}
+
+fn settings(given: Given, parameters: &Parameters<'_>) -> Result<PreciseSettings, ConfigError> {
+    let mut limits = Limits { entries: ENTRIES, ..Limits::default() };
+    let processor = given.token_processor_config.or(given.indexer_config.token_processor_config);
+    if let Some(processor) = processor {
+        limits.block_tokens =
+            processor.block_size_tokens.or(processor.block_size).unwrap_or(limits.block_tokens);
+        limits.seed = processor.hash_seed.unwrap_or_default();
+    }
+    if limits.block_tokens == 0 || limits.block_tokens > MAX_BLOCK {
+        let found = limits.block_tokens;
+        return Err(parameters.invalid(format!(
+            "tokenProcessorConfig.blockSizeTokens: expected the engine's block size, or a divisor of it, found {found}"
+        )));
+    }
+    if given.indexer_config.tokenizers_pool_config.is_some() {
+        return Err(parameters.invalid(
+            "indexerConfig.tokenizersPoolConfig: no tokenizer runs in this process; declare a token-producer whose vllm.url \
+             is the address of one",
+        ));
+    }
+    if let Some(index) = given.indexer_config.kv_block_index_config {
+        limits.entries = entries(index, parameters)?.unwrap_or(limits.entries).min(MOST_ENTRIES);
+    }
+    if let Some(backends) = given.indexer_config.kv_cache_backend_configs {
+        for backend in &backends {
+            if !(0.0..=1.0).contains(&backend.weight) {
+                return Err(parameters.invalid(format!(
+                    "indexerConfig.kvCacheBackendConfigs: the weight of {:?} must be between 0 and 1, found {}",
+                    backend.name, backend.weight
+                )));
+            }
+        }
+        limits.weights =
+            backends.into_iter().map(|backend| (backend.name.to_lowercase(), backend.weight)).collect();
+    }
+    let speculative = match &given.speculative_ttl {
+        None => SPECULATIVE_MS,
+        Some(text) => longboat_duration::parse(text)
+            .ok()
+            .and_then(|time| u64::try_from(time.as_millis()).ok())
+            .filter(|time| *time > 0)
+            .ok_or_else(|| {
+                parameters.invalid(format!("speculativeTTL: expected a duration such as 2s, found {text:?}"))
+            })?,
+    };
+    Ok(PreciseSettings {
+        limits,
+        speculative_ms: given.speculative_indexing.then_some(speculative),
+        events: events(given.kv_events_config, parameters)?,
+    })
+}
+
+fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usize>, ConfigError> {
+    for (field, value) in [("redisConfig", index.redis_config), ("valkeyConfig", index.valkey_config)] {
+        if value.is_some() {
+            return Err(parameters.invalid(format!(
+                "indexerConfig.kvBlockIndexConfig.{field}: blocks are kept in memory only; use inMemoryConfig"
+            )));
+        }
+    }
+    let by_count = index.in_memory_config.and_then(|memory| memory.size);
+    let by_bytes = match index.cost_aware_memory_config.and_then(|memory| memory.size) {
+        None => None,
+        Some(text) => {
+            let bytes = quantity::parse(&text).map_err(|_| {
+                parameters.invalid(format!(
+                    "indexerConfig.kvBlockIndexConfig.costAwareMemoryConfig.size: expected a size such as 2GiB, found {text:?}"
+                ))
+            })?;
+            Some(bytes / ENTRY)
+        }
+    };
+    let entries = by_count.or(by_bytes);
+    if entries == Some(0) {
+        return Err(parameters
+            .invalid("indexerConfig.kvBlockIndexConfig: an index without room for a block is of no use"));
+    }
+    Ok(entries)
+}
+
+fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, ConfigError> {
+    // Both engines publish the same events.
+    if let Some(engine) =
+        given.engine_type.filter(|engine| !matches!(engine.as_str(), "" | "vllm" | "sglang"))
+    {
+        return Err(parameters
+            .invalid(format!("kvEventsConfig.engineType: expected vllm or sglang, found {engine:?}")));
+    }
+    let bind = match given.zmq_endpoint.filter(|address| !address.is_empty()) {
+        None => None,
+        Some(address) => Some(bind(&address).ok_or_else(|| {
+            parameters.invalid(format!(
+                "kvEventsConfig.zmqEndpoint: expected an address to listen on, tcp://*:PORT or tcp://IP:PORT, found \
+                 {address:?}"
+            ))
+        })?),
+    };
+    let endpoints = if given.discover_pods.unwrap_or(true) {
+        let discovery = given.pod_discovery_config.unwrap_or_default();
+        if discovery.pod_namespace.is_some_and(|namespace| !namespace.is_empty()) {
+            return Err(parameters.invalid(
+                "kvEventsConfig.podDiscoveryConfig.podNamespace: the endpoints of the pool are followed; it has one namespace",
+            ));
+        }
+        let port = discovery.socket_port.unwrap_or(PORT);
+        let replay_port = discovery.replay_socket_port.filter(|port| *port != 0);
+        if port == 0 || replay_port == Some(port) {
+            return Err(parameters.invalid(
+                "kvEventsConfig.podDiscoveryConfig: socketPort and replaySocketPort must be two ports",
+            ));
+        }
+        let labels = labels(discovery.pod_label_selector.as_deref().unwrap_or_default(), parameters)?;
+        Some(EndpointEvents { port, replay_port, labels })
+    } else {
+        None
+    };
+    if endpoints.is_none() && bind.is_none() {
+        return Err(parameters.invalid(
+            "kvEventsConfig: no events can come; set discoverPods, or zmqEndpoint to an address to listen on",
+        ));
+    }
+    Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, bind })
+}
+
+fn bind(address: &str) -> Option<String> {
+    let address = address.strip_prefix("tcp://")?;
+    let port = match address.strip_prefix("*:") {
+        Some(port) => port.parse::<u16>().ok()?,
+        None => address.parse::<std::net::SocketAddr>().ok()?.port(),
+    };
+    (port != 0).then(|| address.to_owned())
+}
+
+/// `key=value`, or `key` for any value, separated by commas.
+fn labels(selector: &str, parameters: &Parameters<'_>) -> Result<Vec<(String, Option<String>)>, ConfigError> {
+    let parts = selector.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let (key, value) = match part.split_once('=') {
+                Some((key, value)) => (key.trim(), Some(value.strip_prefix('=').unwrap_or(value).trim().to_owned())),
+                None => (part, None),
+            };
+            let plain = !key.is_empty() && !key.contains(['!', ' ', '(']);
+            plain.then(|| (key.to_owned(), value)).ok_or_else(|| {
+                parameters.invalid(format!(
+                    "kvEventsConfig.podDiscoveryConfig.podLabelSelector: expected key=value or key, found {part:?}"
+                ))
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,94 @@
+//! `token-producer`: where the tokens of prompts come from. Without an address, text stands for them.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+
+/// A tokenizer to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenizerSettings {
+    /// Its address: `http://…` or `https://…`.
+    pub url: String,
+    /// The model to ask for; `None`: the one that the request asks for.
+    pub model: Option<String>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// How long it may take for a request with images, audio or video.
+    pub multimodal_timeout: Duration,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    backend: Option<String>,
+    model_name: Option<String>,
+    vllm: Option<Vllm>,
+    estimate: Option<Estimate>,
+    uds_tokenizer_config: Option<Value>,
+}
+
+/// It has nothing to set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate {}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Vllm {
+    url: Option<String>,
+    timeout: Option<String>,
+    mm_timeout: Option<String>,
+}
+
+const URL: &str = "http://localhost:8000";
+const TIMEOUT: Duration = Duration::from_secs(5);
+const MULTIMODAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    if given.uds_tokenizer_config.is_some() {
+        return Err(parameters.invalid(
+            "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP (`vllm launch \
+             render`, or the simulator) and name its address in vllm.url",
+        ));
+    }
+    let asks = match (given.backend.as_deref(), &given.vllm, &given.estimate) {
+        (None | Some(""), vllm, estimate) if vllm.is_none() || estimate.is_none() => vllm.is_some(),
+        (Some("vllm"), _, None) => true,
+        (Some("estimate"), None, _) => false,
+        (Some(other), ..) if other != "vllm" && other != "estimate" => {
+            return Err(parameters.invalid(format!("backend: expected vllm or estimate, found {other:?}")));
+        }
+        _ => return Err(parameters.invalid("tokens come either from vllm or from estimate, not from both")),
+    };
+    if !asks {
+        return Ok(Plugin::default());
+    }
+    if builder.tokenizer.is_some() {
+        return Err(parameters.invalid("another plugin asks a tokenizer already, and one is enough"));
+    }
+    let vllm = given.vllm.unwrap_or_default();
+    let url = vllm.url.filter(|url| !url.is_empty()).unwrap_or_else(|| URL.to_owned());
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(parameters
+            .invalid(format!("vllm.url: expected http://HOST:PORT or https://HOST:PORT, found {url:?}")));
+    }
+    let duration = |field: &str, text: Option<String>, usual: Duration| match text {
+        None => Ok(usual),
+        Some(text) => {
+            longboat_duration::parse(&text).ok().filter(|duration| !duration.is_zero()).ok_or_else(|| {
+                parameters.invalid(format!("vllm.{field}: expected a duration such as 5s, found {text:?}"))
+            })
+        }
+    };
+    builder.tokenizer = Some(TokenizerSettings {
+        url,
+        model: given.model_name.filter(|name| !name.is_empty()),
+        timeout: duration("timeout", vllm.timeout, TIMEOUT)?,
+        multimodal_timeout: duration("mmTimeout", vllm.mm_timeout, MULTIMODAL_TIMEOUT)?,
+    });
+    Ok(Plugin::default())
+}

@@ -1,0 +1,100 @@
+//! The parameters of precise prefix producers and of tokenizers.
+
+use std::time::Duration;
+
+use crate::{ConfigError, EndpointEvents, EventSource, Options, Scheduler, config::EndpointPickerConfig};
+
+const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
+
+fn build(plugins: &str) -> Result<Scheduler, ConfigError> {
+    let config = EndpointPickerConfig::parse(&format!("{HEAD}plugins:\n{plugins}"))?;
+    Scheduler::new(&config, Options::default())
+}
+
+fn producer(parameters: &str) -> Result<Scheduler, ConfigError> {
+    build(&format!(
+        "- {{type: precise-prefix-cache-producer, parameters: {parameters}}}
+- {{type: prefix-cache-scorer, parameters: {{prefixMatchInfoProducerName: precise-prefix-cache-producer}}}}\n"
+    ))
+}
+
+#[test]
+fn what_the_controller_writes_is_understood() {
+    let scheduler = build(
+        "- type: token-producer
+  parameters: {modelName: /mnt/models/base, vllm: {url: 'https://tokenizer.ns.svc:8000'}}
+- type: precise-prefix-cache-producer
+  parameters:
+    indexerConfig: {kvBlockIndexConfig: {enableMetrics: true}}
+    kvEventsConfig: {discoverPods: true, podDiscoveryConfig: {socketPort: 5600, replaySocketPort: 5700}, topicFilter: kv@}
+    tokenProcessorConfig: {blockSize: 64, hashSeed: '42'}
+- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}\n",
+    )
+    .unwrap();
+    let tokenizer = scheduler.tokenizer().unwrap();
+    assert_eq!(tokenizer.model.as_deref(), Some("/mnt/models/base"));
+    assert_eq!(tokenizer.timeout, Duration::from_secs(5));
+    let holdings = scheduler.state().holdings();
+    let settings = holdings[0].settings();
+    assert_eq!((settings.limits.block_tokens, settings.limits.seed.as_str()), (64, "42"));
+    let endpoints = EndpointEvents { port: 5600, replay_port: Some(5700), labels: Vec::new() };
+    let events = EventSource { topic: "kv@".into(), endpoints: Some(endpoints), bind: None };
+    assert_eq!(settings.events, events);
+}
+
+#[test]
+fn sizes_weights_and_labels_have_an_effect() {
+    let scheduler = producer(
+        "{indexerConfig: {kvBlockIndexConfig: {costAwareMemoryConfig: {size: 1MiB}}, kvCacheBackendConfigs: [{name: CPU, weight: 0.5}]},
+          speculativeIndexing: true, speculativeTTL: 3s,
+          kvEventsConfig: {zmqEndpoint: 'tcp://*:5557', podDiscoveryConfig: {podLabelSelector: 'a=b, c'}}}",
+    )
+    .unwrap();
+    let holdings = scheduler.state().holdings();
+    let settings = holdings[0].settings();
+    assert_eq!(settings.limits.entries, 4096);
+    assert_eq!(settings.limits.weights, [("cpu".to_owned(), 0.5)]);
+    assert_eq!(settings.speculative_ms, Some(3000));
+    assert_eq!(settings.events.bind.as_deref(), Some("*:5557"));
+    let labels = &settings.events.endpoints.as_ref().unwrap().labels;
+    assert_eq!(labels[..], [("a".to_owned(), Some("b".to_owned())), ("c".to_owned(), None)]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_by_name() {
+    for (parameters, named) in [
+        ("{tokenProcessorConfig: {blockSizeTokens: 0}}", "blockSizeTokens"),
+        ("{indexerConfig: {tokenizersPoolConfig: {}}}", "tokenizersPoolConfig"),
+        ("{indexerConfig: {kvBlockIndexConfig: {redisConfig: {address: x}}}}", "redisConfig"),
+        ("{indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 0}}}}", "kvBlockIndexConfig"),
+        ("{indexerConfig: {kvCacheBackendConfigs: [{name: gpu, weight: 2}]}}", "\"gpu\""),
+        ("{kvEventsConfig: {engineType: other}}", "engineType"),
+        ("{kvEventsConfig: {zmqEndpoint: 'ipc:///tmp/x'}}", "zmqEndpoint"),
+        ("{kvEventsConfig: {discoverPods: false}}", "discoverPods"),
+        ("{kvEventsConfig: {podDiscoveryConfig: {podLabelSelector: 'a!=b'}}}", "podLabelSelector"),
+        ("{kvEventsConfig: {podDiscoveryConfig: {socketPort: 1, replaySocketPort: 1}}}", "replaySocketPort"),
+        ("{speculativeTTL: soon}", "speculativeTTL"),
+        ("{blockSize: 64}", "blockSize"),
+    ] {
+        let error = producer(parameters).unwrap_err().to_string();
+        assert!(
+            error.contains(named) && error.contains("precise-prefix-cache-producer"),
+            "{parameters}: {error}"
+        );
+    }
+    for (parameters, named) in [
+        ("{udsTokenizerConfig: {}}", "udsTokenizerConfig"),
+        ("{backend: tiktoken}", "tiktoken"),
+        ("{vllm: {url: localhost}}", "vllm.url"),
+        ("{vllm: {timeout: long}}", "vllm.timeout"),
+        ("{vllm: {}, estimate: {}}", "estimate"),
+    ] {
+        let plugins = format!("- {{type: token-producer, parameters: {parameters}}}\n");
+        let error = build(&plugins).unwrap_err().to_string();
+        assert!(error.contains(named), "{parameters}: {error}");
+    }
+    assert!(
+        build("- {type: token-producer, parameters: {backend: estimate}}\n").unwrap().tokenizer().is_none()
+    );
+    assert!(build("- {type: token-producer, parameters: {backend: vllm}}\n").unwrap().tokenizer().is_some());
+}

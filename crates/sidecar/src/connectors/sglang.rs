@@ -1,0 +1,33 @@
+//! Connector `sglang`: both engines get one request with the place where they meet, and meet there by themselves.
+
+use rand::Rng as _;
+
+use super::{Ask, Part, Plan};
+use crate::target::Target;
+
+/// Rooms are numbers that SGLang reads as a signed 64-bit integer; a random one is taken by nobody else.
+const ROOMS: std::ops::Range<i64> = 1 << 60..i64::MAX;
+
+/// The connector.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sglang {
+    /// Where prefillers wait for decoders.
+    pub(crate) bootstrap_port: u16,
+}
+
+// === impl Sglang ===
+
+impl Sglang {
+    pub(crate) fn plan(self, ask: Ask<'_>) -> Plan<'_> {
+        let part = self.part(ask, rand::rng().random_range(ROOMS));
+        Plan::AtOnce { prefill: part.clone(), decode: part, failed: None }
+    }
+
+    fn part(self, ask: Ask<'_>, room: i64) -> Part {
+        let mut body = ask.request.clone();
+        body.set_value("bootstrap_host", &Target::host(ask.prefiller));
+        body.set_value("bootstrap_port", &self.bootstrap_port);
+        body.set_value("bootstrap_room", &room);
+        Part::from(&body)
+    }
+}

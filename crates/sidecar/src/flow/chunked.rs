@@ -1,0 +1,123 @@
+//! A request that the decoder is asked in chunks, so that others get their turn between two of them.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, Response, StatusCode, header, uri::Authority};
+use http_body::Frame;
+use http_body_util::{BodyExt, Collected, StreamBody};
+use serde_json::{Value, json};
+
+use super::{Head, prefill::LONGEST_ANSWER, unreachable_decoder};
+use crate::{
+    answer,
+    body::{ProxyBody, full, passed, read},
+    chunks::Chunks,
+    connectors::Part,
+    headers,
+    upstream::Upstream,
+};
+
+/// The end of a stream.
+const DONE: &str = "data: [DONE]\n\n";
+
+/// A chunked request at its engine.
+pub(super) struct Chunked {
+    pub(super) upstream: Upstream,
+    pub(super) head: Head,
+    pub(super) engine: Authority,
+    pub(super) rank: Option<u32>,
+    pub(super) chunks: Chunks,
+}
+
+/// What a stream of chunks has come to.
+enum State {
+    /// The first chunk is there.
+    Taken(Box<Chunked>),
+    /// What was taken is sent.
+    Next(Box<Chunked>),
+    Ended,
+}
+
+// === impl Chunked ===
+
+impl Chunked {
+    /// The client's answer: one, or a stream whose first event leaves when the first chunk is there.
+    pub(super) async fn run(mut self) -> Response<ProxyBody> {
+        if let Err(refused) = self.step().await {
+            return *refused;
+        }
+        if self.chunks.is_stream() {
+            return self.stream();
+        }
+        loop {
+            match self.step().await {
+                Ok(true) => {}
+                Ok(false) => return whole(&self.chunks.answer()),
+                Err(refused) => return *refused,
+            }
+        }
+    }
+
+    /// Asks for the next chunk; false: there is none.
+    async fn step(&mut self) -> Result<bool, Box<Response<ProxyBody>>> {
+        let Some(body) = self.chunks.next() else { return Ok(false) };
+        let mut request = self.head.request(Part { body, rank: self.rank });
+        // The answer is read here, whatever the client accepts.
+        if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
+            *accepted = HeaderValue::from_static("identity");
+        }
+        let sent = self.upstream.send(&self.engine, request).await;
+        let (mut head, body) = sent.map_err(|error| Box::new(unreachable_decoder(&error)))?.into_parts();
+        let bad = |status, why: &str| Box::new(answer::error(status, &format!("the engine's answer {why}")));
+        let body = read(body, LONGEST_ANSWER)
+            .await
+            .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {error}")))?;
+        if !head.status.is_success() {
+            headers::for_client(&mut head.headers);
+            head.headers.remove(header::CONTENT_LENGTH);
+            return Err(Box::new(Response::from_parts(head, full(body))));
+        }
+        self.chunks.take(&body).map_err(|error| {
+            bad(StatusCode::INTERNAL_SERVER_ERROR, &format!("is not a JSON object: {error}"))
+        })?;
+        Ok(true)
+    }
+
+    fn stream(self) -> Response<ProxyBody> {
+        let events = stream::unfold(State::Taken(Box::new(self)), |state| async {
+            let (text, state) = match state {
+                State::Taken(chunked) => (event(&chunked.chunks.event()), State::Next(chunked)),
+                State::Next(mut chunked) => match chunked.step().await {
+                    Ok(true) => (event(&chunked.chunks.event()), State::Next(chunked)),
+                    Ok(false) => (event(&chunked.chunks.usage_event()) + DONE, State::Ended),
+                    Err(refused) => (event(&told(*refused).await), State::Ended),
+                },
+                State::Ended => return None,
+            };
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(text))), state))
+        });
+        let mut response = Response::new(passed(StreamBody::new(events)));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    }
+}
+
+fn event(event: &Value) -> String {
+    format!("data: {event}\n\n")
+}
+
+/// An engine's refusal in the midst of a stream, whose status has been sent.
+async fn told(refused: Response<ProxyBody>) -> Value {
+    let body = refused.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
+    serde_json::from_slice(&body).unwrap_or_else(|_| json!({ "error": String::from_utf8_lossy(&body) }))
+}
+
+fn whole(answer: &Value) -> Response<ProxyBody> {
+    let mut response = Response::new(full(answer.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,188 @@
+//! The decoder first, which may find that too little of the prompt is cached.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::{Flow, Head, Route, prefill::LONGEST_ANSWER, unreachable_decoder};
+use crate::{
+    answer,
+    body::{BodyError, ProxyBody, full, passed, read},
+    connectors::{
+        Part,
+        shared_storage::{self, Verdict},
+    },
+    headers,
+    object::Object,
+};
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    /// The decoder's answer; none: too little is cached, and the prompt has to be computed.
+    pub(super) async fn decode_first(
+        &self,
+        head: &Head,
+        original: &Bytes,
+        route: &Route<'_>,
+    ) -> Option<Response<ProxyBody>> {
+        let mut request = head.request(Part { body: original.clone(), rank: None });
+        // The answer is read here, whatever the client accepts.
+        if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
+            *accepted = HeaderValue::from_static("identity");
+        }
+        let answer = match self.decoder.send(route.engine, request).await {
+            Ok(answer) => answer,
+            Err(error) => return Some(unreachable_decoder(&error)),
+        };
+        if !answer.status().is_success() {
+            return Some(refused(answer).await);
+        }
+        let (mut head, mut body) = answer.into_parts();
+        let mut reader = Reader::of(&head.headers);
+        let verdict = loop {
+            let piece = match body.frame().await {
+                None => break reader.finish(),
+                Some(Ok(frame)) => frame.into_data(),
+                Some(Err(error)) => {
+                    let message = format!("the engine's answer ended early: {error}");
+                    return Some(answer::error(StatusCode::BAD_GATEWAY, &message));
+                }
+            };
+            // Trailers come last and say nothing about the cache.
+            let Ok(piece) = piece else { continue };
+            match reader.push(&piece) {
+                Verdict::Unknown => {}
+                decided => break Ok(decided),
+            }
+        };
+        match verdict {
+            Ok(Verdict::Missed) => None,
+            Ok(_) => {
+                headers::for_client(&mut head.headers);
+                let body = passed(Resumed { held: reader.into_held(), rest: body });
+                Some(Response::from_parts(head, body))
+            }
+            Err(error) => {
+                let message = format!("the engine's answer is not a JSON object: {error}");
+                Some(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message))
+            }
+        }
+    }
+}
+
+/// A decoder that refuses a request says so to the client, without its headers.
+async fn refused(answer: Response<Incoming>) -> Response<ProxyBody> {
+    let (head, body) = answer.into_parts();
+    match read(body, LONGEST_ANSWER).await {
+        Ok(body) => {
+            let mut response = Response::from_parts(head, full(body));
+            answer::bare(&mut response);
+            response
+        }
+        Err(error) => {
+            answer::error(StatusCode::BAD_GATEWAY, &format!("the engine's answer is unusable: {error}"))
+        }
+    }
+}
+
+/// Reads an answer as far as it has to, and keeps what it has read.
+struct Reader {
+    held: BytesMut,
+    is_stream: bool,
+    /// The begin of the line that is read next.
+    line: usize,
+}
+
+// === impl Reader ===
+
+impl Reader {
+    fn of(headers: &HeaderMap) -> Self {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        Self { held: BytesMut::new(), is_stream: kind.eq_ignore_ascii_case("text/event-stream"), line: 0 }
+    }
+
+    /// Takes a piece; an answer that is too long to be held has met the threshold.
+    fn push(&mut self, piece: &Bytes) -> Verdict {
+        self.held.extend_from_slice(piece);
+        let verdict = if self.is_stream { self.lines() } else { Verdict::Unknown };
+        if verdict == Verdict::Unknown && self.held.len() > LONGEST_ANSWER {
+            return Verdict::Met;
+        }
+        verdict
+    }
+
+    /// What the lines say that are complete.
+    fn lines(&mut self) -> Verdict {
+        while let Some(length) = self.held[self.line..].iter().position(|byte| *byte == b'\n') {
+            let line = &self.held[self.line..self.line + length];
+            self.line += length + 1;
+            let Some(data) = line.strip_prefix(b"data:") else { continue };
+            match Object::parse(data).map(|event| shared_storage::verdict(&event)) {
+                Ok(Verdict::Unknown) => {}
+                Ok(decided) => return decided,
+                // Such as `[DONE]`: nothing more comes.
+                Err(_) => return Verdict::Met,
+            }
+        }
+        Verdict::Unknown
+    }
+
+    /// What the answer says, now that it is complete.
+    fn finish(&self) -> Result<Verdict, serde_json::Error> {
+        if self.is_stream {
+            return Ok(Verdict::Met);
+        }
+        Object::parse(&self.held).map(|answer| shared_storage::verdict(&answer))
+    }
+
+    fn into_held(self) -> Bytes {
+        self.held.freeze()
+    }
+}
+
+/// An answer of which a part has been read.
+struct Resumed {
+    held: Bytes,
+    rest: Incoming,
+}
+
+// === impl Resumed ===
+
+impl Body for Resumed {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if !self.held.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.held)))));
+        }
+        Pin::new(&mut self.rest).poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.size_hint();
+        let held = self.held.len() as u64;
+        let mut hint = SizeHint::new();
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(held.saturating_add(upper));
+        }
+        hint.set_lower(held.saturating_add(rest.lower()));
+        hint
+    }
+}

@@ -1,0 +1,94 @@
+//! The stage before: each item of a request goes to an encoder.
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::{Flow, Head, chain, prefill::LONGEST_ANSWER};
+use crate::{
+    answer, api,
+    body::{ProxyBody, read},
+    connectors::{
+        Part,
+        encoder::{self, Encoder, Found},
+    },
+    headers,
+    object::Object,
+    target::Target,
+};
+
+/// Items of one request that are encoded at the same time.
+const AT_ONCE: usize = 64;
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    /// Has every item encoded, each by the encoder whose turn it is; one that fails ends the others.
+    pub(super) async fn encode(
+        &self,
+        encoder: Encoder,
+        request: &Object<'_>,
+        encoders: &[Target],
+        id: Uuid,
+    ) -> Result<Found, Box<Response<ProxyBody>>> {
+        let items = encoder::items(request);
+        let mut waiting = items.into_iter().enumerate().zip(encoders.iter().cycle());
+        let mut running: FuturesUnordered<BoxFuture<'_, Result<(usize, Found), String>>> =
+            FuturesUnordered::new();
+        let mut found = Vec::new();
+        loop {
+            while running.len() < AT_ONCE
+                && let Some(((index, item), target)) = waiting.next()
+            {
+                let id = format!("{id}-enc-{index}");
+                running.push(self.encoded(encoder, request, (index, item), target, id).boxed());
+            }
+            match running.next().await {
+                Some(Ok(one)) => found.push(one),
+                Some(Err(why)) => {
+                    tracing::warn!(why, "An item of a request was not encoded.");
+                    return Err(Box::new(answer::error(StatusCode::BAD_GATEWAY, &why)));
+                }
+                None => break,
+            }
+        }
+        found.sort_by_key(|(index, _)| *index);
+        Ok(found.into_iter().flat_map(|(_, found)| found).collect())
+    }
+
+    async fn encoded(
+        &self,
+        encoder: Encoder,
+        request: &Object<'_>,
+        (index, item): (usize, &RawValue),
+        target: &Target,
+        id: String,
+    ) -> Result<(usize, Found), String> {
+        let endpoint = target.authority();
+        // An encoder gets nothing of the client's but the item and the fields beside it.
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Ok(id) = HeaderValue::try_from(id) {
+            headers.insert(headers::REQUEST_ID, id);
+        }
+        let head = Head { uri: Uri::from_static(api::CHAT), headers };
+        let asked = head.request(Part { body: encoder::body(request, item), rank: None });
+        let answer = self
+            .encoder
+            .send(endpoint, asked)
+            .await
+            .map_err(|error| format!("encoder {endpoint} did not answer: {}", chain(&error)))?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(format!("encoder {endpoint} answered {status}"));
+        }
+        let body = read(answer.into_body(), LONGEST_ANSWER)
+            .await
+            .map_err(|error| format!("the answer of encoder {endpoint} is unusable: {}", chain(&error)))?;
+        let found = encoder.found(&body);
+        found
+            .map(|found| (index, found))
+            .map_err(|error| format!("the answer of encoder {endpoint} is not a JSON object: {error}"))
+    }
+}

@@ -1,0 +1,57 @@
+//! Both engines at the same time, and the decoder's answer waits until the prefiller has succeeded.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+
+use super::{Flow, Head, Route};
+use crate::{answer, body::ProxyBody, connectors::Part, metrics::Outcome, target::Target};
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    /// A prefill that fails, or takes longer than `patience`, ends the decoder's part.
+    pub(super) async fn held(
+        &self,
+        head: &Head,
+        original: &Bytes,
+        (prefill, decode): (Part, Part),
+        patience: Duration,
+        route: &Route<'_>,
+        target: &Target,
+    ) -> Response<ProxyBody> {
+        let failure = {
+            let upstream = self.prefiller();
+            let mut prefill =
+                std::pin::pin!(tokio::time::timeout(patience, upstream.ask(head, &prefill, target)));
+            let mut decode = std::pin::pin!(self.decode(head, decode, route.engine, None));
+            let mut early = None;
+            loop {
+                tokio::select! {
+                    answer = &mut decode, if early.is_none() => early = Some(answer),
+                    ended = &mut prefill => match ended {
+                        Ok(Ok(_)) => {
+                            self.metrics.count(Outcome::Disaggregated);
+                            return match early {
+                                Some(answer) => answer,
+                                None => decode.await,
+                            };
+                        }
+                        Ok(Err(failure)) => break failure,
+                        Err(_) if self.settings.fall_back => {
+                            break super::prefill::failure("the prefill took too long");
+                        }
+                        Err(_) => {
+                            self.metrics.count(Outcome::PrefillFailed);
+                            tracing::warn!(target = %target.authority(), "A prefill took too long.");
+                            return answer::no_cache_in_time();
+                        }
+                    },
+                }
+            }
+        };
+        // The decoder's part has ended here: its engine is free for the whole request.
+        self.failed(head, original, failure, route).await
+    }
+}

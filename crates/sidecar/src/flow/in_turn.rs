@@ -1,0 +1,41 @@
+//! The prefiller first, and the decoder with what it answered.
+
+use bytes::Bytes;
+use http::Response;
+
+use super::{Flow, Head, Route, prefill};
+use crate::{
+    body::ProxyBody,
+    connectors::{Continue, Part},
+    metrics::Outcome,
+    target::Target,
+};
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    /// `original` is what the decoder is asked where the prefiller fails and it may do both.
+    pub(super) async fn in_turn(
+        &self,
+        head: &Head,
+        original: &Bytes,
+        prefill: Part,
+        decode: Continue<'_>,
+        route: &Route<'_>,
+        target: &Target,
+    ) -> Response<ProxyBody> {
+        let prefilled = self.prefiller().ask(head, &prefill, target).await;
+        drop(prefill);
+        let decode = prefilled.and_then(|answer| {
+            decode(&answer)
+                .map_err(|error| prefill::unusable(target, &format!("is not a JSON object: {error}")))
+        });
+        match decode {
+            Ok(decode) => {
+                self.metrics.count(Outcome::Disaggregated);
+                self.decode(head, decode.part, route.engine, decode.cached_tokens).await
+            }
+            Err(failure) => self.failed(head, original, failure, route).await,
+        }
+    }
+}

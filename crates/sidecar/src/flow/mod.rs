@@ -1,0 +1,261 @@
+//! A request on its way through two engines: one module an order in which they are asked.
+
+mod at_once;
+mod chunked;
+mod decode_first;
+mod encode;
+mod held;
+mod in_turn;
+mod prefill;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::Authority};
+use hyper_util::client::legacy::Error as SendError;
+use uuid::Uuid;
+
+use crate::{
+    answer,
+    api::{self, Api},
+    body::{ProxyBody, full},
+    chunks::Chunks,
+    connectors::{Ask, Connector, Identity, Part, Plan, TRANSFER, encoder, p2p},
+    headers,
+    metrics::{Metrics, Outcome},
+    object::Object,
+    rewrite,
+    settings::Settings,
+    target::Target,
+    upstream::Upstream,
+};
+
+use chunked::Chunked;
+use prefill::{Failure, Prefiller};
+
+/// What every order needs.
+pub(crate) struct Flow<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) connector: &'a Connector,
+    pub(crate) prefiller: &'a Upstream,
+    pub(crate) decoder: &'a Upstream,
+    pub(crate) encoder: &'a Upstream,
+    pub(crate) metrics: &'a Metrics,
+}
+
+/// The endpoints that a request goes to.
+pub(crate) struct Route<'a> {
+    /// Computes the prompt, if another one than the decoder does.
+    pub(crate) prefiller: Option<&'a Target>,
+    /// Encode images, videos and sounds before, if there are any.
+    pub(crate) encoders: Vec<Target>,
+    /// Has a part of the prompt cached.
+    pub(crate) source: Option<&'a Target>,
+    /// The engine beside the sidecar that decodes.
+    pub(crate) engine: &'a Authority,
+}
+
+/// Where a request goes at an engine and the headers that go with it, as engines may see them.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+}
+
+// === impl Flow ===
+
+impl Flow<'_> {
+    /// Sends a request through the engines, and gives what the client gets.
+    pub(crate) async fn run(
+        &self,
+        api: Api,
+        mut head: Head,
+        body: Bytes,
+        route: Route<'_>,
+    ) -> Response<ProxyBody> {
+        let parsed = match route.prefiller {
+            Some(_) => self.connector.read(&body),
+            None => Object::parse(&body),
+        };
+        let mut request = match parsed {
+            Ok(request) => request,
+            Err(error) => return self.not_an_object(&error),
+        };
+        let id = Uuid::new_v4();
+        let encoder = self.settings.encoder.filter(|_| !route.encoders.is_empty());
+        let mut body = body.clone();
+        if let Some(encoder) = encoder {
+            headers::identify(&mut head.headers, id);
+            match self.encode(encoder, &request, &route.encoders, id).await {
+                Ok(found) => encoder::tell(&mut request, &found),
+                Err(failed) => {
+                    self.metrics.count(Outcome::EncodeFailed);
+                    return *failed;
+                }
+            }
+            body = request.to_vec().into();
+        }
+        let Some(prefiller) = route.prefiller else {
+            return self.alone(&head, request, &route).await;
+        };
+        if encoder.is_none()
+            && self.connector.decodes_first(&request)
+            && let Some(answer) = self.decode_first(&head, &body, &route).await
+        {
+            self.metrics.count(Outcome::DecodedFirst);
+            return answer;
+        }
+        match self.connector.identity() {
+            Identity::Kept => headers::identify(&mut head.headers, id),
+            Identity::Own => headers::name(&mut head.headers, id),
+            Identity::Untouched => {}
+        }
+        let ask = Ask { api, request: &request, prefiller, id, source: route.source };
+        match self.connector.plan(ask).await {
+            Ok(Plan::InTurn { prefill, decode }) => {
+                self.in_turn(&head, &body, prefill, decode, &route, prefiller).await
+            }
+            Ok(Plan::AtOnce { prefill, decode, failed }) => {
+                self.at_once(&head, &body, (prefill, decode), failed, &route, prefiller).await
+            }
+            Ok(Plan::Held { prefill, decode, patience }) => {
+                self.held(&head, &body, (prefill, decode), patience, &route, prefiller).await
+            }
+            Err(why) => {
+                tracing::warn!(target = %prefiller.authority(), why, "A request cannot be divided.");
+                let failure = prefill::failure(&why);
+                self.failed(&head, &body, failure, &route).await
+            }
+        }
+    }
+
+    /// A request that nobody prefills: what may be pulled from another engine is all that is added.
+    async fn alone(&self, head: &Head, mut request: Object<'_>, route: &Route<'_>) -> Response<ProxyBody> {
+        self.metrics.count(Outcome::Passed);
+        if let (Some(ports), Some(source)) = (self.settings.pull, route.source) {
+            let peer = ports.peer(source, Uuid::new_v4());
+            request.set_value(TRANSFER, &serde_json::json!({ p2p::SOURCE: peer }));
+        }
+        self.decode(head, Part::from(&request), route.engine, None).await
+    }
+
+    /// A prefill failed before the decoder was asked: the client is told so, or the decoder does both.
+    async fn failed(
+        &self,
+        head: &Head,
+        original: &Bytes,
+        failure: Box<Failure>,
+        route: &Route<'_>,
+    ) -> Response<ProxyBody> {
+        if self.settings.fall_back && !failure.is_request_error {
+            self.metrics.count(Outcome::FellBack);
+            return self.decode_alone(head, original, route.engine).await;
+        }
+        self.metrics.count(Outcome::PrefillFailed);
+        let mut answer = failure.answer;
+        if self.connector.fails_barely() {
+            answer::bare(&mut answer);
+        }
+        answer
+    }
+
+    fn prefiller(&self) -> Prefiller {
+        Prefiller {
+            upstream: self.prefiller.clone(),
+            retries: self.settings.retries,
+            backoff: self.settings.backoff,
+        }
+    }
+
+    /// The engine beside the sidecar does what it is asked; its answer goes to the client.
+    async fn decode(
+        &self,
+        head: &Head,
+        part: Part,
+        engine: &Authority,
+        cached_tokens: Option<u64>,
+    ) -> Response<ProxyBody> {
+        if let Some(chunks) = self.chunks(head, &part, cached_tokens) {
+            let (upstream, head, engine) = (self.decoder.clone(), head.clone(), engine.clone());
+            return Chunked { upstream, head, engine, rank: part.rank, chunks }.run().await;
+        }
+        match self.decoder.send(engine, head.request(part)).await {
+            Ok(mut answer) => {
+                headers::for_client(answer.headers_mut());
+                match cached_tokens {
+                    Some(cached_tokens) => rewrite::with_cached_tokens(answer, cached_tokens),
+                    None => answer.map(crate::body::passed),
+                }
+            }
+            Err(error) => unreachable_decoder(&error),
+        }
+    }
+
+    /// A request that is to be decoded in chunks.
+    fn chunks(&self, head: &Head, part: &Part, cached_tokens: Option<u64>) -> Option<Chunks> {
+        let size = self.settings.chunk?;
+        (head.uri.path() == api::CHAT).then(|| Chunks::of(&part.body, size, cached_tokens))?
+    }
+
+    /// The engine beside the sidecar does the whole request: nobody prefills.
+    async fn decode_alone(&self, head: &Head, body: &Bytes, engine: &Authority) -> Response<ProxyBody> {
+        self.decode(head, Part { body: body.clone(), rank: None }, engine, None).await
+    }
+
+    fn not_an_object(&self, error: &serde_json::Error) -> Response<ProxyBody> {
+        self.metrics.count(Outcome::Refused);
+        let message = format!("the request's body is not a JSON object: {error}");
+        answer::error(StatusCode::BAD_REQUEST, &message)
+    }
+}
+
+// === impl Head ===
+
+impl Head {
+    /// A request for an engine.
+    fn request(&self, part: Part) -> Request<ProxyBody> {
+        let mut request = Request::new(full(part.body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        // The body is another one than the client's.
+        headers.remove(header::CONTENT_LENGTH);
+        if let Some(rank) = part.rank {
+            headers.insert(headers::ENGINE_RANK, HeaderValue::from(rank));
+        }
+        request
+    }
+}
+
+/// The answer for an engine that gave none.
+pub(crate) fn unreachable_decoder(error: &SendError) -> Response<ProxyBody> {
+    tracing::warn!(error = chain(error), "The engine beside the sidecar did not answer.");
+    if is_refused(error) {
+        return answer::decoder_not_ready();
+    }
+    answer::error(StatusCode::BAD_GATEWAY, &format!("the engine did not answer: {}", chain(error)))
+}
+
+fn is_refused(error: &SendError) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return io.kind() == std::io::ErrorKind::ConnectionRefused;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,110 @@
+//! The prefiller's leg: one answer, read whole, with as many attempts as are allowed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Error as SendError;
+
+use super::{Head, chain};
+use crate::{
+    answer,
+    body::{ProxyBody, ReadError, full, read},
+    connectors::Part,
+    headers,
+    target::Target,
+    upstream::Upstream,
+};
+
+/// A prefill answer is one token and where the cache is; this is far more.
+pub(super) const LONGEST_ANSWER: usize = 16 << 20;
+
+/// Statuses that another attempt may not meet.
+const TRANSIENT: [StatusCode; 3] =
+    [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+
+/// Statuses that speak of the request and not of the prefiller: no fallback helps.
+const REQUEST_ERRORS: std::ops::RangeInclusive<u16> = 400..=451;
+
+/// Asks prefillers.
+#[derive(Clone)]
+pub(super) struct Prefiller {
+    pub(super) upstream: Upstream,
+    /// Further attempts after one that may succeed next time.
+    pub(super) retries: u32,
+    /// The time between two attempts.
+    pub(super) backoff: Duration,
+}
+
+/// A prefill that failed.
+pub(super) struct Failure {
+    /// What the client gets where nobody else computes the prompt.
+    pub(super) answer: Response<ProxyBody>,
+    /// Whether any engine would refuse the request.
+    pub(super) is_request_error: bool,
+}
+
+// === impl Prefiller ===
+
+impl Prefiller {
+    /// The body of the prefiller's answer.
+    pub(super) async fn ask(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
+        let mut attempt = 0;
+        loop {
+            let mut request = head.request(part.clone());
+            // Its answer is read here, whatever the client accepts.
+            if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
+                *accepted = HeaderValue::from_static("identity");
+            }
+            let sent = self.upstream.send(target.authority(), request).await;
+            let is_transient = sent.as_ref().map_or(true, |answer| TRANSIENT.contains(&answer.status()));
+            if is_transient && attempt < self.retries {
+                attempt += 1;
+                tokio::time::sleep(self.backoff).await;
+                continue;
+            }
+            return match sent {
+                Ok(answer) => understood(answer, target).await,
+                Err(error) => Err(unreachable(target, &error)),
+            };
+        }
+    }
+}
+
+async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes, Box<Failure>> {
+    let (mut head, body) = answer.into_parts();
+    let body = match read(body, LONGEST_ANSWER).await {
+        Ok(body) => body,
+        Err(error) => {
+            let why = match &error {
+                ReadError::TooLong(_) => error.to_string(),
+                ReadError::Cut(source) => format!("{error}: {source}"),
+            };
+            return Err(unusable(target, &format!("is unusable: {why}")));
+        }
+    };
+    if head.status.is_success() {
+        return Ok(body);
+    }
+    tracing::warn!(target = %target.authority(), status = %head.status, "A prefill failed.");
+    headers::for_client(&mut head.headers);
+    head.headers.remove(header::CONTENT_LENGTH);
+    let is_request_error = REQUEST_ERRORS.contains(&head.status.as_u16());
+    Err(Box::new(Failure { answer: Response::from_parts(head, full(body)), is_request_error }))
+}
+
+/// The failure of a prefiller that answers something that cannot be used.
+pub(super) fn unusable(target: &Target, why: &str) -> Box<Failure> {
+    failure(&format!("the answer of prefill endpoint {} {why}", target.authority()))
+}
+
+/// A failure that is no fault of the request.
+pub(super) fn failure(message: &str) -> Box<Failure> {
+    Box::new(Failure { answer: answer::error(StatusCode::BAD_GATEWAY, message), is_request_error: false })
+}
+
+fn unreachable(target: &Target, error: &SendError) -> Box<Failure> {
+    tracing::warn!(target = %target.authority(), error = chain(error), "A prefill endpoint did not answer.");
+    failure(&format!("prefill endpoint {} did not answer: {}", target.authority(), chain(error)))
+}

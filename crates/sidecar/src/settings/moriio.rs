@@ -1,0 +1,147 @@
+//! What the flags of MoRI-IO amount to.
+
+use std::time::Duration;
+
+use crate::{args::Args, error::Error};
+
+/// Ports that vLLM takes where none are given.
+const HANDSHAKE: u16 = 6301;
+const NOTIFY: u16 = 61005;
+
+/// How long a decoder waits for a cache where nothing is said.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Prefillers write caches into the memory of the decoder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Moriio {
+    pub(crate) prefill: Side,
+    pub(crate) decode: Side,
+    /// Where prefillers write to.
+    pub(crate) local: String,
+    pub(crate) tp_size: u32,
+    pub(crate) dp_size: u32,
+    /// Ranks of one pod, where the engines have several pods.
+    pub(crate) dp_size_local: Option<u32>,
+    /// Both engines are asked at the same time, and the decoder waits so long for the prefiller.
+    pub(crate) parallel: Option<Duration>,
+}
+
+/// The ports and the pods of one engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) handshake_port: u16,
+    pub(crate) notify_port: u16,
+    /// Its pods, where it has several.
+    pub(crate) hosts: Vec<String>,
+}
+
+/// Checks the flags.
+pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
+    let flags = &args.moriio;
+    let refused = |flag, message: &str| Err(Error::Flag { flag, message: message.to_owned() });
+    if !flags.moriio_write_mode {
+        return match without_effect(args) {
+            Some(flag) => refused(flag, "has no effect without --moriio-write-mode"),
+            None => Ok(None),
+        };
+    }
+    if !matches!(args.kv_connector.as_str(), "nixlv2" | "nixl") {
+        return refused("moriio-write-mode", "needs --kv-connector=nixlv2");
+    }
+    let local = flags.moriio_local_pod_ip.clone().unwrap_or_else(|| args.pod_ip.clone());
+    if local.is_empty() {
+        return refused(
+            "moriio-write-mode",
+            "prefillers have to know where to write: give --moriio-local-pod-ip, or the variable POD_IP",
+        );
+    }
+    if flags.moriio_parallel_decode_wait_timeout.is_some() && !flags.moriio_parallel_dispatch {
+        return refused(
+            "moriio-parallel-decode-wait-timeout",
+            "has no effect without --moriio-parallel-dispatch",
+        );
+    }
+    if args.decode_chunk_size > 0 && flags.moriio_parallel_dispatch {
+        return refused("decode-chunk-size", "cannot go together with --moriio-parallel-dispatch");
+    }
+    for (flag, size) in [
+        ("moriio-tp-size", flags.moriio_tp_size),
+        ("moriio-dp-size", flags.moriio_dp_size),
+        ("moriio-dp-size-local", flags.moriio_dp_size_local),
+    ] {
+        if size == Some(0) {
+            return refused(flag, "expected 1 or more");
+        }
+    }
+    let dp_size = flags.moriio_dp_size.unwrap_or(1);
+    for (flag, hosts) in [
+        ("moriio-remote-hosts", &flags.moriio_remote_hosts),
+        ("moriio-decode-hosts", &flags.moriio_decode_hosts),
+    ] {
+        pods(flag, hosts, dp_size, flags.moriio_dp_size_local)?;
+    }
+    let side = |handshake: Option<u16>, notify: Option<u16>, hosts: &[String]| Side {
+        handshake_port: handshake.unwrap_or(HANDSHAKE),
+        notify_port: notify.unwrap_or(NOTIFY),
+        hosts: hosts.to_vec(),
+    };
+    Ok(Some(Moriio {
+        prefill: side(
+            flags.moriio_prefill_handshake_port,
+            flags.moriio_prefill_notify_port,
+            &flags.moriio_remote_hosts,
+        ),
+        decode: side(
+            flags.moriio_decode_handshake_port,
+            flags.moriio_decode_notify_port,
+            &flags.moriio_decode_hosts,
+        ),
+        local,
+        tp_size: flags.moriio_tp_size.unwrap_or(1),
+        dp_size,
+        dp_size_local: flags.moriio_dp_size_local,
+        parallel: flags
+            .moriio_parallel_dispatch
+            .then(|| flags.moriio_parallel_decode_wait_timeout.unwrap_or(PATIENCE)),
+    }))
+}
+
+/// A flag that is given though its mode is off.
+fn without_effect(args: &Args) -> Option<&'static str> {
+    let flags = &args.moriio;
+    [
+        ("moriio-local-pod-ip", flags.moriio_local_pod_ip.is_some()),
+        ("moriio-decode-notify-port", flags.moriio_decode_notify_port.is_some()),
+        ("moriio-decode-handshake-port", flags.moriio_decode_handshake_port.is_some()),
+        ("moriio-parallel-dispatch", flags.moriio_parallel_dispatch),
+        ("moriio-parallel-decode-wait-timeout", flags.moriio_parallel_decode_wait_timeout.is_some()),
+        ("moriio-prefill-handshake-port", flags.moriio_prefill_handshake_port.is_some()),
+        ("moriio-prefill-notify-port", flags.moriio_prefill_notify_port.is_some()),
+        ("moriio-tp-size", flags.moriio_tp_size.is_some()),
+        ("moriio-dp-size", flags.moriio_dp_size.is_some()),
+        ("moriio-dp-size-local", flags.moriio_dp_size_local.is_some()),
+        ("moriio-remote-hosts", !flags.moriio_remote_hosts.is_empty()),
+        ("moriio-decode-hosts", !flags.moriio_decode_hosts.is_empty()),
+    ]
+    .into_iter()
+    .find_map(|(flag, is_given)| is_given.then_some(flag))
+}
+
+/// Several pods must hold all ranks, each as many: engines find the pod of a rank by dividing.
+fn pods(flag: &'static str, hosts: &[String], dp_size: u32, local: Option<u32>) -> Result<(), Error> {
+    if hosts.len() <= 1 {
+        return Ok(());
+    }
+    let Some(local) = local else {
+        let message = format!("{} pods need --moriio-dp-size-local, the ranks of one of them", hosts.len());
+        return Err(Error::Flag { flag, message });
+    };
+    if u64::from(local).checked_mul(hosts.len() as u64) != Some(u64::from(dp_size)) {
+        let message = format!(
+            "{} pods with --moriio-dp-size-local={local} are not --moriio-dp-size={dp_size} ranks",
+            hosts.len()
+        );
+        return Err(Error::Flag { flag, message });
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! How prefill results reach the decoder, as the flags say.
+
+use crate::{
+    args::Args,
+    connectors::{encoder::Encoder, p2p},
+    error::Error,
+};
+
+/// A connector and what it has to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// `nixlv2`.
+    Nixl,
+    /// `shared-storage`.
+    SharedStorage,
+    /// `sglang`.
+    Sglang {
+        /// Where prefillers wait for decoders.
+        bootstrap_port: u16,
+    },
+    /// `mooncake`.
+    Mooncake {
+        /// Where prefillers name their engines.
+        bootstrap_port: u16,
+    },
+    /// `offloading`.
+    Offloading {
+        /// Where engines give their caches away.
+        ports: p2p::Ports,
+    },
+}
+
+/// The connector that the flags choose.
+pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
+    match args.kv_connector.as_str() {
+        // `nixl` is the name of the connector of the engine, which older templates give.
+        "nixlv2" | "nixl" => Ok(Transfer::Nixl),
+        "shared-storage" => Ok(Transfer::SharedStorage),
+        "sglang" => Ok(Transfer::Sglang { bootstrap_port: args.sglang_bootstrap_port }),
+        "mooncake" => Ok(Transfer::Mooncake { bootstrap_port: args.mooncake_bootstrap_port }),
+        "offloading" => Ok(Transfer::Offloading { ports: ports(args) }),
+        other => Err(Error::Flag {
+            flag: "kv-connector",
+            message: format!(
+                "no connector is called `{other}`; expected nixlv2, shared-storage, sglang, mooncake or offloading"
+            ),
+        }),
+    }
+}
+
+/// The encoder stage that the flags choose.
+pub(super) fn encoder(args: &Args) -> Result<Option<Encoder>, Error> {
+    match args.ec_connector.as_str() {
+        "" => Ok(None),
+        "ec-example" => Ok(Some(Encoder::Example)),
+        "ec-nixl" => Ok(Some(Encoder::Nixl)),
+        other => Err(Error::Flag {
+            flag: "ec-connector",
+            message: format!("no encoder connector is called `{other}`; expected ec-example or ec-nixl"),
+        }),
+    }
+}
+
+/// Tokens that the decoder is asked for at a time.
+pub(super) fn chunk(args: &Args) -> Result<Option<u64>, Error> {
+    if args.decode_chunk_size == 0 {
+        return Ok(None);
+    }
+    if !matches!(args.kv_connector.as_str(), "nixlv2" | "nixl") {
+        let message = format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector);
+        return Err(Error::Flag { flag: "decode-chunk-size", message });
+    }
+    Ok(Some(args.decode_chunk_size.into()))
+}
+
+/// Where engines pull blocks from one another.
+pub(super) fn pull(args: &Args, transfer: &Transfer) -> Result<Option<p2p::Ports>, Error> {
+    match transfer {
+        Transfer::Offloading { ports } => Ok(Some(*ports)),
+        Transfer::Nixl => Ok(args.enable_p2p_pull.then(|| ports(args))),
+        _ if args.enable_p2p_pull => Err(Error::Flag {
+            flag: "enable-p2p-pull",
+            message: format!("needs --kv-connector=nixlv2, not `{}`", args.kv_connector),
+        }),
+        _ => Ok(None),
+    }
+}
+
+fn ports(args: &Args) -> p2p::Ports {
+    p2p::Ports { base: args.p2p_connector_port, first_listener: args.port, ranks: args.data_parallel_size }
+}

@@ -1,0 +1,87 @@
+//! What answers under `up`: the CPU engine, or the simulator, and that it is told which.
+
+use std::{os::unix::fs::symlink, path::Path};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    tools,
+    world::{World, example, run, turn, up},
+};
+
+const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// The example with the small model, in a folder that holds both; none where the model was not fetched, which is said.
+fn with_the_model(folder: &Path) -> Option<String> {
+    let model = tools::root().join(".cache/models").join(MODEL);
+    if !model.is_file() {
+        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+        return None;
+    }
+    std::fs::create_dir(folder.join("model")).unwrap();
+    symlink(model, folder.join("model").join(MODEL)).unwrap();
+    let uri = format!("file://{}/model", folder.display());
+    let text = std::fs::read_to_string(example()).unwrap();
+    let manifest = folder.join("service.yaml");
+    std::fs::write(&manifest, text.replace("hf://Qwen/Qwen2.5-0.5B-Instruct", &uri)).unwrap();
+    Some(manifest.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
+    let _turn = turn();
+    // `/tmp` is a volume of the pods, so a model below it would not be found there.
+    let folder = TempDir::new_in(tools::root().join("target")).unwrap();
+    let Some(manifest) = with_the_model(folder.path()) else { return };
+    let world = World::start(&["--engine", "auto", &manifest]);
+    let first = world.running.stderr().lines().next().unwrap_or_default().to_owned();
+    assert!(
+        first.starts_with("engine: cpu: computes file://") && first.contains("llama, 30 layers"),
+        "{first}"
+    );
+    let pods = world.object(&["pods", "-l", "app.kubernetes.io/component=llminferenceservice-workload"]);
+    let note =
+        pods["items"][0]["metadata"]["annotations"]["longboat.dev/engine"].as_str().unwrap().to_owned();
+    assert!(note.starts_with("cpu: computes "), "{note}");
+    assert!(world.running.stderr().contains("engine: cpu"), "the tree says it");
+    let body = r#"{"model": "Qwen/Qwen2.5-0.5B-Instruct", "temperature": 0, "max_tokens": 8,
+        "messages": [{"role": "user", "content": "What is the capital of France?"}]}"#;
+    let asked = run(std::process::Command::new("curl").args([
+        "-sS",
+        "-H",
+        "content-type: application/json",
+        "-d",
+        body,
+        &format!("{}/v1/chat/completions", world.url),
+    ]));
+    let answer: Value = serde_json::from_str(&asked.stdout).unwrap();
+    let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
+    assert!(text.contains("Paris"), "{answer}");
+}
+
+#[test]
+fn what_cannot_be_computed_is_simulated_with_the_reason_or_refused_where_that_was_asked() {
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let divided = tools::root().join("examples/prefill-decode/service.yaml");
+    let divided = divided.to_str().unwrap();
+    let ended = run(up(folder.path()).args(["--port", "0", "--engine", "auto", "--once", divided]));
+    let first = ended.stderr.lines().next().unwrap_or_default();
+    assert!(ended.status.success(), "{ended:#?}");
+    assert!(first.starts_with("engine: a simulator, because qwen-pd needs prefill and decode"), "{first}");
+
+    let ended = run(up(folder.path()).args(["--port", "0", "--engine", "cpu", "--once", divided]));
+    let error = "error: the CPU engine cannot serve these manifests: qwen-pd needs prefill and decode";
+    assert!(!ended.status.success() && ended.stderr.contains(error), "{ended:#?}");
+
+    // Nothing listens there, and nothing is asked: the hub is not waited for.
+    let example = example();
+    let mut offline = up(folder.path());
+    offline
+        .env("HF_ENDPOINT", "http://127.0.0.1:1")
+        .env("HF_HOME", folder.path())
+        .env("LONGBOAT_CACHE", folder.path());
+    let ended = run(offline.args(["--engine", "cpu", "--offline", "--once", example.to_str().unwrap()]));
+    assert!(!ended.status.success() && ended.stderr.contains("offline"), "{ended:#?}");
+}
