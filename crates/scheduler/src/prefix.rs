@@ -152,16 +152,8 @@ impl PrefixIndex {
         let limit = self.max_blocks(block_tokens);
         let chains: Vec<Vec<u64>> =
             request.prompts.iter().map(|prompt| chain(root, prompt, block_tokens, limit)).collect();
-        let total = chains.iter().map(|hashes| count(hashes.len())).sum();
-        let mut matches = Matches {
-            matched: vec![0; candidates.len()],
-            total,
-            own: vec![0; candidates.len()],
-            own_total: total,
-            forks: Vec::new(),
-            chains: Vec::new(),
-            block_tokens,
-        };
+        let mut matches = Matches::new(chains, vec![0; candidates.len()], block_tokens);
+        let chains = std::mem::take(&mut matches.chains);
         for hashes in &chains {
             self.walk(hashes, candidates, &mut matches);
         }

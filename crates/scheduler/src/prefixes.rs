@@ -59,7 +59,7 @@ impl Prefixes {
         }
     }
 
-    /// A request is decided. Once for each, before [`learn`](Self::learn).
+    /// A request leaves what is known somewhere. What engines say has no forks.
     pub(crate) fn fork(&mut self, matches: &Matches) {
         if let Self::Guessed(index) = self {
             index.fork(matches);

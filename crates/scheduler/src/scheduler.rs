@@ -337,8 +337,8 @@ impl Scheduler {
 
     /// Records a decision: prefixes, order of use, sessions, load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
-        for (index, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
-            index.fork(matches);
+        for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
+            known.fork(matches);
         }
         for learner in &decision.learners {
             for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {

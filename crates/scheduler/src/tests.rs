@@ -1,7 +1,9 @@
 //! Configurations, and picks from them.
 
+mod any_pool;
 mod config;
 mod herding;
 mod picks;
 mod plugins;
 mod precise;
+mod published;
