@@ -34,6 +34,7 @@ mod policy;
 mod process;
 #[path = "../local/program.rs"]
 mod program;
+mod proof;
 mod ready;
 mod replica;
 mod restricted;

@@ -1,10 +1,14 @@
 //! The proof of serving under `up`: it goes the whole way, and a link that breaks is named by the condition.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    http, tools,
+    http,
+    program::run,
+    tools,
     wait::until,
     world::{World, turn},
 };
@@ -81,9 +85,19 @@ fn condition(world: &World, type_: &str) -> Option<Value> {
 fn says(world: &World, type_: &str, status: &str, reason: &str) -> String {
     until(&format!("{type_}={status} {reason}"), || {
         let found = condition(world, type_)?;
-        (found["status"] == status && found["reason"] == reason)
+        (found["status"] == status && found["reason"].as_str().unwrap_or_default() == reason)
             .then(|| found["message"].as_str().unwrap_or_default().to_owned())
     })
+}
+
+/// The faults that `longboat doctor` finds.
+fn faults(world: &World) -> Vec<String> {
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    doctor.env("KUBECONFIG", &world.kubeconfig).env_remove("RUST_LOG");
+    let ended = run(doctor.args(["doctor", "-n", "default", "llm", "-o", "json"]));
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    let found: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap();
+    found.iter().map(|finding| finding["fault"].as_str().unwrap().to_owned()).collect()
 }
 
 /// What the engine of a pod that does this counted.
@@ -134,6 +148,8 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     let said = says(&world, "KVTransferObserved", "False", "KVNotTransferred");
     assert!(said.contains("compare --kv-transfer-config"), "{said}");
     says(&world, "ServingProven", "True", "TokenReceived");
+    // The presets name no connector.
+    assert_eq!(faults(&world), ["ConnectorMissing"]);
 
     apply(&world, &service(&engine("--served-model-name other")));
     let said = says(&world, "ServingProven", "False", "ModelNotServed");
@@ -141,25 +157,16 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     assert!(said.contains("--served-model-name"), "{said}");
     // A report does not keep the service from being ready.
     says(&world, "Ready", "True", "");
-
-    apply(&world, &service(&picker(&json!({"type": "decode-filter"}))));
-    let said = says(&world, "KVTransferObserved", "False", "PrefillNotUsed");
-    assert!(said.contains("Look at the prefill profile and its decider"), "{said}");
-    says(&world, "ServingProven", "True", "TokenReceived");
-
-    let nobody = json!({"type": "by-label", "parameters": {"label": "team", "validValues": ["nobody"]}});
-    apply(&world, &service(&picker(&nobody)));
-    let said = says(&world, "ServingProven", "False", "PickerFailed");
-    assert!(said.contains("Look at the logs of the picker"), "{said}");
+    assert_eq!(faults(&world), ["ModelNameDiffers"]);
 
     apply(&world, &elsewhere());
-    let refs = json!({"router": {"route": {"http": {"refs": [{"name": "elsewhere"}]}}}});
+    let refs = json!({"router": {"gateway": null, "route": {"http": {"refs": [{"name": "elsewhere"}]}}}});
     apply(&world, &service(&refs));
     let said = says(&world, "ServingProven", "False", "NoRoute");
     assert!(said.contains("no HTTPRoute matches /elsewhere/v1/completions"), "{said}");
 
     // An engine that hangs: its service is reconciled all the same.
-    apply(&world, &service(&engine("--time-to-first-token 10m")));
+    apply(&world, &service(&engine("--inter-token-latency 10m")));
     says(&world, "ServingProven", "Unknown", "ProofPending");
     world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"replicas":2}}"#]);
     until("a second pod", || {
@@ -170,6 +177,18 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
 
     apply(&world, &service(&json!({})));
     proven(&world);
+
+    // The pickers come last: one keeps its configuration when the service does not name one any more.
+    apply(&world, &service(&picker(&json!({"type": "decode-filter"}))));
+    let said = says(&world, "KVTransferObserved", "False", "PrefillNotUsed");
+    assert!(said.contains("Look at the prefill profile and its decider"), "{said}");
+    says(&world, "ServingProven", "True", "TokenReceived");
+
+    let nobody = json!({"type": "by-label", "parameters": {"label": "team", "validValues": ["nobody"]}});
+    apply(&world, &service(&picker(&nobody)));
+    let said = says(&world, "ServingProven", "False", "PickerFailed");
+    assert!(said.contains("Look at the logs of the picker"), "{said}");
+
     let mut off = service(&json!({}));
     off["metadata"]["annotations"] = json!({"longboat.dev/serving-proof": "off"});
     apply(&world, &off);

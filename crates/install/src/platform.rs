@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{Values, installation::metadata};
 
-/// Key of the settings that the reference does not have, and does not mind: whose images the presets name, and which profile
-/// of Pod Security pods keep to.
+/// Key of the settings that the reference does not have, and does not mind: whose images the presets name, which profile of
+/// Pod Security pods keep to, and whether requests prove that services serve.
 pub(crate) const IMAGES: &str = "longboat";
 
 /// Data of the ConfigMap: each key holds JSON as text.

@@ -106,7 +106,7 @@ async fn answer(mut stream: TcpStream, does: &Mutex<Does>, asked: &AtomicUsize) 
         }
         Does::Flood => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
-            while stream.write_all(&[b' '; 1 << 16]).await.is_ok() {}
+            while stream.write_all(&[b' '; 1 << 12]).await.is_ok() {}
         }
     }
 }
@@ -202,7 +202,7 @@ async fn a_request_that_hangs_holds_neither_reconciles_nor_the_end() {
         })
         .await;
     assert_eq!(gateway.asked(), 1, "what was sent is waited for");
-    tokio::time::timeout(std::time::Duration::from_secs(60), running.stop()).await.expect("it ends");
+    tokio::time::timeout(std::time::Duration::from_mins(1), running.stop()).await.expect("it ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -267,11 +267,10 @@ fn lets_through(rule: &NetworkPolicyIngressRule, port: i32) -> bool {
         let is_tcp = allowed.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
         is_tcp
             && match (&allowed.port, allowed.end_port) {
-                (None, _) => true,
                 (Some(IntOrString::Int(first)), Some(last)) => (*first..=last).contains(&port),
                 (Some(IntOrString::Int(one)), None) => *one == port,
-                // Which number a name stands for, the container says; no preset names this port.
-                (Some(IntOrString::String(_)), _) => true,
+                // All ports; or a name, and which number it stands for only the container says.
+                (None | Some(IntOrString::String(_)), _) => true,
             }
     })
 }

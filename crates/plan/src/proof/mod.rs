@@ -16,8 +16,8 @@ mod wanted;
 
 pub use answer::{Answer, Unreached};
 pub use counters::Counters;
-pub use judge::{PodMetrics, Seen, is_conclusive, judge};
 pub use fuzzed::probe_bytes;
+pub use judge::{PodMetrics, Seen, is_conclusive, judge};
 pub use next::next;
 pub use probe::{Id, PodAddress, Probe, Role};
 pub use report::{Outcome, Verdict};
