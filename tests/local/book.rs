@@ -132,7 +132,8 @@ impl Reader {
         let mut command = Command::new("bash");
         command.args(["-c", &format!("exec 2>&1\nset -o pipefail\n{line}")]);
         command.current_dir(self.folder.path()).env("HOME", self.folder.path()).env("PATH", &self.path);
-        command.env_remove("RUST_LOG").env_remove("LONGBOAT_LOG");
+        // What answers is the simulator here, whatever this machine has.
+        command.env("LONGBOAT_ENGINE", "sim").env_remove("RUST_LOG").env_remove("LONGBOAT_LOG");
         command
     }
 }

@@ -99,6 +99,14 @@ const SENTENCES: &[(&str, &str)] = &[
         "Image for the roles that this build plays: picker, routing sidecar, storage initializer. `reference`: the images of the reference. Default: the image of this build.",
     ),
     (
+        "longboat.servingProof",
+        "Whether a request proves that services serve: `off` (default), `report` or `gate`. A service may say otherwise by annotation.",
+    ),
+    (
+        "longboat.servingProofCA",
+        "ConfigMap of the platform's namespace with certificates that Gateways are verified by, for that request.",
+    ),
+    (
         "longboat.podSecurity",
         "`restricted`: bring all pods to that profile of Pod Security, at the price of RDMA. Default: as presets and services ask.",
     ),

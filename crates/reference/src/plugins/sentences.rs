@@ -60,6 +60,12 @@ const MAX_BLOCKS: (&str, &str) =
     ("maxPrefixBlocksToMatch", "Blocks of a prompt that are looked at, from its beginning. Default 2048.");
 const CAPACITY: (&str, &str) =
     ("lruCapacityPerServer", "Blocks that are remembered for each pod. Default 31250; not 0.");
+const SHARED: (&str, &str) = (
+    "sharedPrefixAfter",
+    "A beginning that so many different prompts share no longer ties them to a pod. Default 0: it always does.",
+);
+const TOPOLOGY: (&str, &str) =
+    ("topologyProducerName", "Name of the `topology-extractor` to read. Default: the only one.");
 const IGNORED: &str = "Taken for compatibility. It has no effect.";
 
 pub(super) const PLUGINS: &[Told] = &[
@@ -137,7 +143,51 @@ pub(super) const PLUGINS: &[Told] = &[
         "Keeps the pod that served the session before, as long as it is a candidate.",
         SESSION,
     ),
+    told(
+        "endpoint-attribute-filter",
+        "Keeps pods whose attribute stands in a relation to a number.",
+        &[
+            ("attribute", "Name of the attribute."),
+            ("producer", "Who provides it."),
+            ("onMissing", "What becomes of pods without it: `Pass` (default) or `Fail`."),
+            ("fallbackOnEmpty", "Keep all pods if none passes. Default `false`."),
+            (
+                "algorithm",
+                "`type: threshold`, and `threshold` with `operator` (such as `LessThan`) and `value`. Required.",
+            ),
+        ],
+    ),
+    told(
+        "topology-affinity-filter",
+        "Keeps pods near the one that was picked before: a prefill pod near the decode pod.",
+        &[
+            ("minAffinity", "What they share at least: `host` (default), `rack`, `zone` or `region`."),
+            TOPOLOGY,
+        ],
+    ),
     // scorers
+    told(
+        "endpoint-attribute-scorer",
+        "Scores an attribute of the pod by its place in a range.",
+        &[
+            ("attributeKey", "Name of the attribute."),
+            ("producer", "Who provides it."),
+            (
+                "algorithm",
+                "`type`: `linear_lower_is_better` or `linear_higher_is_better`; `normalization`: `fixedRange` with `min` and `max`, or `adaptiveRange`, that of the candidates.",
+            ),
+        ],
+    ),
+    told(
+        "topology-affinity-scorer",
+        "Prefers pods near the one that was picked before: a prefill pod near the decode pod.",
+        &[TOPOLOGY],
+    ),
+    told(
+        "precise-prefix-cache-scorer",
+        "A `precise-prefix-cache-producer` and its `prefix-cache-scorer` in one.",
+        PRECISE,
+    ),
     told("queue-scorer", "Prefers short queues, relative to the other candidates.", &[]),
     told(
         "running-requests-size-scorer",
@@ -186,6 +236,7 @@ pub(super) const PLUGINS: &[Told] = &[
             MAX_TOKENS,
             MAX_BLOCKS,
             CAPACITY,
+            SHARED,
         ],
     ),
     told(
@@ -281,7 +332,7 @@ pub(super) const PLUGINS: &[Told] = &[
     told(
         "approx-prefix-cache-producer",
         "Remembers which pod was sent which prompt.",
-        &[AUTO_TUNE, BLOCK_SIZE, BLOCK_TOKENS, MAX_TOKENS, MAX_BLOCKS, CAPACITY],
+        &[AUTO_TUNE, BLOCK_SIZE, BLOCK_TOKENS, MAX_TOKENS, MAX_BLOCKS, CAPACITY, SHARED],
     ),
     told(
         "inflight-load-producer",
@@ -297,9 +348,52 @@ pub(super) const PLUGINS: &[Told] = &[
             ("syncCrossReplicaState", IGNORED),
         ],
     ),
-    told("token-producer", "Splits prompts into tokens. It always works, declared or not.", &[]),
-    grouped("tokenizer", "-producer", "Former name of `token-producer`.", &[]),
+    told(
+        "token-producer",
+        "Says where the tokens of prompts come from. Without an address, the text stands for them.",
+        TOKENS,
+    ),
+    grouped("tokenizer", "-producer", "Former name of `token-producer`.", TOKENS),
+    told(
+        "precise-prefix-cache-producer",
+        "Knows from the engines' KV cache events which pod holds which prompt.",
+        PRECISE,
+    ),
     // others
+    told(
+        "probabilistic-admitter",
+        "Refuses requests of negative priority, ever more of them as the pool fills up.",
+        &[
+            ("queueDepthThreshold", "Length of a full queue. Default 5."),
+            ("kvCacheUtilThreshold", "Share of a full KV cache, 0 to 1. Default 0.8."),
+            ("power", "How steeply refusals begin. Default 5."),
+            ("k", "How fast they grow. Default 300."),
+        ],
+    ),
+    told(
+        "topology-extractor",
+        "Reads from labels where pods are.",
+        &[
+            ("hostname", "Label of the host. Default `kubernetes.io/hostname`."),
+            ("rack", "Label of the rack. Default `topology.kubernetes.io/rack`."),
+            ("zone", "Label of the zone. Default `topology.kubernetes.io/zone`."),
+            ("region", "Label of the region. Default `topology.kubernetes.io/region`."),
+        ],
+    ),
+    told(
+        "k8s-notification-source",
+        "Follows Kubernetes objects. Only pods, which are followed anyway.",
+        &[
+            ("group", "Only the empty one."),
+            ("version", "Only `v1`. Required."),
+            ("kind", "Only `Pod`. Required."),
+        ],
+    ),
+    told(
+        "endpoint-notification-source",
+        "Follows the pods of the pool. It always works, declared or not.",
+        &[],
+    ),
     told(
         "metrics-data-source",
         "Says where the metrics of the engines are scraped.",
@@ -404,4 +498,32 @@ const SESSION: &[(&str, &str)] = &[
     ("evictionTtlSeconds", "Seconds after which a session is forgotten. Default 300."),
     ("sweepIntervalSeconds", IGNORED),
     ("profileName", "Profile whose pod the session belongs to."),
+];
+
+const TOKENS: &[(&str, &str)] = &[
+    (
+        "backend",
+        "`vllm`: ask a server. `estimate`: the text stands for the tokens. Default: `vllm` if that is set.",
+    ),
+    ("modelName", "Model whose tokenizer is asked. Default: that of the request."),
+    ("vllm", "The server: `url`, `timeout`, and `mmTimeout` for prompts with images."),
+    ("estimate", "Empty, or absent: it has no settings."),
+    ("udsTokenizerConfig", "Refused: serve the tokenizer over HTTP."),
+];
+
+const PRECISE: &[(&str, &str)] = &[
+    (
+        "tokenProcessorConfig",
+        "How the engines cut prompts: `blockSizeTokens` (formerly `blockSize`) and `hashSeed`.",
+    ),
+    (
+        "indexerConfig",
+        "How much is remembered: `kvBlockIndexConfig`; what a block counts for, by where it is: `kvCacheBackendConfigs`.",
+    ),
+    (
+        "kvEventsConfig",
+        "Where the events come from: `zmqEndpoint`, `topicFilter`, `engineType`, `discoverPods`, `podDiscoveryConfig`.",
+    ),
+    ("speculativeIndexing", "A prompt counts as held from the moment it is sent there. Default `false`."),
+    ("speculativeTTL", "How long that holds without an event, as `2s`."),
 ];
