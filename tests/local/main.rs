@@ -6,6 +6,7 @@
 
 mod asking;
 mod canary;
+mod connectors;
 mod doctor;
 mod examples;
 mod fixpoint;
