@@ -8,6 +8,7 @@ mod asking;
 mod book;
 mod browser;
 mod canary;
+mod connectors;
 mod dashboard;
 mod doctor;
 mod engine;

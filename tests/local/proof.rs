@@ -144,7 +144,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
         assert!((counted(&world, role, "vllm:request_success_total") - 1.0).abs() < f64::EPSILON, "{role}");
     }
 
-    apply(&world, &service(&engine("--ignore-kv-transfer")));
+    apply(&world, &service(&engine("--kv-transfer-loss-rate=100")));
     let said = says(&world, "KVTransferObserved", "False", "KVNotTransferred");
     assert!(said.contains("compare --kv-transfer-config"), "{said}");
     says(&world, "ServingProven", "True", "TokenReceived");

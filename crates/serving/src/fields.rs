@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{messages::MessageField, transfer::Transfer};
+use crate::{
+    messages::MessageField,
+    transfer::{Handover, Part, Transfer},
+};
 
 /// `POST /v1/chat/completions` and `POST /v1/completions`.
 #[derive(Debug, Default, Deserialize)]
@@ -44,6 +47,8 @@ pub(crate) struct Fields {
     pub(crate) guided_choice: Option<Value>,
     pub(crate) guided_grammar: Option<Value>,
     pub(crate) kv_transfer_params: Option<Transfer>,
+    pub(crate) cache_hit_threshold: Option<f64>,
+    pub(crate) bootstrap_host: Option<String>,
     // What follows changes answers, and no model here gets to see it: it is refused where it is not neutral.
     pub(crate) best_of: Option<i64>,
     pub(crate) use_beam_search: Option<bool>,
@@ -97,4 +102,22 @@ pub(crate) enum OneOrMany {
 pub(crate) struct Tokenize {
     pub(crate) prompt: Option<String>,
     pub(crate) messages: Vec<MessageField>,
+}
+
+impl Fields {
+    /// The part of the request that this engine computes.
+    pub(crate) fn part(&self) -> Part {
+        self.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part)
+    }
+
+    /// Where the parts of the request meet.
+    pub(crate) fn handover(&self) -> Handover {
+        let transfer = self.kv_transfer_params.as_ref();
+        Handover {
+            cache_host: transfer.and_then(Transfer::cache_host),
+            pull_host: transfer.and_then(Transfer::pull_host),
+            meeting: self.bootstrap_host.clone(),
+            cache_hit_threshold: self.cache_hit_threshold,
+        }
+    }
 }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Card, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
+    Card, Handover, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
     fields::{Fields, PromptField},
     messages, sampling, shape, tools,
-    transfer::Transfer,
 };
 
 /// vLLM's default for completions, as OpenAI's.
@@ -39,7 +38,7 @@ pub(crate) struct Conversation {
     pub(crate) limit: Option<usize>,
     pub(crate) shape: Option<Shape>,
     pub(crate) part: Part,
-    pub(crate) cache_host: Option<String>,
+    pub(crate) handover: Handover,
 }
 
 /// The model to answer as: the one asked for if it is served, the first one where none is named, as in vLLM.
@@ -72,8 +71,8 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
         copies: sampling::copies(fields)?,
         limit: sampling::limit(fields)?,
         shape: shape::read(fields)?,
-        part: fields.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part),
-        cache_host: fields.kv_transfer_params.as_ref().and_then(|t| t.cache_host()).map(str::to_owned),
+        part: fields.part(),
+        handover: fields.handover(),
     };
     Ok(Asked { output: output(fields)?, job: converse(model, name, conversation)? })
 }
@@ -84,7 +83,7 @@ pub(crate) fn converse(
     name: String,
     conversation: Conversation,
 ) -> Result<Job, Refusal> {
-    let Conversation { messages, tools, known_tools, sampling, copies, limit, shape, part, cache_host } =
+    let Conversation { messages, tools, known_tools, sampling, copies, limit, shape, part, handover } =
         conversation;
     let text = model.layout(&messages, &known_tools)?;
     let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
@@ -92,7 +91,7 @@ pub(crate) fn converse(
     let tokens = model.tokens(&text);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
     let prompts = vec![Prompt { text, tokens, last, limit }];
-    Ok(Job { model: name, prompts, copies, sampling, shape, tools, follows_a_tool, part, cache_host })
+    Ok(Job { model: name, prompts, copies, sampling, shape, tools, follows_a_tool, part, handover })
 }
 
 /// Checks a request for completions.
@@ -108,7 +107,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
     if fields.echo == Some(true) && sampling.logprobs.is_some() {
         return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
     }
-    let part = fields.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part);
+    let part = fields.part();
     let asked = sampling::limit(fields)?;
     let prompts = texts(model, fields)?
         .into_iter()
@@ -126,7 +125,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
         tools: None,
         follows_a_tool: false,
         part,
-        cache_host: fields.kv_transfer_params.as_ref().and_then(|t| t.cache_host()).map(str::to_owned),
+        handover: fields.handover(),
     };
     Ok(Asked { job, output: output(fields)? })
 }

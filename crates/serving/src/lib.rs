@@ -39,4 +39,4 @@ pub use sampling::Sampling;
 pub use server::{Listening, RunError, listen, serve};
 pub use shape::Shape;
 pub use tools::{Choice, Tool, Tools};
-pub use transfer::Part;
+pub use transfer::{Handover, Part};

@@ -6,7 +6,7 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use http::HeaderMap;
 use serde_json::Value;
 
-use crate::{Message, Part, Refusal, Sampling, Shape, Tool, Tools};
+use crate::{Handover, Message, Part, Refusal, Sampling, Shape, Tool, Tools};
 
 /// A model that answers prompts.
 pub trait Model: Send + Sync + 'static {
@@ -84,8 +84,8 @@ pub struct Job {
     pub follows_a_tool: bool,
     /// Which part of the request this engine computes.
     pub part: Part,
-    /// Where the KV cache of the prompt is, if another engine has computed it.
-    pub cache_host: Option<String>,
+    /// Where the parts of the request meet, if there are several.
+    pub handover: Handover,
 }
 
 /// A job that a model has taken.
@@ -143,7 +143,7 @@ pub enum Event {
     Finished {
         /// Which answer.
         choice: usize,
-        /// `stop`, `length`, `tool_calls` or `remote_decode`.
+        /// `stop`, `length`, `tool_calls`, `remote_decode` or `cache_threshold`.
         reason: &'static str,
         /// The stop string that ended it.
         stop: Option<String>,

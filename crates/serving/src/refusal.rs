@@ -38,6 +38,16 @@ impl Refusal {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsError", message)
     }
 
+    /// The client may not ask.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "AuthenticationError", message)
+    }
+
+    /// The model cannot answer for reasons of its own.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message)
+    }
+
     /// What is asked for is not here.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFoundError", message)

@@ -9,6 +9,22 @@ pub(crate) struct Transfer {
     do_remote_decode: bool,
     do_remote_prefill: bool,
     remote_host: Option<String>,
+    /// Mooncake: where the prefiller names its engines.
+    remote_bootstrap_addr: Option<String>,
+    /// Offloading: another engine will pull the cache.
+    remote_decoder: Option<Decoder>,
+    /// Offloading: the cache is pulled from another engine.
+    remote_prefiller: Option<Peer>,
+    /// Another engine has a part of the prompt cached.
+    remote_kv_source: Option<Peer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Decoder {}
+
+#[derive(Debug, Deserialize)]
+struct Peer {
+    remote_host: String,
 }
 
 /// An engine's part in a request.
@@ -22,17 +38,89 @@ pub enum Part {
     Decode,
 }
 
+/// Where the parts of a request meet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Handover {
+    /// The host that has the KV cache of the prompt, where another engine has computed it.
+    pub cache_host: Option<String>,
+    /// A host that has a part of the prompt cached, from which it can be pulled.
+    pub pull_host: Option<String>,
+    /// SGLang: the host where two engines meet; each of them knows which part is its own.
+    pub meeting: Option<String>,
+    /// The part of the prompt, 0 to 1, that has to be cached for the request to be answered.
+    pub cache_hit_threshold: Option<f64>,
+}
+
 impl Transfer {
     pub(crate) fn part(&self) -> Part {
-        match self {
-            Self { do_remote_decode: true, .. } => Part::Prefill,
-            Self { do_remote_prefill: true, .. } => Part::Decode,
-            _ => Part::Whole,
+        if self.do_remote_decode || self.remote_decoder.is_some() {
+            Part::Prefill
+        } else if self.do_remote_prefill || self.remote_prefiller.is_some() {
+            Part::Decode
+        } else {
+            Part::Whole
         }
     }
 
     /// Where the cache of the prompt is, if it is elsewhere.
-    pub(crate) fn cache_host(&self) -> Option<&str> {
-        self.remote_host.as_deref().filter(|_| self.part() == Part::Decode)
+    pub(crate) fn cache_host(&self) -> Option<String> {
+        if self.part() != Part::Decode {
+            return None;
+        }
+        let peer = self.remote_prefiller.as_ref().map(|peer| peer.remote_host.clone());
+        let bootstrap = self.remote_bootstrap_addr.as_deref().and_then(host).map(str::to_owned);
+        self.remote_host.clone().or(peer).or(bootstrap)
+    }
+
+    /// Where a part of the prompt can be pulled from.
+    pub(crate) fn pull_host(&self) -> Option<String> {
+        self.remote_kv_source.as_ref().map(|peer| peer.remote_host.clone())
+    }
+}
+
+/// The host of an address such as `http://10.0.0.1:8998`.
+fn host(address: &str) -> Option<&str> {
+    let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
+    let (host, _) = authority.rsplit_once(':')?;
+    Some(host.trim_matches(['[', ']']))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_connector_says_whose_part_it_is_and_where_the_cache_is() {
+        for (params, part, cache, pull) in [
+            (json!({"do_remote_decode": true, "remote_host": null}), Part::Prefill, None, None),
+            (json!({"do_remote_prefill": true, "remote_host": "a"}), Part::Decode, Some("a"), None),
+            (
+                json!({"do_remote_prefill": true, "remote_bootstrap_addr": "http://b:1"}),
+                Part::Decode,
+                Some("b"),
+                None,
+            ),
+            (
+                json!({"do_remote_prefill": true, "remote_bootstrap_addr": "http://[::1]:1"}),
+                Part::Decode,
+                Some("::1"),
+                None,
+            ),
+            (json!({"remote_decoder": {"kv_request_id": "x"}}), Part::Prefill, None, None),
+            (
+                json!({"remote_prefiller": {"remote_host": "c", "remote_port": 1}}),
+                Part::Decode,
+                Some("c"),
+                None,
+            ),
+            (json!({"remote_kv_source": {"remote_host": "d"}}), Part::Whole, None, Some("d")),
+            (json!({}), Part::Whole, None, None),
+        ] {
+            let transfer: Transfer = serde_json::from_value(params.clone()).unwrap();
+            let found = (transfer.part(), transfer.cache_host(), transfer.pull_host());
+            assert_eq!(found, (part, cache.map(str::to_owned), pull.map(str::to_owned)), "{params}");
+        }
     }
 }

@@ -5,7 +5,12 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag};
 
-use crate::{duration, kv_events};
+use crate::{
+    duration,
+    engine::storage::{self, Storage},
+    faults::{Faults, Kind},
+    handover, kv_events,
+};
 
 /// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.
 pub const VERSION: &str = "0.22.0";
@@ -28,6 +33,10 @@ pub(crate) struct Latency {
     pub(crate) prefill_per_token: Duration,
     /// Time between two tokens of one answer.
     pub(crate) between_tokens: Duration,
+    /// Fixed part of the time that a cache takes to come from another engine.
+    pub(crate) transfer: Duration,
+    /// Additional time for each prompt token of it.
+    pub(crate) transfer_per_token: Duration,
 }
 
 /// Everything that a start of the simulator depends on.
@@ -49,10 +58,15 @@ pub struct Args {
     pub(crate) time_factor_under_load: f64,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether prompts that another engine has computed are computed again, as by an engine without a connector.
-    pub(crate) ignore_kv_transfer: bool,
     /// What the cache does is published, where this says so.
     pub(crate) kv_events: Option<kv_events::Settings>,
+    /// The part of a request that is this engine's where it meets another.
+    pub(crate) disaggregation: Option<handover::Mode>,
+    /// Where engines share what they have computed.
+    pub(crate) storage: Option<Storage>,
+    /// What has to be cached of a prompt where the request does not say.
+    pub(crate) cache_hit_threshold: Option<f64>,
+    pub(crate) faults: Faults,
     pub(crate) ignored: Vec<String>,
 }
 
@@ -70,6 +84,7 @@ impl Args {
             first_token: Duration::from_millis(15),
             prefill_per_token: Duration::from_micros(60),
             between_tokens: Duration::from_millis(6),
+            ..Latency::default()
         };
         defaults.parse(arguments)
     }
@@ -107,8 +122,11 @@ impl Args {
             time_factor_under_load: 1.0,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
-            ignore_kv_transfer: false,
             kv_events: None,
+            disaggregation: None,
+            storage: None,
+            cache_hit_threshold: None,
+            faults: Faults::default(),
             ignored: Vec::new(),
         }
     }
@@ -146,10 +164,17 @@ impl Args {
                 "time-to-first-token" | "prefill-overhead" => self.latency.first_token = duration(flag)?,
                 "prefill-time-per-token" => self.latency.prefill_per_token = duration(flag)?,
                 "inter-token-latency" => self.latency.between_tokens = duration(flag)?,
+                "kv-cache-transfer-latency" => self.latency.transfer = duration(flag)?,
+                "kv-cache-transfer-time-per-token" => self.latency.transfer_per_token = duration(flag)?,
+                "kv-transfer-loss-rate" => self.faults.lost = flag.value()?,
+                "kv-transfer-config" => self.storage = storage::configured(flag)?,
+                "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),
+                "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
+                "failure-injection-rate" => self.faults.refused = flag.value()?,
+                "failure-types" => self.faults.kinds = kinds(flag)?,
                 "time-factor-under-load" => self.time_factor_under_load = factor(flag)?,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
-                "ignore-kv-transfer" => self.ignore_kv_transfer = true,
                 "kv-events-config" => self.kv_events = Some(flag.value()?),
                 "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
                 "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
@@ -179,6 +204,21 @@ fn factor(flag: &Flag) -> Result<f64, ArgsError> {
     } else {
         Err(flag.invalid(format!("`{value}` is outside of 1.0 to 1000")))
     }
+}
+
+fn part(flag: &Flag) -> Result<f64, ArgsError> {
+    let value: f64 = flag.value()?;
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(flag.invalid(format!("`{value}` is outside of 0 to 1")))
+    }
+}
+
+fn kinds(flag: &Flag) -> Result<Vec<Kind>, ArgsError> {
+    let names = flag.names();
+    let names = names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
+    names.map(|name| name.parse().map_err(|reason: String| flag.invalid(reason))).collect()
 }
 
 fn duration(flag: &Flag) -> Result<Duration, ArgsError> {

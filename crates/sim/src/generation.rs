@@ -3,12 +3,15 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use futures::{Stream, StreamExt, stream};
-use longboat_serving::{Event, Job, Part, Refusal};
+use longboat_serving::{Event, Job, Refusal};
 
 use crate::{
     engine::{Engine, Running},
     made::{self, Answer},
 };
+
+/// How an answer ends for which too little of the prompt is cached.
+const MISSED: &str = "cache_threshold";
 
 struct Choice {
     answer: Answer,
@@ -23,14 +26,25 @@ pub(crate) struct Generation {
     choices: Vec<Choice>,
     ready: VecDeque<Event>,
     started: bool,
-    /// Whether another engine has computed the prompt.
+    /// Whether another engine has computed the prompt, and its cache has come.
     is_prefilled: bool,
     cached_tokens: usize,
 }
 
 /// Makes the answers up, and waits until the engine takes the prompts.
-pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation, Refusal> {
+pub(crate) async fn start(
+    engine: &Arc<Engine>,
+    job: &Job,
+    is_prefilled: bool,
+) -> Result<Generation, Refusal> {
     let args = &engine.args;
+    if let Some(threshold) = job.handover.cache_hit_threshold.or(args.cache_hit_threshold) {
+        for prompt in &job.prompts {
+            if engine.cached_part(&prompt.tokens).await < threshold && !is_prefilled {
+                return Ok(Generation::refused(job));
+            }
+        }
+    }
     let mut choices = Vec::with_capacity(job.copies * job.prompts.len());
     let mut running = Vec::with_capacity(job.prompts.len());
     for prompt in &job.prompts {
@@ -40,7 +54,6 @@ pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation,
             choices.push(Choice { answer, generated, has_called: false, is_finished: false });
         }
     }
-    let is_prefilled = job.part == Part::Decode && !args.ignore_kv_transfer;
     for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
         let generated: usize = choices.iter().map(|choice| choice.generated).sum();
         let memory = (prompt.tokens.len() + generated).div_ceil(args.block_size);
@@ -70,6 +83,20 @@ pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation,
 // === impl Generation ===
 
 impl Generation {
+    /// Every answer ends at once: too little of the prompt is cached.
+    fn refused(job: &Job) -> Self {
+        let answers = job.prompts.len() * job.copies;
+        let ready = (0..answers).map(|choice| Event::Finished { choice, reason: MISSED, stop: None });
+        Self {
+            running: Vec::new(),
+            choices: Vec::new(),
+            ready: ready.collect(),
+            started: true,
+            is_prefilled: false,
+            cached_tokens: 0,
+        }
+    }
+
     /// Prompt tokens that the prefix cache held.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.cached_tokens
@@ -95,9 +122,12 @@ impl Generation {
         futures::future::join_all(self.running.iter().map(|running| async {
             if first && !self.is_prefilled {
                 running.prefill().await;
-            } else {
-                running.decode().await;
+                return;
             }
+            if first {
+                running.receive().await;
+            }
+            running.decode().await;
         }))
         .await;
         for (index, choice) in self.choices.iter_mut().enumerate() {

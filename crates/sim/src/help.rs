@@ -19,9 +19,16 @@ pub const HELP: &str = "\
 --prefill-overhead DURATION         the same
 --prefill-time-per-token DURATION   for each token of a prompt that is not cached [0; vllm serve: 60us]
 --inter-token-latency DURATION      between two tokens of an answer [0; vllm serve: 6ms]
+--kv-cache-transfer-latency DURATION       until a cache has come from another engine [0]
+--kv-cache-transfer-time-per-token DURATION  for each of its tokens [0]
+--kv-transfer-loss-rate PERCENT     of the caches of other engines that do not come; answers do not say so [0]
+--kv-transfer-config JSON           as vLLM; shared_storage_path is a folder in which engines find each other's blocks
+--global-cache-hit-threshold PART   of a prompt, 0 to 1, that has to be cached where the request does not say [none]
+--disaggregation-mode prefill|decode|null  as SGLang: the part of this engine where it meets another [null]
+--failure-injection-rate PERCENT    of the requests that are refused [0]
+--failure-types TYPE...             rate_limit, invalid_api_key, context_length, server_error, invalid_request, model_not_found [all]
 --time-factor-under-load FACTOR     how many times longer it takes at --max-num-seqs, 1.0 to 1000 [1.0]
 --shutdown-timeout SECONDS          for requests that have begun [5]
---ignore-kv-transfer                prompts that another engine has computed are computed again
 --kv-events-config JSON             publishes what the prefix cache does, as vLLM; `*` in an address is --host
 --ssl-certfile FILE                 certificate, to serve HTTPS
 --ssl-keyfile FILE                  its key

@@ -8,7 +8,9 @@
 mod args;
 mod duration;
 mod engine;
+mod faults;
 mod generation;
+mod handover;
 mod help;
 mod identity;
 mod kv_events;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Args, args::VERSION, engine::Engine, generation, text};
+use crate::{Args, args::VERSION, engine::Engine, generation, handover, text};
 
 /// Tells whose cache an answer was decoded from, which nothing else in it shows.
 const SOURCE: HeaderName = HeaderName::from_static("x-simulated-kv-source");
@@ -23,6 +23,8 @@ const SOURCE: HeaderName = HeaderName::from_static("x-simulated-kv-source");
 pub struct Simulator {
     engine: Arc<Engine>,
     card: Card,
+    /// Another one at each start, as an engine's memory is another one.
+    id: String,
 }
 
 // === impl Simulator ===
@@ -39,7 +41,14 @@ impl Simulator {
             created,
             version: VERSION,
         };
-        Self { engine: Arc::new(Engine::new(args)), card }
+        let id = format!("{}:{}-{:016x}", args.address().0, args.address().1, rand::random::<u64>());
+        Self { engine: Arc::new(Engine::new(args)), card, id }
+    }
+
+    /// The engines of this server by rank, as mooncake's bootstrap endpoint lists them.
+    pub(crate) fn engines(&self) -> Value {
+        let (host, port) = self.engine.args.address();
+        json!({ "0": { "engine_id": self.id, "worker_addr": SocketAddr::new(host, port).to_string() } })
     }
 
     /// Publishes what the cache does, where the arguments say so, until what is returned is dropped.
@@ -81,13 +90,20 @@ impl Model for Simulator {
         Ok(prompt + "<|assistant|>\n")
     }
 
-    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+    fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
+            let args = &self.engine.args;
+            if let Some(refusal) = args.faults.refusal() {
+                return Err(refusal);
+            }
+            handover::divide(args.disaggregation, &mut job);
             let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-            let generation = generation::start(&self.engine, &job).await?;
+            let is_shared = job.part == Part::Decode || handover::source(&job).is_some();
+            let has_come = is_shared && !args.faults.lost.strikes();
+            let generation = generation::start(&self.engine, &job, has_come).await?;
             let mut headers = HeaderMap::new();
-            let host = job.cache_host.as_deref().filter(|_| !self.engine.args.ignore_kv_transfer);
-            if let Some(host) = host.and_then(|host| HeaderValue::from_str(host).ok()) {
+            let source = handover::source(&job).filter(|_| has_come);
+            if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
                 headers.insert(SOURCE, host);
             }
             Ok(Started {

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::middleware;
+use axum::{Json, middleware, routing::get};
 use longboat_serving::{Listening, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,9 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         .publish(&shutdown)
         .await
         .map_err(|(address, source)| RunError::Listen { address, source })?;
+    let engines = simulator.engines();
     let router = longboat_serving::router(simulator)
+        .route("/query", get(move || std::future::ready(Json(engines))))
         .layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))));
     longboat_serving::serve(router, listener, listening, shutdown).await
 }

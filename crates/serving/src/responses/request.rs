@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    Call, Job, Message, Model, Part, Refusal, Role, fields,
+    Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
     job::{Conversation, converse, known_model},
     messages::content,
     sampling, shape, tools,
@@ -89,7 +89,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
         limit: sampling::limit(&as_chat)?,
         shape,
         part: Part::Whole,
-        cache_host: None,
+        handover: Handover::default(),
     };
     converse(model, name, conversation)
 }

@@ -7,10 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::{FutureExt, future::BoxFuture};
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::sync::oneshot;
 
 use super::{Flow, Head, Route, prefill::Failure};
 use crate::{
@@ -35,50 +36,62 @@ impl Flow<'_> {
         route: &Route<'_>,
         target: &Target,
     ) -> Response<ProxyBody> {
-        let (client, mut outcome) = self.beside(head, prefill, failed, target);
-        let mut decode = std::pin::pin!(self.decode(head, decode, route.engine, None));
-        let mut may_fall_back = self.settings.fall_back;
-        loop {
-            tokio::select! {
-                answer = &mut decode => {
-                    self.metrics.count(Outcome::Disaggregated);
-                    return answer.map(|body| Watched { body, client }.boxed_unsync());
-                }
-                ended = &mut outcome, if may_fall_back => {
-                    may_fall_back = false;
-                    if matches!(ended, Ok(Err(failure)) if !failure.is_request_error) {
-                        break;
+        let mut prefill = self.beside(head, prefill, failed, target);
+        let mut is_prefilled = false;
+        let answer = {
+            let mut decode = std::pin::pin!(self.decode(head, decode, route.engine, None));
+            loop {
+                tokio::select! {
+                    // The decoder waits for the prefiller, which therefore goes first.
+                    biased;
+                    ended = &mut prefill, if !is_prefilled => {
+                        is_prefilled = true;
+                        let may_fall_back = self.settings.fall_back;
+                        if matches!(ended, Err(failure) if may_fall_back && !failure.is_request_error) {
+                            break None;
+                        }
                     }
+                    answer = &mut decode => break Some(answer),
                 }
             }
+        };
+        let Some(answer) = answer else {
+            // The decoder waited for a cache that does not come: it is asked again, for all of the request.
+            self.metrics.count(Outcome::FellBack);
+            return self.decode_alone(head, original, route.engine).await;
+        };
+        self.metrics.count(Outcome::Disaggregated);
+        if is_prefilled {
+            return answer;
         }
-        // The decoder waits for a cache that does not come: it is asked again, for all of the request.
-        self.metrics.count(Outcome::FellBack);
-        self.decode_alone(head, original, route.engine).await
+        let (client, mut answered) = oneshot::channel();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = prefill => {}
+                () = over(&mut answered) => {}
+            }
+        });
+        answer.map(|body| Watched { body, client: Client(Some(client)) }.boxed_unsync())
     }
 
-    /// Starts a prefill whose answer nobody needs. It ends when the client leaves before its answer is complete.
+    /// A prefill whose answer nobody needs.
     fn beside(
         &self,
         head: &Head,
         part: Part,
         failed: Option<Failed>,
         target: &Target,
-    ) -> (Client, JoinHandle<Result<(), Box<Failure>>>) {
+    ) -> BoxFuture<'static, Result<(), Box<Failure>>> {
         let (prefiller, head, target) = (self.prefiller(), head.clone(), target.clone());
-        let (client, mut answered) = oneshot::channel();
-        let running = tokio::spawn(async move {
-            let result = tokio::select! {
-                result = prefiller.ask(&head, &part, &target) => result,
-                () = over(&mut answered) => return Ok(()),
-            };
+        let prefill = async move {
+            let result = prefiller.ask(&head, &part, &target).await;
             result.map(drop).inspect_err(|_| {
                 if let Some(failed) = failed {
                     failed();
                 }
             })
-        });
-        (Client(Some(client)), running)
+        };
+        prefill.boxed()
     }
 }
 

@@ -11,7 +11,7 @@ use xxhash_rust::xxh64::xxh64;
 use crate::kv_events::Publisher;
 
 /// A block is identified by its tokens and everything before them.
-type BlockHash = u64;
+pub(crate) type BlockHash = u64;
 
 /// Where all blocks are.
 const GPU: &str = "gpu";
@@ -40,9 +40,9 @@ pub(crate) struct KvCache {
 /// What one running request holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    blocks: Vec<BlockHash>,
+    pub(crate) blocks: Vec<BlockHash>,
     private: usize,
-    /// Prompt tokens that were found in the cache.
+    /// Prompt tokens that were found in a cache.
     pub(crate) cached_tokens: usize,
 }
 
@@ -63,7 +63,9 @@ impl KvCache {
 
     /// Takes the blocks of a prompt, and room for `generated` more tokens; `None` when running requests leave too
     /// little room, so that the request has to wait.
-    pub(crate) fn take(&mut self, prompt: &[u32], generated: usize) -> Option<Held> {
+    ///
+    /// So many blocks of it, `stored`, are found elsewhere, if not here.
+    pub(crate) fn take(&mut self, prompt: &[u32], generated: usize, stored: usize) -> Option<Held> {
         let hashes = self.hashes(prompt);
         let hits = hashes.iter().take_while(|hash| self.blocks.contains_key(hash)).count();
         let private = (prompt.len() + generated).div_ceil(self.block_size) - hashes.len();
@@ -74,7 +76,7 @@ impl KvCache {
             return None;
         }
         // vLLM always computes at least the last token itself.
-        let cached_tokens = (hits * self.block_size).min(prompt.len().saturating_sub(1));
+        let cached_tokens = (hits.max(stored) * self.block_size).min(prompt.len().saturating_sub(1));
         self.announce(&hashes, prompt);
         for hash in &hashes {
             self.clock += 1;
@@ -88,6 +90,11 @@ impl KvCache {
         self.private += private;
         self.evict();
         Some(Held { blocks: hashes, private, cached_tokens })
+    }
+
+    /// Blocks of a prompt that are here, up to the first that is not.
+    pub(crate) fn prefix(&self, prompt: &[u32]) -> usize {
+        self.hashes(prompt).iter().take_while(|hash| self.blocks.contains_key(hash)).count()
     }
 
     /// Gives everything back; shareable blocks stay until the room is needed.
@@ -155,7 +162,8 @@ impl KvCache {
         events.publish(runs);
     }
 
-    fn hashes(&self, prompt: &[u32]) -> Vec<BlockHash> {
+    /// The full blocks of a prompt.
+    pub(crate) fn hashes(&self, prompt: &[u32]) -> Vec<BlockHash> {
         let mut bytes = Vec::with_capacity(self.block_size * 4);
         let mut parent = 0;
         prompt
@@ -181,38 +189,38 @@ mod tests {
     #[test]
     fn a_repeated_prefix_is_found_and_a_different_one_is_not() {
         let mut cache = KvCache::new(100, 16, None);
-        let first = cache.take(&prompt(0, 64), 0).unwrap();
+        let first = cache.take(&prompt(0, 64), 0, 0).unwrap();
         assert_eq!(first.cached_tokens, 0);
         cache.release(&first);
         assert_eq!(cache.usage().to_bits(), 0f64.to_bits());
-        let longer = cache.take(&prompt(0, 100), 0).unwrap();
+        let longer = cache.take(&prompt(0, 100), 0, 0).unwrap();
         assert_eq!(longer.cached_tokens, 64);
-        assert_eq!(cache.take(&prompt(1, 64), 0).unwrap().cached_tokens, 0);
-        assert_eq!(cache.take(&prompt(0, 64), 0).unwrap().cached_tokens, 63);
+        assert_eq!(cache.take(&prompt(1, 64), 0, 0).unwrap().cached_tokens, 0);
+        assert_eq!(cache.take(&prompt(0, 64), 0, 0).unwrap().cached_tokens, 63);
     }
 
     #[test]
     fn running_requests_fill_the_memory_and_make_others_wait() {
         let mut cache = KvCache::new(4, 16, None);
-        let held = cache.take(&prompt(0, 40), 10).unwrap();
+        let held = cache.take(&prompt(0, 40), 10, 0).unwrap();
         assert!((cache.usage() - 1.0).abs() < f64::EPSILON);
-        assert_eq!(cache.take(&prompt(500, 16), 0), None);
+        assert_eq!(cache.take(&prompt(500, 16), 0, 0), None);
         cache.release(&held);
-        assert!(cache.take(&prompt(500, 64), 0).is_some());
+        assert!(cache.take(&prompt(500, 64), 0, 0).is_some());
     }
 
     #[test]
     fn the_least_recently_used_blocks_make_room() {
         let mut cache = KvCache::new(4, 16, None);
         for start in [0, 1000] {
-            let held = cache.take(&prompt(start, 32), 0).unwrap();
+            let held = cache.take(&prompt(start, 32), 0, 0).unwrap();
             cache.release(&held);
         }
-        let again = cache.take(&prompt(0, 32), 0).unwrap();
+        let again = cache.take(&prompt(0, 32), 0, 0).unwrap();
         cache.release(&again);
-        let newcomer = cache.take(&prompt(2000, 32), 0).unwrap();
+        let newcomer = cache.take(&prompt(2000, 32), 0, 0).unwrap();
         cache.release(&newcomer);
-        assert_eq!(cache.take(&prompt(0, 32), 0).unwrap().cached_tokens, 31);
-        assert_eq!(cache.take(&prompt(1000, 32), 0).unwrap().cached_tokens, 0);
+        assert_eq!(cache.take(&prompt(0, 32), 0, 0).unwrap().cached_tokens, 31);
+        assert_eq!(cache.take(&prompt(1000, 32), 0, 0).unwrap().cached_tokens, 0);
     }
 }

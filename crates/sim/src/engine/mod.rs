@@ -1,6 +1,7 @@
 //! What an engine does with a request besides computing: queue it, hold its memory, and take its time.
 
 mod cache;
+pub(crate) mod storage;
 
 use std::{
     sync::{
@@ -72,12 +73,13 @@ impl Engine {
     ) -> Result<Running, Overloaded> {
         let arrived = Instant::now();
         let waiting = Waiting::join(self)?;
+        let stored = self.stored(prompt).await;
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Overloaded)?;
         let held = loop {
             // Registered before looking, so that a release in between is not missed.
             let released = self.released.notified();
-            if let Some(held) = self.cache.lock().take(prompt, generated) {
+            if let Some(held) = self.cache.lock().take(prompt, generated, stored) {
                 break held;
             }
             released.await;
@@ -93,6 +95,20 @@ impl Engine {
             admitted: Instant::now(),
             _slot: slot,
         })
+    }
+
+    /// Blocks of a prompt in the storage that engines share, up to the first that is not there.
+    async fn stored(&self, prompt: &[u32]) -> usize {
+        let Some(storage) = &self.args.storage else { return 0 };
+        let blocks = self.cache.lock().hashes(prompt);
+        storage.prefix(blocks).await
+    }
+
+    /// The part of a prompt, 0 to 1, that is cached here or in the storage that engines share.
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    pub(crate) async fn cached_part(&self, prompt: &[u32]) -> f64 {
+        let blocks = self.stored(prompt).await.max(self.cache.lock().prefix(prompt));
+        (blocks * self.args.block_size) as f64 / prompt.len().max(1) as f64
     }
 
     /// Metrics as a Prometheus text page.
@@ -142,6 +158,16 @@ impl Running {
         let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens).unwrap_or(u32::MAX);
         self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached)).await;
         self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
+        if let Some(storage) = &self.engine.args.storage {
+            storage.keep(self.held.blocks.clone()).await;
+        }
+    }
+
+    /// Spends the time that the prompt's cache takes to come from another engine.
+    pub(crate) async fn receive(&self) {
+        let latency = self.engine.args.latency;
+        let tokens = u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX);
+        self.spend(latency.transfer + latency.transfer_per_token.saturating_mul(tokens)).await;
     }
 
     /// Spends the time between two tokens.
@@ -191,6 +217,15 @@ mod tests {
             running.prefill().await;
             assert_eq!(before.elapsed().as_millis(), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_from_elsewhere_comes_token_by_token() {
+        let latency = ["--kv-cache-transfer-latency", "10ms", "--kv-cache-transfer-time-per-token", "1ms"];
+        let running = engine(&latency).admit(&[7; 160], 1).await.unwrap();
+        let before = Instant::now();
+        running.receive().await;
+        assert_eq!(before.elapsed().as_millis(), 170);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,259 @@
+//! The sidecar before two simulators, with every connector: the prompt is computed by one engine and decoded by the other,
+//! and each way in which that can break shows.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+
+use std::{net::SocketAddr, path::Path, time::Duration};
+
+use clap::{Args as _, FromArgMatches};
+use longboat_sidecar::{Args, run};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Which simulator's answer is decoded from whose cache.
+const SOURCE: &str = "x-simulated-kv-source";
+
+struct Engine {
+    address: SocketAddr,
+    _end: DropGuard,
+}
+
+impl Engine {
+    async fn start(arguments: &[&str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let port = address.port().to_string();
+        let args = [&["m", "--port", &port], arguments].concat();
+        let args = longboat_sim::Args::simulator(&args).unwrap();
+        let end = CancellationToken::new();
+        tokio::spawn(longboat_sim::serve(args, listener, end.clone()));
+        Self { address, _end: end.drop_guard() }
+    }
+
+    async fn metric(&self, name: &str) -> f64 {
+        let page = reqwest::get(format!("http://{}/metrics", self.address)).await.unwrap();
+        let page = page.text().await.unwrap();
+        let line = page.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in\n{page}")).rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// Prompts that this engine has computed.
+    async fn computed(&self) -> f64 {
+        self.metric("vllm:time_to_first_token_seconds_count").await
+    }
+}
+
+struct World {
+    prefill: Engine,
+    decode: Engine,
+    sidecar: u16,
+    client: reqwest::Client,
+    _end: DropGuard,
+}
+
+struct Answer {
+    status: u16,
+    source: Option<String>,
+    body: Value,
+}
+
+impl World {
+    async fn start(way: &Way, sidecar: &[&str], decode: &[&str]) -> Self {
+        longboat_tls::install_default_provider();
+        let prefill = Engine::start(&way.prefill).await;
+        let decode = Engine::start(&[&way.decode[..], decode].concat()).await;
+        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let mut flags = vec![
+            format!("--port={port}"),
+            format!("--model-server-port={}", decode.address.port()),
+            "--secure-proxy=false".to_owned(),
+        ];
+        let bootstrap = prefill.address.port().to_string();
+        flags.extend(way.sidecar.iter().chain(sidecar).map(|flag| flag.replace("{prefill}", &bootstrap)));
+        let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));
+        let matches = command.try_get_matches_from(flags).unwrap();
+        let mut args = Args::from_arg_matches(&matches).unwrap();
+        args.address = Some([127, 0, 0, 1].into());
+        let end = CancellationToken::new();
+        tokio::spawn(run(args, end.clone()));
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let world = Self { prefill, decode, sidecar: port, client, _end: end.drop_guard() };
+        let health = format!("http://127.0.0.1:{port}/health");
+        for _ in 0..500 {
+            if world.client.get(&health).send().await.is_ok() {
+                return world;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the sidecar does not answer");
+    }
+
+    fn request(&self, body: &Value) -> reqwest::RequestBuilder {
+        let url = format!("http://127.0.0.1:{}{CHAT}", self.sidecar);
+        self.client.post(url).header("x-prefiller-host-port", self.prefill.address.to_string()).json(body)
+    }
+
+    async fn ask(&self, body: &Value) -> Answer {
+        let answer = self.request(body).send().await.unwrap();
+        let source = answer.headers().get(SOURCE).map(|source| source.to_str().unwrap().to_owned());
+        Answer { status: answer.status().as_u16(), source, body: answer.json().await.unwrap() }
+    }
+}
+
+/// A connector, and what the three processes have to be told about it.
+struct Way {
+    name: &'static str,
+    sidecar: Vec<&'static str>,
+    prefill: Vec<&'static str>,
+    decode: Vec<&'static str>,
+}
+
+fn way(name: &'static str, sidecar: &[&'static str]) -> Way {
+    Way { name, sidecar: sidecar.to_vec(), prefill: Vec::new(), decode: Vec::new() }
+}
+
+/// The connectors whose decoders are told, or know, that the prompt is computed elsewhere.
+fn ways() -> Vec<Way> {
+    let write = ["--moriio-write-mode", "--moriio-local-pod-ip=127.0.0.1"];
+    vec![
+        way("nixlv2", &[]),
+        way("nixlv2 in chunks", &["--decode-chunk-size=4"]),
+        way("MoRI-IO", &write),
+        way("MoRI-IO at once", &[&write[..], &["--moriio-parallel-dispatch"]].concat()),
+        way("mooncake", &["--kv-connector=mooncake", "--mooncake-bootstrap-port={prefill}"]),
+        way("offloading", &["--kv-connector=offloading"]),
+        Way {
+            name: "sglang",
+            sidecar: vec!["--kv-connector=sglang"],
+            prefill: vec!["--disaggregation-mode", "prefill"],
+            decode: vec!["--disaggregation-mode", "decode"],
+        },
+    ]
+}
+
+fn chat() -> Value {
+    let prompt = "Why is the sea salty, and the rain is not? ".repeat(10);
+    json!({"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": 12, "seed": 1})
+}
+
+/// Waits until the prefiller has done its part: its answer is not what the client's waits for.
+async fn until_computed(engine: &Engine, prompts: f64) {
+    for _ in 0..500 {
+        if engine.computed().await >= prompts {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{prompts} prompts were to be computed");
+}
+
+#[tokio::test]
+async fn one_engine_computes_the_prompt_and_the_other_decodes() {
+    for way in ways() {
+        let world = World::start(&way, &[], &[]).await;
+        let answer = world.ask(&chat()).await;
+        assert_eq!(answer.status, 200, "{}: {}", way.name, answer.body);
+        if !way.name.contains("chunks") {
+            assert_eq!(answer.source.as_deref(), Some("127.0.0.1"), "{}", way.name);
+            assert!(answer.body["usage"]["completion_tokens"].as_u64() > Some(1), "{}", way.name);
+            until_computed(&world.prefill, 1.0).await;
+            assert!(world.decode.computed().await < 1.0, "{}: two prefills", way.name);
+        }
+        assert_eq!(answer.body["usage"]["completion_tokens"], 12, "{}", way.name);
+    }
+}
+
+#[tokio::test]
+async fn a_cache_that_does_not_come_costs_a_second_prefill_and_nobody_says_so() {
+    for way in ways() {
+        let world = World::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
+        let answer = world.ask(&chat()).await;
+        assert_eq!((answer.status, answer.source), (200, None), "{}", way.name);
+        until_computed(&world.prefill, 1.0).await;
+        assert!(world.decode.computed().await >= 1.0, "{}", way.name);
+    }
+}
+
+#[tokio::test]
+async fn without_a_prefiller_the_decoder_does_both_where_it_may() {
+    for mut way in ways() {
+        way.prefill.extend(["--failure-injection-rate", "100", "--failure-types", "server_error"]);
+        // Decoders that wait for a cache take their time.
+        let world =
+            World::start(&way, &["--decode-on-prefill-failure"], &["--kv-cache-transfer-latency", "2s"])
+                .await;
+        let answer = world.ask(&chat()).await;
+        assert_eq!((answer.status, answer.source), (200, None), "{}: {}", way.name, answer.body);
+        let world = World::start(&way, &[], &[]).await;
+        let answer = world.ask(&chat()).await;
+        let is_told = matches!(way.name, "mooncake" | "offloading" | "sglang");
+        assert_eq!(answer.status, if is_told { 200 } else { 503 }, "{}", way.name);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_both_legs() {
+    for mut way in ways() {
+        way.prefill.extend(["--time-to-first-token", "60s"]);
+        let world = World::start(&way, &[], &["--kv-cache-transfer-latency", "60s"]).await;
+        let running = "vllm:num_requests_running";
+        let asking = tokio::spawn(world.request(&chat()).send());
+        for _ in 0..500 {
+            if world.prefill.metric(running).await > 0.0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(world.prefill.metric(running).await > 0.0, "{}", way.name);
+        asking.abort();
+        let mut left = f64::MAX;
+        for _ in 0..500 {
+            left = world.prefill.metric(running).await + world.decode.metric(running).await;
+            if left < 1.0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(left < 1.0, "{}: {left} legs go on", way.name);
+    }
+}
+
+#[tokio::test]
+async fn engines_that_share_a_storage_find_the_prompt_there() {
+    let folder = std::env::temp_dir().join(format!("longboat-{}", uuid::Uuid::new_v4()));
+    let config = json!({"kv_connector_extra_config": {"shared_storage_path": folder}}).to_string();
+    let config: &'static str = config.leak();
+    let way = Way {
+        name: "shared-storage",
+        sidecar: vec!["--kv-connector=shared-storage"],
+        prefill: vec!["--kv-transfer-config", config],
+        decode: vec!["--kv-transfer-config", config],
+    };
+    let world = World::start(&way, &[], &[]).await;
+    let mut request = chat();
+    request["cache_hit_threshold"] = json!(0.5);
+    for prefills in [1.0, 1.0] {
+        let answer = world.ask(&request).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.body["choices"][0]["finish_reason"], "length", "{}", answer.body);
+        let cached = &answer.body["usage"]["prompt_tokens_details"]["cached_tokens"];
+        assert!(cached.as_u64() > Some(16), "{}", answer.body);
+        assert!((world.prefill.computed().await - prefills).abs() < 0.5, "the second request is cached");
+    }
+    remove(&folder);
+}
+
+fn remove(folder: &Path) {
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_decoder_pulls_from_where_the_prompt_is_cached() {
+    let world = World::start(&way("offloading", &["--kv-connector=offloading"]), &[], &[]).await;
+    let url = format!("http://127.0.0.1:{}{CHAT}", world.sidecar);
+    let pulled = world.client.post(url).header("x-kv-cache-source-host-port", "10.9.9.9:8000").json(&chat());
+    let pulled = pulled.send().await.unwrap();
+    assert_eq!(pulled.headers().get(SOURCE).unwrap(), "10.9.9.9");
+}
