@@ -107,7 +107,8 @@ impl Server {
             max_bodies: args.max_request_bytes_in_flight,
             flow: flow::Settings::from_config(&config)?,
         };
-        let tokenizer = scheduler.tokenizer().cloned().map(Renderer::new).transpose()?;
+        let tokenizer = scheduler.tokenizer().cloned();
+        let tokenizer = tokenizer.map(|settings| Renderer::new(settings, args.namespace())).transpose()?;
         let asks = tokenizer.is_some();
         let core = Core::new(scheduler, settings, &args.pool_name);
         let core = Arc::new(
