@@ -22,7 +22,7 @@ use self::{
     buckets::{Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING},
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, InfoLabels, LegacyErrorLabels, LegacyLabels, ModelLabel,
-        PodLabels, PoolLabel, RewriteLabels, SourceLabel,
+        OutcomeLabel, PodLabels, PoolLabel, RewriteLabels, SourceLabel,
     },
 };
 use crate::pool::Member;
@@ -94,6 +94,7 @@ pub(crate) struct PickerMetrics {
     scheduling: Histogram,
     attempts: Family<AttemptLabels, Counter>,
     rewrites: Family<RewriteLabels, Counter>,
+    token_lookups: Family<OutcomeLabel, Counter>,
     poll_errors: Family<SourceLabel, Counter>,
     kv_usage: Family<PoolLabel, Decimal>,
     queue: Family<PoolLabel, Decimal>,
@@ -203,6 +204,12 @@ impl PickerMetrics {
                 rewrites.clone(),
             );
         }
+        let token_lookups = Family::default();
+        r.register(
+            "llm_d_epp_token_lookups",
+            "Requests for whose tokens a tokenizer was asked",
+            token_lookups.clone(),
+        );
         let poll_errors = Family::default();
         for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
             r.register(format!("{prefix}datalayer_poll_errors"), "Scrapes that failed", poll_errors.clone());
@@ -269,6 +276,7 @@ impl PickerMetrics {
             scheduling,
             attempts,
             rewrites,
+            token_lookups,
             poll_errors,
             kv_usage,
             queue,
@@ -359,6 +367,11 @@ impl PickerMetrics {
                 target_model: self.models.label(target),
             })
             .inc();
+    }
+
+    /// A tokenizer was asked: `answered`, `failed` or `late`.
+    pub(crate) fn token_lookup(&self, outcome: &'static str) {
+        self.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     pub(crate) fn poll_failed(&self) {

@@ -109,7 +109,8 @@ impl Server {
             max_bodies: args.max_request_bytes_in_flight,
             flow: flow::Settings::from_config(&config)?,
         };
-        let tokenizer = scheduler.tokenizer().cloned().map(Renderer::new).transpose()?;
+        let tokenizer = scheduler.tokenizer().cloned();
+        let tokenizer = tokenizer.map(|settings| Renderer::new(settings, args.namespace())).transpose()?;
         let asks = tokenizer.is_some();
         let mut core = Core::new(scheduler, settings, &args.pool_name)
             .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
@@ -129,7 +130,7 @@ impl Server {
                 Ok(listening) => events.push(listening),
                 Err(error) if wanted.required => return Err(error),
                 Err(error) => {
-                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.")
+                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.");
                 }
             }
         }

@@ -9,6 +9,7 @@ use longboat_scheduler::Prompt;
 
 use crate::body::{Api, Parsed};
 
+mod names;
 mod render;
 
 pub(crate) use render::{Renderer, parse};

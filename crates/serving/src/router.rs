@@ -90,11 +90,13 @@ async fn tokenize(
     Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens})))
 }
 
-/// The tokens of a conversation, for those who route by them.
+/// The tokens of a conversation, for those who route by them. The model's name does not matter: a tokenizer may know its model by
+/// the folder that it was read from, which is elsewhere for every pod of local mode.
 async fn render_chat(
     State(model): State<Arc<dyn Model>>,
-    Body(fields): Body<Fields>,
+    Body(mut fields): Body<Fields>,
 ) -> Result<Json<Value>, Refusal> {
+    fields.model = None;
     let asked = job::chat(&model, &fields)?;
     Ok(Json(rendered(&asked).into_iter().next().unwrap_or_default()))
 }
@@ -102,8 +104,9 @@ async fn render_chat(
 /// The tokens of each prompt.
 async fn render_completion(
     State(model): State<Arc<dyn Model>>,
-    Body(fields): Body<Fields>,
+    Body(mut fields): Body<Fields>,
 ) -> Result<Json<Value>, Refusal> {
+    fields.model = None;
     Ok(Json(rendered(&job::completion(&model, &fields)?).into()))
 }
 

@@ -64,19 +64,20 @@ impl Exchange {
         let Poll::Ready(answer) = preparing.answer.as_mut().poll(context) else { return };
         let Phase::Preparing(preparing) = mem::replace(&mut self.phase, Phase::Refused) else { return };
         let Preparing { mut understood, permit, .. } = *preparing;
-        match answer {
+        let outcome = match answer {
             Ok(Ok(tokens)) => {
                 understood.parsed.prompts = tokens.prompts;
                 understood.parsed.exact = true;
                 understood.tokens_held = Some(tokens.held);
+                "answered"
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "A request is scheduled without its tokens.");
+                "failed"
             }
-            Err(_) => {
-                tracing::debug!("A request is scheduled without its tokens: they did not come in time.");
-            }
-        }
+            Err(_) => "late",
+        };
+        self.core.metrics.token_lookup(outcome);
         if let Err(refusal) = self.send(understood, &permit, out) {
             self.refuse(&refusal, out);
         }

@@ -83,3 +83,8 @@ pub(super) struct RewriteLabels {
     pub(super) model_name: String,
     pub(super) target_model: String,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct OutcomeLabel {
+    pub(super) outcome: &'static str,
+}

@@ -22,7 +22,7 @@ use serde::{
 };
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{Lookup, Question, TokenError, TokenSource, Tokens};
+use super::{Lookup, Question, TokenError, TokenSource, Tokens, names::Names};
 use crate::{body::Api, error::Error, exchange::rewrite};
 
 /// Questions at once. A request beyond these goes on without tokens.
@@ -40,7 +40,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// Asks a tokenizer over HTTP.
 pub(crate) struct Renderer {
     settings: TokenizerSettings,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector<Names>>, Full<Bytes>>,
     places: Arc<Semaphore>,
     health: Arc<Mutex<Health>>,
 }
@@ -60,15 +60,15 @@ impl fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// For a tokenizer at this address. Over TLS it is trusted as the environment says.
-    pub(crate) fn new(mut settings: TokenizerSettings) -> Result<Self, Error> {
+    /// For a tokenizer at this address, asked from a pod of this namespace. Over TLS it is trusted as the environment says.
+    pub(crate) fn new(mut settings: TokenizerSettings, namespace: &str) -> Result<Self, Error> {
         let wrong = |message: String| Error::Tokenizer { url: settings.url.clone(), message };
         let uri = settings.url.parse::<http::Uri>().map_err(|error| wrong(error.to_string()))?;
         if uri.scheme().is_none() || uri.host().is_none_or(str::is_empty) {
             return Err(wrong("expected http://HOST:PORT or https://HOST:PORT".to_owned()));
         }
         settings.url.truncate(settings.url.trim_end_matches('/').len());
-        let mut http = HttpConnector::new();
+        let mut http = HttpConnector::new_with_resolver(Names { namespace: namespace.into() });
         http.enforce_http(false);
         http.set_nodelay(true);
         let connector = HttpsConnectorBuilder::new()

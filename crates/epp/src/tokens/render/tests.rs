@@ -43,12 +43,15 @@ async fn tokenizer(status: u16, answer: Option<&'static str>) -> (String, Arc<At
 }
 
 fn renderer(url: &str, patience: Duration) -> Renderer {
-    Renderer::new(TokenizerSettings {
-        url: url.to_owned(),
-        model: Some("other".to_owned()),
-        timeout: patience,
-        multimodal_timeout: patience,
-    })
+    Renderer::new(
+        TokenizerSettings {
+            url: url.to_owned(),
+            model: Some("other".to_owned()),
+            timeout: patience,
+            multimodal_timeout: patience,
+        },
+        "ns",
+    )
     .unwrap()
 }
 
@@ -119,7 +122,7 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
         assert!(renderer.ask(&question).is_none());
     }
     assert!(matches!(
-        Renderer::new(TokenizerSettings { url: "http://".into(), ..renderer.settings.clone() }),
+        Renderer::new(TokenizerSettings { url: "http://".into(), ..renderer.settings.clone() }, "ns"),
         Err(Error::Tokenizer { .. })
     ));
 }
