@@ -17,7 +17,7 @@ use crate::{
     answer::Refusal,
     body::{Api, Parsed},
     core::Core,
-    metrics::RequestLabels,
+    metrics::{RequestLabels, Waiting},
 };
 
 mod headers;
@@ -65,7 +65,7 @@ enum Phase {
     /// The request's body comes.
     Body(Pending),
     /// The request waits until the pool has room for it.
-    Queued(Box<(Understood, Queued)>),
+    Queued(Box<(Understood, Queued, Option<Waiting>)>),
     /// The request has room, and waits for what is found out about it.
     Preparing(Box<Preparing>),
     /// The request was sent on.
@@ -104,6 +104,8 @@ struct Understood {
 struct Picked {
     reservation: Reservation,
     labels: RequestLabels,
+    /// Whom the request belongs to, where that decides who comes next.
+    flow: Option<String>,
     since: Instant,
     first_byte: Option<Duration>,
     response_bytes: usize,

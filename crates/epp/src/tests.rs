@@ -3,6 +3,7 @@
 mod arguments;
 mod cluster;
 mod golden;
+mod metrics;
 mod precise;
 mod requests;
 mod service;

@@ -94,13 +94,18 @@ impl Exchange {
     pub(super) fn release(&self, picked: Picked) {
         let metrics = &self.core.metrics;
         metrics.running(&picked.labels, -1);
+        let usage = picked.usage.usage();
+        if let (Some(flow), Some(usage)) = (&picked.flow, usage) {
+            self.core.admission.served(&self.core, flow, (usage.input, usage.output));
+        }
         metrics.finished(
             &picked.labels,
             Finished {
                 duration: picked.since.elapsed(),
                 first_byte: picked.first_byte,
                 response_bytes: picked.response_bytes,
-                usage: picked.usage.usage(),
+                stream: picked.stream,
+                usage,
             },
         );
         self.core.state.write().release(picked.reservation);

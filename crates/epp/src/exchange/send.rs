@@ -28,6 +28,9 @@ impl Exchange {
         let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
         let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
         self.core.metrics.running(&labels, 1);
+        self.core.metrics.processed(pending.since.elapsed());
+        let flow = self.core.admission.asks_for_service();
+        let flow = flow.then(|| headers::fairness(&pending.headers).to_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let chunks = if rewritten.is_some() {
             vec![rewrite::request(&pending.chunks, &parsed.model_at, &target)]
@@ -51,6 +54,7 @@ impl Exchange {
         self.picked = Some(Picked {
             reservation,
             labels,
+            flow,
             since: pending.since,
             first_byte: None,
             response_bytes: 0,
@@ -108,6 +112,9 @@ impl Exchange {
                 return Err(error.into());
             }
         };
+        if let Some((matched, total)) = decision.prefix_hit() {
+            core.metrics.prefix_matched(matched, total, decision.prefix_hit_bytes());
+        }
         let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
         let member = members.iter().find(|member| member.endpoint.slot == slot);
         core.metrics.scheduled(started.elapsed(), target, member.map(AsRef::as_ref));
