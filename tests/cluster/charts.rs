@@ -1,4 +1,4 @@
-//! The charts of `deploy/helm` as Helm brings them to a cluster, in the order of docs/helm.md.
+//! The charts of `deploy/helm` as Helm brings them to a cluster, in the order of docs/guides/helm.md.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 

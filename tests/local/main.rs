@@ -5,7 +5,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod asking;
+mod book;
+mod browser;
 mod canary;
+mod dashboard;
 mod doctor;
 mod engine;
 mod examples;
@@ -23,6 +26,7 @@ mod plugin;
 mod pods;
 mod processes;
 mod program;
+mod proof;
 mod reading;
 mod replicas;
 mod seeds;
@@ -33,6 +37,7 @@ mod streaming;
 mod terminal;
 mod tools;
 mod troubleshooting;
+mod upgrade;
 mod validate;
 mod wait;
 mod world;

@@ -34,6 +34,11 @@ pub const INFERENCE_POOL_MIGRATED_V1: &str = "v1";
 /// When the self-signed certificate is to be replaced (RFC 3339); the platform can name other keys.
 pub const CERTIFICATE_EXPIRATION: &str = "certificates.kserve.io/expiration";
 
+/// On a service: whether a request has to prove that it serves; `off`, `report` or `gate`. It overrides the platform's setting.
+pub const SERVING_PROOF: &str = "longboat.dev/serving-proof";
+/// In the status of a service: what the last proof was about, and when it was.
+pub const SERVING_PROOF_RECORD: &str = "longboat.dev/serving-proof-record";
+
 /// Prefixes of annotation keys that travel from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];

@@ -64,6 +64,54 @@ pub mod condition {
     pub const IMAGE_VOLUME_ALPHA: &str = "ImageVolumeAlpha";
     /// The newest spec was not looked at successfully.
     pub const NEW_OBSERVED_GENERATION_FAILURE: &str = "NewObservedGenFailure";
+    /// A token of the model came back.
+    pub const TOKEN_RECEIVED: &str = "TokenReceived";
+    /// The request that proves serving is on its way.
+    pub const PROOF_PENDING: &str = "ProofPending";
+    /// The annotation that asks for a proof has a value that is not known.
+    pub const PROOF_SETTING_INVALID: &str = "ProofSettingInvalid";
+    /// The proof waits until the service's own conditions hold.
+    pub const WAITING_FOR_READINESS: &str = "WaitingForReadiness";
+    /// The proof waits until all pods are of the newest revision.
+    pub const WAITING_FOR_ROLLOUT: &str = "WaitingForRollout";
+    /// There is no pod, or no address, to send a request to.
+    pub const NOTHING_TO_ASK: &str = "NothingToAsk";
+    /// The gateway does not take connections.
+    pub const GATEWAY_UNREACHABLE: &str = "GatewayUnreachable";
+    /// The certificate of the gateway is not trusted.
+    pub const GATEWAY_NOT_TRUSTED: &str = "GatewayNotTrusted";
+    /// The gateway has no route for the request.
+    pub const NO_ROUTE: &str = "NoRoute";
+    /// Something on the way asks for credentials.
+    pub const CREDENTIALS_REQUIRED: &str = "CredentialsRequired";
+    /// The picker chose no pod.
+    pub const PICKER_FAILED: &str = "PickerFailed";
+    /// The engine, or the sidecar before it, failed.
+    pub const ENGINE_FAILED: &str = "EngineFailed";
+    /// The request was taken and not answered.
+    pub const NO_ANSWER: &str = "NoAnswer";
+    /// The engine does not know the model by the service's name for it.
+    pub const MODEL_NOT_SERVED: &str = "ModelNotServed";
+    /// Another model answered.
+    pub const WRONG_MODEL: &str = "WrongModel";
+    /// The answer has no token.
+    pub const NO_TOKEN: &str = "NoToken";
+    /// The answer is none of this API.
+    pub const UNREADABLE_ANSWER: &str = "UnreadableAnswer";
+    /// The request was refused.
+    pub const REQUEST_REFUSED: &str = "RequestRefused";
+    /// The decode pods took KV cache from elsewhere.
+    pub const KV_TRANSFERRED: &str = "KVTransferred";
+    /// No prefill pod worked on the request.
+    pub const PREFILL_NOT_USED: &str = "PrefillNotUsed";
+    /// The decode pods counted failed transfers.
+    pub const TRANSFER_FAILED: &str = "TransferFailed";
+    /// The prefill pods worked, and the decode pods took nothing of it.
+    pub const KV_NOT_TRANSFERRED: &str = "KVNotTransferred";
+    /// Nothing says whether KV cache was transferred.
+    pub const NO_EVIDENCE: &str = "NoEvidence";
+    /// The metrics of the pods cannot be read.
+    pub const METRICS_UNREADABLE: &str = "MetricsUnreadable";
     /// Services use the config.
     pub const IN_USE: &str = "InUse";
     /// No service uses the config.

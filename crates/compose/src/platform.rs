@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longboat_api::annotations::CERTIFICATE_EXPIRATION;
+use longboat_api::{annotations::CERTIFICATE_EXPIRATION, proof::ProofMode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ pub struct Platform {
     pub images: Images,
     /// Which profile of Pod Security pods keep to.
     pub pod_security: PodSecurity,
+    /// Whether requests prove that services serve.
+    pub serving_proof: ServingProof,
 }
 
 /// The image that holds this build.
@@ -56,6 +58,16 @@ pub enum PodSecurity {
     AsGiven,
     /// "restricted": all containers are brought to it, at the price of RDMA.
     Restricted,
+}
+
+/// Whether requests prove that services serve: `servingProof` and `servingProofCA` of the key `longboat`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServingProof {
+    /// What holds for services that do not say it themselves.
+    pub mode: ProofMode,
+    /// ConfigMap of the system namespace with the certificates that the gateways' are signed by, besides those that the
+    /// controller's own environment trusts; empty for none.
+    pub ca_config_map: String,
 }
 
 /// Gateways and URLs: key `ingress`.
@@ -301,6 +313,10 @@ struct RawLongboat {
     image: String,
     #[serde(rename = "podSecurity")]
     pod_security: String,
+    #[serde(rename = "servingProof")]
+    serving_proof: String,
+    #[serde(rename = "servingProofCA")]
+    serving_proof_ca: String,
 }
 
 impl Platform {
@@ -326,6 +342,7 @@ impl Platform {
             local_model: local.enabled,
             images,
             pod_security: pod_security(data)?,
+            serving_proof: serving_proof(data)?,
         })
     }
 
@@ -379,6 +396,24 @@ fn pod_security(data: &BTreeMap<String, String>) -> Result<PodSecurity, Platform
             ),
         }),
     }
+}
+
+fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    let invalid = |problem| PlatformError::Invalid { target: "LongboatConfig", problem };
+    let mode = match raw.serving_proof.as_str() {
+        "" => ProofMode::Off,
+        word => ProofMode::parse(word)
+            .map_err(|unknown| invalid(format!("\"longboat\".\"servingProof\": {unknown}")))?,
+    };
+    let is_name = |name: &str| name.len() <= 253 && name.split('.').all(is_label);
+    let ca = raw.serving_proof_ca;
+    if !ca.is_empty() && !is_name(&ca) {
+        return Err(invalid(format!(
+            "\"longboat\".\"servingProofCA\" is \"{ca}\": expected the name of a ConfigMap in the namespace of the platform"
+        )));
+    }
+    Ok(ServingProof { mode, ca_config_map: ca })
 }
 
 /// A key's JSON; none if the key is absent.

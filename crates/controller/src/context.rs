@@ -31,6 +31,7 @@ use crate::{
     key::Key,
     merged::Judge,
     metrics::{Metrics, Worker},
+    proof::Proofs,
     queue::Queue,
     secrets::{SecretContents, SecretMetadata},
     settled::Settled,
@@ -55,6 +56,8 @@ pub(crate) struct Context {
     pub(crate) judge: Judge,
     /// Children that somebody else's webhooks change.
     pub(crate) settled: Settled,
+    /// Requests that prove that services serve.
+    pub(crate) proofs: Proofs,
     /// Contents of Secrets that services refer to.
     pub(crate) secret_contents: SecretContents,
     pub(crate) preset_names: PresetNames,
@@ -123,6 +126,7 @@ impl Context {
             composer: Composer::default(),
             judge: Judge::default(),
             settled: Settled::default(),
+            proofs: Proofs::default(),
             secret_contents: SecretContents::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {

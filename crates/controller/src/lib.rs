@@ -28,6 +28,7 @@ mod migration;
 mod observe;
 mod outbound;
 mod process;
+mod proof;
 mod queue;
 pub mod reader;
 mod readiness;

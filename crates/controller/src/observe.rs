@@ -90,6 +90,10 @@ pub(crate) fn dependencies(
     storage(service, spec, snapshot, namespace, &mut seen);
     router(spec, snapshot, planned, namespace, &mut seen);
     seen.extend(group(spec, namespace));
+    let bundle = &snapshot.platform.serving_proof.ca_config_map;
+    if !bundle.is_empty() {
+        seen.insert(Key::new(&snapshot.system_namespace, bundle).of_kind(Kind::ConfigMap));
+    }
     seen
 }
 

@@ -22,7 +22,7 @@ use crate::{
     key::Key,
     lease::Candidate,
     metrics::{Metrics, Worker},
-    migration, outbound,
+    migration, outbound, proof,
     queue::{Ended, Queue},
     readiness::{Check, Readiness},
     secrets::SecretMetadata,
@@ -235,6 +235,13 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
         tokio::select! {
             () = ends.cancelled() => {}
             () = migration::run(&migrating) => {}
+        }
+    });
+    let (proving, ends) = (context.clone(), stop.clone());
+    workers.spawn(async move {
+        tokio::select! {
+            () = ends.cancelled() => {}
+            () = proof::run(&proving) => {}
         }
     });
     let drained = async {

@@ -81,6 +81,7 @@ fn forget(context: &Context, key: &Key) {
     context.judge.forget(key);
     context.settled.forget(key);
     context.forget_layers(key);
+    context.proofs.forget(key);
     context.services.forget(key);
     context.note_error(key, None);
 }
@@ -170,15 +171,28 @@ async fn update(
         }
     };
     let Done { children, problem, verdict } = done;
-    let report = plan::Pass { presets: &composition, pins: &pins, spec, problem: problem.as_ref() };
+    let proof = context.proofs.outcome(&subject.key);
+    let report = plan::Pass {
+        presets: &composition,
+        pins: &pins,
+        spec,
+        problem: problem.as_ref(),
+        proof: proof.as_deref(),
+    };
     let reporting = spans::phase(Phase::Report);
     let status = reporting
         .in_scope(|| plan::status(service, report, &children, &after, now))
         .map_err(|error| not_stored(&error))?;
     let found = failure(&status);
+    let due = match spec {
+        Some(spec) => plan::proof::next(service, spec, &children, &after, &status),
+        None => Ok(None),
+    };
+    let due = due.map_err(|error| not_stored(&error))?;
     // A conflict is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
+        context.proofs.published(&subject.key, proof.as_ref(), due);
     }
     phases.end(Phase::Report);
     let stopped = composition.stop.is_some().then_some(composition.message);

@@ -11,6 +11,7 @@ use k8s_openapi::{
         apps::v1::Deployment,
         coordination::v1::Lease,
         core::v1::{Event, PersistentVolumeClaim, Pod},
+        networking::v1::NetworkPolicy,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -43,6 +44,10 @@ pub struct Facts {
     pub events: Vec<Event>,
     /// Volumes that services may use.
     pub claims: Vec<PersistentVolumeClaim>,
+    /// Policies about who reaches pods, of the namespaces of services whose prefill is apart.
+    pub network_policies: Vec<NetworkPolicy>,
+    /// What engines say about themselves, by `namespace/pod`.
+    pub engines: BTreeMap<String, Engine>,
     /// The controller's Deployment.
     pub controller: Option<Deployment>,
     /// The Lease by which controllers agree who leads.
@@ -61,6 +66,15 @@ pub struct Facts {
     pub answers: BTreeMap<String, Answers>,
     /// What could not be looked at, one sentence each.
     pub hidden: Vec<String>,
+}
+
+/// What an engine says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Engine {
+    /// Its version, where it says it.
+    pub version: Option<String>,
+    /// The names of its models; empty where it does not say them.
+    pub models: Vec<String>,
 }
 
 /// What a service answered to a request for its models.

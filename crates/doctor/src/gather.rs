@@ -15,6 +15,7 @@ use k8s_openapi::{
         authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
         coordination::v1::Lease,
         core::v1::{Event, PersistentVolumeClaim, Pod},
+        networking::v1::NetworkPolicy,
         rbac::v1::PolicyRule,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -37,6 +38,8 @@ use crate::{
     check,
     facts::{Answers, Facts},
 };
+
+mod engines;
 
 /// What the controller needs, as it is shipped: for the whole cluster, or in each namespace that it keeps to.
 const ROLE: &str = include_str!("../../../deploy/rbac/role.yaml");
@@ -101,6 +104,8 @@ where
         pods: Vec::new(),
         events: Vec::new(),
         claims: Vec::new(),
+        network_policies: Vec::new(),
+        engines: BTreeMap::new(),
         controller: None,
         lease: None,
         denied: Vec::new(),
@@ -131,6 +136,7 @@ where
     }
     if scope.ask {
         answers(&client, &mut facts, ask).await;
+        engines::gather(&client, &mut facts).await;
     }
     Ok(facts)
 }
@@ -202,6 +208,17 @@ async fn of_services(client: &Client, facts: &mut Facts) {
         facts.pods.extend(kept(pods, &format!("pods of {namespace}"), &mut facts.hidden));
         facts.events.extend(kept(events, &format!("events of {namespace}"), &mut facts.hidden));
         facts.claims.extend(kept(claims, &format!("volume claims of {namespace}"), &mut facts.hidden));
+    }
+    let apart: BTreeSet<&String> = facts
+        .services
+        .iter()
+        .filter(|service| service.spec.prefill.is_some())
+        .filter_map(|service| service.metadata.namespace.as_ref())
+        .collect();
+    for namespace in apart {
+        let policies = list::<NetworkPolicy>(Api::namespaced(client.clone(), namespace), &any).await;
+        let what = format!("network policies of {namespace}");
+        facts.network_policies.extend(kept(policies, &what, &mut facts.hidden));
     }
     let when = |event: &Event| {
         event.last_timestamp.as_ref().map(|time| time.0).or(event.event_time.as_ref().map(|time| time.0))

@@ -11,7 +11,7 @@ mod finding;
 pub mod gather;
 mod text;
 
-pub use facts::{Answers, Facts};
+pub use facts::{Answers, Engine, Facts};
 pub use finding::{Finding, Severity};
 pub use text::to_text;
 

@@ -131,6 +131,10 @@ pub struct Args {
     /// Accepted; certificates of endpoints are not verified unless the configuration says so.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub model_server_metrics_https_insecure_skip_verify: bool,
+    /// How many recent decisions to keep in memory, for `GET /debug/decisions` on the metrics port and `longboat why`; at most
+    /// 4096 [default: 256 on a loopback address, else 0, which keeps none].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(..=4096))]
+    pub decisions: Option<u16>,
     /// How much to log: 0 to 2 is INFO, 3 and 4 DEBUG, more is TRACE.
     #[arg(short = 'v', long = "v", default_value_t = 2)]
     pub verbosity: u8,
@@ -297,6 +301,12 @@ impl Args {
             flag: "bind-address",
             message: format!("{:?} is not an IP address", self.bind_address),
         })
+    }
+
+    /// How many decisions to keep. On one machine, where only its user gets in, some are kept unless the flag says otherwise.
+    pub(crate) fn kept_decisions(&self) -> Result<usize, ArgsError> {
+        let local = self.address()?.is_some_and(|ip| ip.is_loopback());
+        Ok(self.decisions.unwrap_or(if local { 256 } else { 0 }).into())
     }
 
     /// The folder of the serving certificate.

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     admission::Admission,
+    decisions::Decisions,
     metrics::PickerMetrics,
     pool::{Desired, Pool},
     rewrites::Rewrites,
@@ -57,6 +58,8 @@ pub(crate) struct Core {
     pub(crate) rewrites: ArcSwap<Rewrites>,
     /// Who is asked for the tokens of prompts; `None`: text stands for them.
     pub(crate) tokens: Option<Arc<dyn TokenSource>>,
+    /// Recent decisions, if they are kept.
+    pub(crate) decisions: Decisions,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -74,6 +77,7 @@ impl Core {
             rewrites: ArcSwap::default(),
             tokens: None,
             settings,
+            decisions: Decisions::new(0),
             metrics: PickerMetrics::new(pool_name),
             started: Instant::now(),
             draining: AtomicBool::new(false),

@@ -17,6 +17,7 @@ use crate::{
     answer::Refusal,
     body::{Api, Parsed},
     core::Core,
+    decisions::Record,
     metrics::{RequestLabels, Waiting},
 };
 
@@ -115,6 +116,8 @@ struct Picked {
     usage: UsageScan,
     /// A body that has to be seen whole before it can be rewritten.
     held: Vec<Bytes>,
+    /// The decision, where decisions are kept.
+    record: Option<Arc<Record>>,
 }
 
 impl ProcessorExchange for Exchange {

@@ -10,6 +10,7 @@ mod answer;
 mod args;
 mod body;
 mod core;
+mod decisions;
 mod discovery;
 mod error;
 mod exchange;

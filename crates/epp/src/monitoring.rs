@@ -1,4 +1,4 @@
-//! The metrics port: `/metrics`, `/debug/plugins/state` and `/healthz`.
+//! The metrics port: `/metrics`, `/debug/plugins/state`, `/debug/decisions` and `/healthz`.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::core::Core;
+use crate::{core::Core, decisions::Query};
 
 /// Scrapers at once.
 const CONNECTIONS: usize = 64;
@@ -84,11 +84,14 @@ impl Monitoring {
         }
         match request.uri().path() {
             "/healthz" => plain(StatusCode::OK, "ok"),
-            "/metrics" | "/debug/plugins/state" => match self.authorize(request).await {
-                Ok(()) if request.uri().path() == "/metrics" => self.page(),
-                Ok(()) => self.plugins(),
-                Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
-            },
+            path @ ("/metrics" | "/debug/plugins/state" | "/debug/decisions") => {
+                match self.authorize(request).await {
+                    Ok(()) if path == "/metrics" => self.page(),
+                    Ok(()) if path == "/debug/decisions" => self.decisions(request.uri().query()),
+                    Ok(()) => self.plugins(),
+                    Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
+                }
+            }
             _ => plain(StatusCode::NOT_FOUND, "not found"),
         }
     }
@@ -107,10 +110,18 @@ impl Monitoring {
         let members = self.core.pool.members();
         let endpoints: Vec<_> = members.iter().map(|member| &member.endpoint).collect();
         let state = self.core.scheduler.describe(&self.core.state.read(), &endpoints, self.core.now_ms());
-        let mut response = Response::new(Full::from(format!("{state:#}\n")));
-        let kind = header::HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        json(format!("{state:#}\n"))
+    }
+
+    /// Recent decisions, the newest first.
+    fn decisions(&self, query: Option<&str>) -> Response<Full<Bytes>> {
+        match Query::parse(query.unwrap_or_default()) {
+            _ if !self.core.decisions.are_kept() => {
+                plain(StatusCode::NOT_FOUND, "no decisions are kept: start the picker with --decisions=256\n")
+            }
+            Ok(query) => json(self.core.decisions.answer(&query)),
+            Err(message) => plain(StatusCode::BAD_REQUEST, message),
+        }
     }
 
     /// As controller-runtime does: the token must be somebody's who may `get` the path `/metrics`.
@@ -160,6 +171,13 @@ impl Monitoring {
             .map_err(unavailable)?;
         if reviewed.status.is_some_and(|status| status.allowed) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
+}
+
+fn json(text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    let kind = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {

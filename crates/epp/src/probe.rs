@@ -84,6 +84,16 @@ pub fn body(bytes: &[u8]) {
     }
 }
 
+/// A tokenizer's answer is whole tokens, or none.
+///
+/// # Panics
+/// When a token is not four bytes.
+pub fn tokenizer_answer(bytes: &[u8]) {
+    for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
+        assert_eq!(prompt.0.len() % 4, 0, "a part of a token");
+    }
+}
+
 /// A metrics page gives numbers, for every engine that is known.
 pub fn metrics_page(page: &[u8]) {
     let Ok(layer) = DataLayer::from_config(&EndpointPickerConfig::default()) else { return };

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::Args,
     core::{Core, Settings},
+    decisions::Decisions,
     discovery::{
         both_groups::Scope,
         file,
@@ -94,9 +95,10 @@ impl Server {
         for warning in args.warnings() {
             tracing::warn!("{warning}");
         }
+        let decisions = args.kept_decisions()?;
         let scheduler = Scheduler::new(
             &config,
-            Options { allow_experimental: args.allow_experimental_plugins, trace: false },
+            Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 },
         )?;
         let settings = Settings {
             ignore_subset: args.disable_endpoint_subset_filter,
@@ -109,10 +111,10 @@ impl Server {
         };
         let tokenizer = scheduler.tokenizer().cloned().map(Renderer::new).transpose()?;
         let asks = tokenizer.is_some();
-        let core = Core::new(scheduler, settings, &args.pool_name);
-        let core = Arc::new(
-            core.with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>)),
-        );
+        let mut core = Core::new(scheduler, settings, &args.pool_name)
+            .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
+        core.decisions = Decisions::new(decisions);
+        let core = Arc::new(core);
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let holdings = core.state.read().holdings();
         if !holdings.is_empty() && !asks {
@@ -122,8 +124,13 @@ impl Server {
         }
         let mut events = Vec::new();
         for holdings in holdings {
-            if let Some(address) = holdings.settings().events.bind.clone() {
-                events.push(kv_events::Listening::bind(&address, ip, holdings).await?);
+            let Some(wanted) = holdings.settings().events.listen.clone() else { continue };
+            match kv_events::Listening::bind(&wanted.address, ip, holdings).await {
+                Ok(listening) => events.push(listening),
+                Err(error) if wanted.required => return Err(error),
+                Err(error) => {
+                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.")
+                }
             }
         }
         let grpc = listen(ip, args.grpc_port).await?;

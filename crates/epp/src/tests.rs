@@ -2,6 +2,7 @@
 
 mod arguments;
 mod cluster;
+mod decisions;
 mod golden;
 mod metrics;
 mod precise;

@@ -11,7 +11,7 @@ use crate::body::{Api, Parsed};
 
 mod render;
 
-pub(crate) use render::Renderer;
+pub(crate) use render::{Renderer, parse};
 
 /// Who knows the tokens of prompts.
 pub(crate) trait TokenSource: Send + Sync + fmt::Debug {

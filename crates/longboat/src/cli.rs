@@ -12,7 +12,7 @@ use std::{
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-pub(crate) use self::install::{InstallArgs, Services, UninstallArgs};
+pub(crate) use self::install::{InstallArgs, Services, UninstallArgs, UpgradeArgs};
 use crate::{called::Called, up::engine::EngineChoice};
 
 /// KServe's LLMInferenceService stack in one binary.
@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Say why services, or the whole installation, do not work, and what to do; exit code 1 where something is broken
     Doctor(DoctorArgs),
+    /// Say why the picker sent a request to its replica: every filter, and every scorer's value
+    Why(WhyArgs),
+    /// Serve a page that shows services, replicas and decisions, for this user on this machine
+    Dashboard(DashboardArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
     /// Show or remove models that are kept on this machine
@@ -47,6 +51,8 @@ pub(crate) enum Command {
     Models(ModelsCommand),
     /// Install the controller, its definitions, rights, webhooks and presets on a cluster, or upgrade them
     Install(Box<InstallArgs>),
+    /// Say which services would change, and which pods would roll, if this build took over the cluster; exit codes as `diff`
+    Upgrade(Box<UpgradeArgs>),
     /// Remove from a cluster what `install` wrote
     Uninstall(UninstallArgs),
     /// Print a script that completes this command line in a shell
@@ -54,7 +60,7 @@ pub(crate) enum Command {
     Completion(CompletionArgs),
     /// Print the version of this build
     Version,
-    /// Print docs/cli.md
+    /// Print docs/reference/cli.md
     #[command(hide = true)]
     CliReference,
     /// Role: the controller of a cluster
@@ -127,6 +133,9 @@ pub(crate) struct UpArgs {
     /// Port of the API server on 127.0.0.1; 0 for any free one
     #[arg(long, default_value_t = 0)]
     pub(crate) api_port: u16,
+    /// Port of the dashboard on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) dashboard_port: u16,
     /// Folder in which objects outlive this process; a temporary one if not given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
@@ -344,6 +353,38 @@ pub(crate) struct DoctorArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The id in the header `x-request-id` of the response
+    #[arg(value_name = "REQUEST-ID")]
+    pub(crate) id: String,
+    /// Ask the pickers of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `dashboard`.
+#[derive(Debug, Args)]
+pub(crate) struct DashboardArgs {
+    /// Port on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Show services of this namespace only; of all if not given
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
 }
 
 /// Arguments of `validate`.

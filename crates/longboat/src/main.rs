@@ -8,6 +8,7 @@
 mod called;
 mod cli;
 mod command;
+mod dashboard;
 mod engine_program;
 mod installer;
 mod printer;

@@ -136,13 +136,14 @@ fn links_and_paths_in_documents_lead_somewhere() {
     let mut broken = Vec::new();
     for file in tracked_files().into_iter().filter(|file| file.extension().is_some_and(|name| name == "md")) {
         let text = std::fs::read_to_string(&file).unwrap();
-        // `[text](target)`: other pages of the web and places in the same page are not files.
+        // `[text](target)`: other pages of the web are not files.
         let links =
             text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-        let files = links.filter(|target| !target.contains("://") && !target.starts_with('#'));
-        for target in files {
-            let path = target.split('#').next().unwrap_or_default();
-            if !file.parent().unwrap().join(path).exists() {
+        for target in links.filter(|target| !target.contains("://")) {
+            let (path, place) = target.split_once('#').unwrap_or((target, ""));
+            let path = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
+            let is_there = path.exists() && (place.is_empty() || anchors(&path).contains(place));
+            if !is_there {
                 broken.push(format!("{}: {target}", file.display()));
             }
         }
@@ -158,6 +159,43 @@ fn links_and_paths_in_documents_lead_somewhere() {
         }
     }
     assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn every_page_of_the_book_is_in_its_summary_once() {
+    let folder = Path::new(ROOT).join("docs").canonicalize().unwrap();
+    let summary = std::fs::read_to_string(folder.join("SUMMARY.md")).unwrap();
+    let links = summary.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let mut listed: Vec<PathBuf> = links.map(|(target, _)| folder.join(target)).collect();
+    listed.sort();
+    let pages = tracked_files().into_iter().map(|file| file.canonicalize().unwrap());
+    let is_page = |file: &PathBuf| {
+        file.starts_with(&folder)
+            && file.extension().is_some_and(|name| name == "md")
+            && !file.ends_with("SUMMARY.md")
+    };
+    let mut pages: Vec<PathBuf> = pages.filter(is_page).collect();
+    pages.sort();
+    assert_eq!(listed, pages);
+}
+
+/// What a link may name after `#` in a document: its headings, as mdbook and the usual forges spell them.
+fn anchors(document: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(document).unwrap();
+    let mut anchors = BTreeSet::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) else { continue };
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        // A second heading of the same name gets a number.
+        let numbered = (1..).map(|count| format!("{anchor}-{count}"));
+        let free = std::iter::once(anchor.clone()).chain(numbered).find(|name| !anchors.contains(name));
+        anchors.extend(free);
+    }
+    anchors
 }
 
 /// The files that git tracks and people read: source, documents, scripts, settings.

@@ -9,6 +9,7 @@ pub mod diff;
 pub mod explain;
 pub mod render;
 pub mod scene;
+pub mod upgrade;
 
 mod assume;
 mod objects;

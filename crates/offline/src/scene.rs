@@ -172,13 +172,7 @@ impl Scene {
         };
         let cluster = Cluster::of(&defaults, settings, None);
         match &settings.presets {
-            Presets::BuiltIn => {
-                for preset in presets::documents(&settings.preset_names, system)? {
-                    let preset: LLMInferenceServiceConfig = serde_json::from_value(cluster.complete(preset))
-                        .map_err(|error| SceneError::Default(error.to_string()))?;
-                    scene.configs.insert(Layer::new(&preset)?);
-                }
-            }
+            Presets::BuiltIn => scene.bring_presets(settings)?,
             Presets::None => {}
             Presets::Given(documents) => {
                 let is_config = |document: &&Document| document.kind() == "LLMInferenceServiceConfig";
@@ -241,6 +235,31 @@ impl Scene {
             }
         }
         self.settle(settings)
+    }
+
+    /// The world of a cluster once this build's controller and presets are there, in the place of those that have their names.
+    /// Everything else stays. Every service is looked at as if a manifest had brought it.
+    ///
+    /// # Errors
+    /// When a preset of this build is broken, or a config cannot be used as a layer.
+    pub fn upgraded(observed: Observed, settings: &Settings) -> Result<Self, SceneError> {
+        let mut scene = Self::observed(observed)?;
+        scene.bring_presets(settings)?;
+        for subject in &mut scene.subjects {
+            subject.given = true;
+        }
+        Ok(scene)
+    }
+
+    /// Adds the presets of this build.
+    fn bring_presets(&mut self, settings: &Settings) -> Result<(), SceneError> {
+        let cluster = Cluster::of(&[], settings, None);
+        for preset in presets::documents(&settings.preset_names, &settings.system_namespace)? {
+            let preset: LLMInferenceServiceConfig = serde_json::from_value(cluster.complete(preset))
+                .map_err(|error| SceneError::Default(error.to_string()))?;
+            self.configs.insert(Layer::new(&preset)?);
+        }
+        Ok(())
     }
 
     /// Adds what is stored already.

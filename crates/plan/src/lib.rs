@@ -23,6 +23,7 @@ mod owner;
 mod peer;
 mod plan;
 mod problem;
+pub mod proof;
 mod prune;
 mod router;
 mod scheduler;

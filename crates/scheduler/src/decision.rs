@@ -17,8 +17,19 @@ pub struct ProfileRun {
     pub targets: Vec<Candidate>,
     /// Weighted totals of the candidates that passed the filters.
     pub totals: Vec<(Candidate, f64)>,
+    /// What each filter left, where that was asked for.
+    pub filtered: Vec<FilterTrace>,
     /// Each scorer's own scores, where they were asked for.
     pub trace: Vec<ScorerTrace>,
+}
+
+/// What one filter left.
+#[derive(Debug, Clone)]
+pub struct FilterTrace {
+    /// The plugin's name, or what else dropped candidates.
+    pub plugin: String,
+    /// The candidates that passed.
+    pub kept: Vec<Candidate>,
 }
 
 /// The scores of one scorer, before they are clamped and weighed.
@@ -26,6 +37,8 @@ pub struct ProfileRun {
 pub struct ScorerTrace {
     /// The plugin's name.
     pub plugin: String,
+    /// What its scores are multiplied with.
+    pub weight: f64,
     /// Score per candidate.
     pub scores: Vec<(Candidate, f64)>,
 }

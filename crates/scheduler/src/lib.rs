@@ -42,11 +42,11 @@ mod scorers;
 mod state;
 mod topology;
 
-pub use decision::{Decision, ProfileRun, ScorerTrace};
+pub use decision::{Decision, FilterTrace, ProfileRun, ScorerTrace};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
-pub use precise::{EndpointEvents, EventSource, Holdings, PreciseSettings};
+pub use precise::{EndpointEvents, EventSource, Holdings, ListenForEvents, PreciseSettings};
 pub use producers::tokens::TokenizerSettings;
 pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};

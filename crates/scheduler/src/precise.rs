@@ -33,8 +33,17 @@ pub struct EventSource {
     pub topic: String,
     /// Each endpoint publishes on a port of its own.
     pub endpoints: Option<EndpointEvents>,
-    /// Engines connect to this address of ours: `IP:PORT`, or `*:PORT` for all.
-    pub bind: Option<String>,
+    /// Engines may connect to a port of ours.
+    pub listen: Option<ListenForEvents>,
+}
+
+/// Where engines may connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenForEvents {
+    /// `IP:PORT`, or `*:PORT`.
+    pub address: String,
+    /// Whether it was asked for. Otherwise it is only tried: no engine may need it.
+    pub required: bool,
 }
 
 /// How an endpoint publishes.

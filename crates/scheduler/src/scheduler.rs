@@ -12,7 +12,7 @@ use rand::RngCore;
 use crate::{
     config::{EndpointPickerConfig, ProfilePlugin},
     context::{Candidate, Context},
-    decision::{Decision, Learner, ProfileRun, Remember, ScorerTrace},
+    decision::{Decision, FilterTrace, Learner, ProfileRun, Remember, ScorerTrace},
     endpoint::{Endpoint, Snapshot},
     error::{ConfigError, ScheduleError},
     handlers,
@@ -31,7 +31,7 @@ use crate::{
 pub struct Options {
     /// Whether alpha plugins may be declared.
     pub allow_experimental: bool,
-    /// Whether decisions carry each scorer's own scores.
+    /// Whether decisions carry what each filter left and each scorer's own scores.
     pub trace: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Scheduler {
 
 struct Profile {
     name: String,
-    filters: Vec<Arc<dyn Filter>>,
+    filters: Vec<(String, Arc<dyn Filter>)>,
     scorers: Vec<WeightedScorer>,
     picker: Arc<dyn Picker>,
 }
@@ -181,7 +181,7 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
                     plugins.iter().map(|(name, _)| name.as_str()),
                 )
             })?;
-        profile.filters.extend(plugin.filter.clone());
+        profile.filters.extend(plugin.filter.clone().map(|filter| (used.plugin_ref.clone(), filter)));
         if let Some(scorer) = &plugin.scorer {
             profile.scorers.push(WeightedScorer {
                 name: used.plugin_ref.clone(),
@@ -377,6 +377,9 @@ impl State {
 /// The profile whose target computes the prompt for another to continue.
 pub(crate) const PREFILL: &str = "prefill";
 
+/// How a trace names the rule that endpoints without recent metrics count only where there are no others.
+const RECENT_METRICS: &str = "recent-metrics";
+
 /// A pick in progress: what a profile handler drives.
 pub(crate) struct Run<'r, 'c> {
     scheduler: &'r Scheduler,
@@ -399,8 +402,13 @@ impl Run<'_, '_> {
 
     fn run(&mut self, profile: &Profile) -> Option<usize> {
         let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
-        for filter in &profile.filters {
+        let trace = self.scheduler.options.trace;
+        let mut passed = Vec::new();
+        for (name, filter) in &profile.filters {
             filter.filter(self.context, &mut candidates);
+            if trace {
+                passed.push(FilterTrace { plugin: name.clone(), kept: candidates.clone() });
+            }
             if candidates.is_empty() {
                 return None;
             }
@@ -408,11 +416,15 @@ impl Run<'_, '_> {
         // Those without recent metrics rank last, so they count only where there are no others.
         let fresh = |candidate: &Candidate| self.context.candidates[*candidate].fresh;
         if candidates.iter().any(fresh) {
+            let before = candidates.len();
             candidates.retain(fresh);
+            if trace && candidates.len() < before {
+                passed.push(FilterTrace { plugin: RECENT_METRICS.to_owned(), kept: candidates.clone() });
+            }
         }
         let mut totals = vec![0.0; candidates.len()];
         let mut scores = vec![0.0; candidates.len()];
-        let mut trace = Vec::new();
+        let mut said = Vec::new();
         for weighted in &profile.scorers {
             scores.fill(0.0);
             weighted.scorer.score(self.context, &candidates, &mut scores);
@@ -420,9 +432,10 @@ impl Run<'_, '_> {
                 let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
                 *total += counted * weighted.weight;
             }
-            if self.scheduler.options.trace {
-                trace.push(ScorerTrace {
+            if trace {
+                said.push(ScorerTrace {
                     plugin: weighted.name.clone(),
+                    weight: weighted.weight,
                     scores: candidates.iter().copied().zip(scores.iter().copied()).collect(),
                 });
             }
@@ -432,7 +445,13 @@ impl Run<'_, '_> {
         if targets.is_empty() {
             return None;
         }
-        self.runs.push(ProfileRun { name: profile.name.clone(), targets, totals, trace });
+        self.runs.push(ProfileRun {
+            name: profile.name.clone(),
+            targets,
+            totals,
+            filtered: passed,
+            trace: said,
+        });
         Some(self.runs.len() - 1)
     }
 }

@@ -27,6 +27,8 @@ pub struct Metrics {
     cache_usage: Gauge<f64, std::sync::atomic::AtomicU64>,
     prefix_queries: Counter,
     prefix_hits: Counter,
+    external_queries: Counter,
+    external_hits: Counter,
     prompt_tokens: Counter,
     generation_tokens: Counter,
     success: Family<Finished, Counter>,
@@ -58,6 +60,8 @@ impl Metrics {
             cache_usage: Gauge::default(),
             prefix_queries: Counter::default(),
             prefix_hits: Counter::default(),
+            external_queries: Counter::default(),
+            external_hits: Counter::default(),
             prompt_tokens: Counter::default(),
             generation_tokens: Counter::default(),
             success: Family::default(),
@@ -94,6 +98,16 @@ impl Metrics {
             "Prompt tokens found in the cache",
             metrics.prefix_hits.clone(),
         );
+        registry.register(
+            "vllm:external_prefix_cache_queries",
+            "Prompt tokens asked of other engines",
+            metrics.external_queries.clone(),
+        );
+        registry.register(
+            "vllm:external_prefix_cache_hits",
+            "Prompt tokens whose cache came from other engines",
+            metrics.external_hits.clone(),
+        );
         registry.register("vllm:prompt_tokens", "Prompt tokens processed", metrics.prompt_tokens.clone());
         registry.register("vllm:generation_tokens", "Tokens generated", metrics.generation_tokens.clone());
         registry.register(
@@ -116,6 +130,12 @@ impl Metrics {
     pub fn prefix(&self, queried: usize, hit: usize) {
         self.prefix_queries.inc_by(queried as u64);
         self.prefix_hits.inc_by(hit as u64);
+    }
+
+    /// Counts prompt tokens that another engine was asked for, and those whose cache came from there.
+    pub fn external(&self, queried: usize, hit: usize) {
+        self.external_queries.inc_by(queried as u64);
+        self.external_hits.inc_by(hit as u64);
     }
 
     /// Counts a finished request.

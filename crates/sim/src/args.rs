@@ -49,6 +49,8 @@ pub struct Args {
     pub(crate) time_factor_under_load: f64,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    /// Whether prompts that another engine has computed are computed again, as by an engine without a connector.
+    pub(crate) ignore_kv_transfer: bool,
     /// What the cache does is published, where this says so.
     pub(crate) kv_events: Option<kv_events::Settings>,
     pub(crate) ignored: Vec<String>,
@@ -105,6 +107,7 @@ impl Args {
             time_factor_under_load: 1.0,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
+            ignore_kv_transfer: false,
             kv_events: None,
             ignored: Vec::new(),
         }
@@ -146,6 +149,7 @@ impl Args {
                 "time-factor-under-load" => self.time_factor_under_load = factor(flag)?,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
+                "ignore-kv-transfer" => self.ignore_kv_transfer = true,
                 "kv-events-config" => self.kv_events = Some(flag.value()?),
                 "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
                 "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),

@@ -40,6 +40,7 @@ pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation,
             choices.push(Choice { answer, generated, has_called: false, is_finished: false });
         }
     }
+    let is_prefilled = job.part == Part::Decode && !args.ignore_kv_transfer;
     for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
         let generated: usize = choices.iter().map(|choice| choice.generated).sum();
         let memory = (prompt.tokens.len() + generated).div_ceil(args.block_size);
@@ -48,6 +49,9 @@ pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation,
                 "the request needs {memory} blocks of KV cache, the engine has {}.",
                 args.cache_blocks
             )));
+        }
+        if is_prefilled {
+            engine.metrics.external(prompt.tokens.len(), prompt.tokens.len());
         }
         let admitted = engine.admit(&prompt.tokens, generated).await;
         running
@@ -59,7 +63,7 @@ pub(crate) async fn start(engine: &Arc<Engine>, job: &Job) -> Result<Generation,
         choices,
         ready: VecDeque::new(),
         started: false,
-        is_prefilled: job.part == Part::Decode,
+        is_prefilled,
     })
 }
 

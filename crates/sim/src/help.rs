@@ -21,6 +21,7 @@ pub const HELP: &str = "\
 --inter-token-latency DURATION      between two tokens of an answer [0; vllm serve: 6ms]
 --time-factor-under-load FACTOR     how many times longer it takes at --max-num-seqs, 1.0 to 1000 [1.0]
 --shutdown-timeout SECONDS          for requests that have begun [5]
+--ignore-kv-transfer                prompts that another engine has computed are computed again
 --kv-events-config JSON             publishes what the prefix cache does, as vLLM; `*` in an address is --host
 --ssl-certfile FILE                 certificate, to serve HTTPS
 --ssl-keyfile FILE                  its key

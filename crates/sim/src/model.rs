@@ -86,7 +86,8 @@ impl Model for Simulator {
             let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
             let generation = generation::start(&self.engine, &job).await?;
             let mut headers = HeaderMap::new();
-            if let Some(host) = job.cache_host.as_deref().and_then(|host| HeaderValue::from_str(host).ok()) {
+            let host = job.cache_host.as_deref().filter(|_| !self.engine.args.ignore_kv_transfer);
+            if let Some(host) = host.and_then(|host| HeaderValue::from_str(host).ok()) {
                 headers.insert(SOURCE, host);
             }
             Ok(Started {

@@ -6,7 +6,7 @@ mod rollup;
 
 pub use condition::{Condition, ConditionStatus, Severity};
 pub use engine::{Conditions, groom};
-pub use rollup::{ROUTER, Rollup, SERVICE, WORKLOADS};
+pub use rollup::{GATED, GATED_DISAGGREGATED, ROUTER, Rollup, SERVICE, WORKLOADS};
 
 /// Types of conditions.
 pub mod types {
@@ -46,6 +46,10 @@ pub mod types {
     pub const GROUP_DEGRADED: &str = "GroupDegraded";
     /// Whether the cluster can mount images as volumes; only ever false.
     pub const OCI_IMAGE_VOLUME_COMPATIBLE: &str = "OciImageVolumeCompatible";
+    /// A request came back with a token of the model; only where the proof of serving is on.
+    pub const SERVING_PROVEN: &str = "ServingProven";
+    /// The decode pods took the KV cache of the prefill pods; only where the proof of serving is on and prefill is apart.
+    pub const KV_TRANSFER_OBSERVED: &str = "KVTransferObserved";
     /// Of a config: services use it.
     pub const CONFIG_IN_USE: &str = "ConfigInUse";
 }

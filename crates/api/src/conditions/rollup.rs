@@ -5,6 +5,19 @@ use super::{Condition, Conditions, types};
 /// What `Ready` of a service depends on.
 pub const SERVICE: &[&str] = &[types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY];
 
+/// What `Ready` of a service depends on where it waits for the proof of serving.
+pub const GATED: &[&str] =
+    &[types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY, types::SERVING_PROVEN];
+
+/// The same, of a service whose prefill is apart.
+pub const GATED_DISAGGREGATED: &[&str] = &[
+    types::PRESETS_COMBINED,
+    types::WORKLOADS_READY,
+    types::ROUTER_READY,
+    types::SERVING_PROVEN,
+    types::KV_TRANSFER_OBSERVED,
+];
+
 /// A condition that is false when the first false one of `parts` is, and true otherwise. Parts that are absent or
 /// unknown do not count.
 #[derive(Clone, Copy, Debug)]

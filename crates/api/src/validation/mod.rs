@@ -12,6 +12,7 @@ mod kv_cache;
 mod lora;
 mod name;
 mod parallelism;
+mod proof;
 mod rollout;
 mod router;
 mod scaling;
@@ -75,6 +76,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
         rollout::check(&path, workload, report);
     }
     dra::check(service, report);
+    proof::check(service, report);
     confidential::check(&spec.model, report);
 }
 

@@ -12,6 +12,7 @@ mod mutating;
 mod offline;
 mod optional;
 mod order;
+mod proof;
 mod rest;
 mod secrets;
 mod setup;

@@ -4,6 +4,7 @@ pub(crate) mod composition;
 pub(crate) mod gateways;
 pub(crate) mod pods;
 pub(crate) mod pools;
+pub(crate) mod proof;
 pub(crate) mod routes;
 pub(crate) mod scaling;
 pub(crate) mod serving;

@@ -9,13 +9,13 @@ use longboat_api::{
 use longboat_plan::names;
 
 use crate::{
-    chain::{composition, gateways, pools, routes, scaling, serving, workloads},
+    chain::{composition, gateways, pools, proof, routes, scaling, serving, workloads},
     facts::Facts,
     finding::{Cause, Finding},
 };
 
 /// Conditions without children of their own, in the order in which the controller works.
-const LEAVES: [&str; 13] = [
+const LEAVES: [&str; 15] = [
     types::PRESETS_COMBINED,
     types::MAIN_WORKLOAD_READY,
     types::WORKER_WORKLOAD_READY,
@@ -29,7 +29,12 @@ const LEAVES: [&str; 13] = [
     types::HTTP_ROUTES_READY,
     types::INFERENCE_POOL_READY,
     types::ROUTER_READY,
+    types::SERVING_PROVEN,
+    types::KV_TRANSFER_OBSERVED,
 ];
+
+/// Conditions that say only what others have said, where others have.
+const SUMS: [&str; 3] = [types::ROUTER_READY, types::SERVING_PROVEN, types::KV_TRANSFER_OBSERVED];
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     for service in &facts.services {
@@ -48,6 +53,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         if found(types::READY).is_some_and(Condition::is_true) {
             if let Some(cause) = serving::trouble(facts, service) {
                 findings.push(cause.breaks(&object));
+            } else if let Some(finding) = unproven(facts, service, &object) {
+                findings.push(finding);
             }
             if let Some(condition) = found(types::GROUP_DEGRADED).filter(|found| found.is_true()) {
                 let fix =
@@ -59,8 +66,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let mut causes: Vec<Cause> = Vec::new();
         let bad = LEAVES.iter().filter_map(|type_| found(type_)).filter(|found| !found.is_true());
         for condition in bad {
-            // A sum says only what its parts have said.
-            if condition.type_ == types::ROUTER_READY && !causes.is_empty() {
+            if SUMS.contains(&condition.type_.as_str()) && !causes.is_empty() {
                 continue;
             }
             // Before its layers combine, nothing else of a service is looked at by the controller either.
@@ -82,6 +88,19 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         }
         findings.extend(causes.into_iter().map(|cause| cause.breaks(&object)));
     }
+}
+
+/// What a request for a token has shown of a service that says Ready, or what would keep its halves from working together.
+fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Option<Finding> {
+    let conditions = service.status.iter().flat_map(|status| &status.conditions);
+    let proofs = [types::SERVING_PROVEN, types::KV_TRANSFER_OBSERVED];
+    let failed = conditions.filter(|found| found.is_false() && proofs.contains(&found.type_.as_str()));
+    // The transfer can only fail where a token came back.
+    if let Some(failed) = failed.max_by_key(|found| found.type_ == types::SERVING_PROVEN) {
+        return Some(proof::follow(facts, service, failed).through(step(failed)).breaks(object));
+    }
+    let refuted = proof::refuted(facts, service).map(|cause| cause.breaks(object));
+    refuted.or_else(|| Some(proof::doubtful(facts, service)?.threatens(object)))
 }
 
 fn step(condition: &Condition) -> String {
@@ -184,6 +203,7 @@ fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -
         }
         types::INFERENCE_POOL_READY => pools::trouble(facts, service).or_else(describe),
         types::ROUTER_READY => describe(),
+        types::SERVING_PROVEN | types::KV_TRANSFER_OBSERVED => Some(proof::follow(facts, service, condition)),
         _ => Some(workloads::follow(facts, service, condition)),
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod installation;
+mod proof;
 mod router;
 mod serving;
 mod workloads;
@@ -39,6 +40,7 @@ fn every_fault_of_the_source_is_seeded_here() {
     }
     let here = [
         include_str!("installation.rs"),
+        include_str!("proof.rs"),
         include_str!("router.rs"),
         include_str!("serving.rs"),
         include_str!("workloads.rs"),

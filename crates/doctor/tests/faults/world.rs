@@ -144,6 +144,8 @@ pub(crate) fn well() -> Facts {
         pods: vec![object(ready_pod())],
         events: Vec::new(),
         claims: Vec::new(),
+        network_policies: Vec::new(),
+        engines: BTreeMap::new(),
         controller: Some(object(json!({
             "metadata": {"name": "llmisvc-controller-manager", "namespace": "kserve"},
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "controller"}}, "template": {}},

@@ -70,7 +70,8 @@ pub(super) fn request_id(headers: &Headers) -> String {
         .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
 }
 
-const REQUEST_ID: &str = "x-request-id";
+/// Names a request, for the client, the proxy, the model server and us.
+pub(super) const REQUEST_ID: &str = "x-request-id";
 
 /// What the model server's request gets.
 pub(super) fn request_changes(

@@ -98,16 +98,17 @@ impl Exchange {
         if let (Some(flow), Some(usage)) = (&picked.flow, usage) {
             self.core.admission.served(&self.core, flow, (usage.input, usage.output));
         }
-        metrics.finished(
-            &picked.labels,
-            Finished {
-                duration: picked.since.elapsed(),
-                first_byte: picked.first_byte,
-                response_bytes: picked.response_bytes,
-                stream: picked.stream,
-                usage,
-            },
-        );
+        let end = Finished {
+            duration: picked.since.elapsed(),
+            first_byte: picked.first_byte,
+            response_bytes: picked.response_bytes,
+            stream: picked.stream,
+            usage,
+        };
+        if let Some(record) = &picked.record {
+            record.ended(&end);
+        }
+        metrics.finished(&picked.labels, end);
         self.core.state.write().release(picked.reservation);
     }
 }

@@ -1,5 +1,7 @@
 //! The pick, and the request on its way to the endpoint.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation};
@@ -14,8 +16,17 @@ use crate::{
     admission::Permit,
     answer::{Code, Refusal},
     body::{Api, Parsed},
+    decisions::Record,
     subset,
 };
+
+/// A decision that counts.
+struct Scheduled {
+    decision: Decision,
+    reservation: Reservation,
+    scores: Option<serde_json::Value>,
+    record: Option<Arc<Record>>,
+}
 
 impl Exchange {
     /// Picks an endpoint, and sends the request there. It counts as admitted until it counts as in flight.
@@ -26,7 +37,12 @@ impl Exchange {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
-        let (decision, reservation, scores) = self.schedule(&pending, &parsed, &target, &request_id)?;
+        let Scheduled { mut decision, reservation, scores, record } =
+            self.schedule(&pending, &parsed, &target, &request_id)?;
+        if record.is_some() {
+            // Under this id the client finds the decision.
+            decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
+        }
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
         let flow = self.core.admission.asks_for_service();
@@ -63,6 +79,7 @@ impl Exchange {
             rewrite: rewritten,
             usage: UsageScan::default(),
             held: Vec::new(),
+            record,
         });
         self.phase = Phase::Response;
         if api == Api::CountTokens {
@@ -79,7 +96,7 @@ impl Exchange {
         parsed: &Parsed,
         target: &str,
         request_id: &str,
-    ) -> Result<(Decision, Reservation, Option<serde_json::Value>), Refusal> {
+    ) -> Result<Scheduled, Refusal> {
         let core = &self.core;
         let started = Instant::now();
         let mut candidates = core.snapshot();
@@ -104,6 +121,7 @@ impl Exchange {
             core.now_ms(),
             &mut rand::rng(),
         );
+        let record = core.decisions.record(&request, &candidates, &decided, started.elapsed());
         let members = core.pool.members();
         let decision = match decided {
             Ok(decision) => decision,
@@ -137,7 +155,7 @@ impl Exchange {
                 })
                 .collect()
         });
-        Ok((decision, reservation, scores))
+        Ok(Scheduled { decision, reservation, scores, record })
     }
 }
 

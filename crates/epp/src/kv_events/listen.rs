@@ -61,6 +61,7 @@ impl Listening {
 }
 
 async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::Result<()> {
+    let peer = stream.peer_addr()?.ip().to_canonical();
     let mut link = Link::accept(Socket::Sub, stream).await?;
     link.subscribe(&holdings.settings().events.topic);
     let mut topics: BTreeMap<Vec<u8>, Topic> = BTreeMap::new();
@@ -68,6 +69,11 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         let Some(message) = Message::new(link.message().await?) else { continue };
         let (name, model) = message.names();
         let Some(member) = member(core, name) else { continue };
+        if !may_speak(peer, member.endpoint.address.ip()) {
+            let endpoint = &member.endpoint.host_port;
+            tracing::warn!(endpoint, %peer, "KV cache events of an endpoint come from another address, and are refused.");
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         if topics.len() >= TOPICS && !topics.contains_key(&message.topic) {
             return Err(io::Error::other("too many topics"));
         }
@@ -92,6 +98,11 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
     }
 }
 
+/// Nobody speaks for another endpoint. On this machine, all speak from one address.
+fn may_speak(peer: IpAddr, endpoint: IpAddr) -> bool {
+    peer == endpoint || peer.is_loopback()
+}
+
 /// The endpoint that a topic names: by its address, by its IP where that is one endpoint's only, or by its name or its pod's.
 fn member(core: &Core, name: &str) -> Option<Arc<Member>> {
     let members = core.pool.members();
@@ -106,4 +117,30 @@ fn member(core: &Core, name: &str) -> Option<Arc<Member>> {
         .or_else(|| {
             only(&|member| member.endpoint.name.rsplit_once("-rank-").is_some_and(|(pod, _)| pod == name))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::support;
+
+    #[test]
+    fn a_topic_names_one_endpoint_by_address_or_name_and_only_that_may_speak() {
+        let core = support::core("");
+        let endpoint = |name: &str, ip: [u8; 4], port: u16| support::desired(name, (ip, port).into(), &[]);
+        core.set_endpoints(vec![
+            endpoint("a-rank-0", [10, 0, 0, 1], 8000),
+            endpoint("b-rank-0", [10, 0, 0, 2], 8000),
+            endpoint("b-rank-1", [10, 0, 0, 2], 8001),
+        ]);
+        let named = |name: &str| member(&core, name).map(|member| member.endpoint.name.clone());
+        assert_eq!(named("10.0.0.2:8001").as_deref(), Some("b-rank-1"));
+        assert_eq!(named("10.0.0.1").as_deref(), Some("a-rank-0"));
+        assert_eq!(named("10.0.0.2"), None, "two endpoints have it");
+        assert_eq!(named("b-rank-0").as_deref(), Some("b-rank-0"));
+        assert_eq!((named("a").as_deref(), named("b"), named("")), (Some("a-rank-0"), None, None));
+        let ip = |last: u8| IpAddr::from([10, 0, 0, last]);
+        assert!(may_speak(ip(1), ip(1)) && !may_speak(ip(3), ip(1)));
+        assert!(may_speak(IpAddr::from([127, 0, 0, 1]), ip(1)));
+    }
 }

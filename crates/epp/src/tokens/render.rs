@@ -217,7 +217,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// A chat is one prompt; completions are a list of them.
-fn parse(answer: &[u8]) -> serde_json::Result<Vec<Prompt>> {
+pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<Vec<Prompt>> {
     let prompts: Vec<Rendered> = if answer.trim_ascii_start().first() == Some(&b'[') {
         serde_json::from_slice(answer)?
     } else {

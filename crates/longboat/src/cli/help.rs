@@ -16,15 +16,15 @@ const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\
 
 /// Verbs by what a person wants. Roles are the rest.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Run services and see what they do", &["up", "status", "doctor"]),
+    ("Run services and see what they do", &["up", "status", "dashboard", "why", "doctor"]),
     ("Understand manifests before they are applied", &["validate", "render", "explain", "diff"]),
-    ("Set up a cluster", &["install", "uninstall", "crds"]),
+    ("Set up a cluster", &["install", "upgrade", "uninstall", "crds"]),
     ("Models on this machine", &["models"]),
     ("This command line", &["completion", "help", "version"]),
 ];
 
 /// Examples of the page without a verb, and of verbs.
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 11] = [
     (
         "",
         "\
@@ -77,6 +77,18 @@ longboat diff service.yaml --from-presets builtin --presets ./presets",
 longboat status                                      the services of the context's namespace
 longboat status qwen -w                              one service, drawn anew when it changes
 longboat status -A -o json                           data, with the field names of the API",
+    ),
+    (
+        "dashboard",
+        "\
+longboat dashboard --open                            the cluster of the kubeconfig, in a browser
+longboat dashboard -n team --port 8001               one namespace, on a port of your own",
+    ),
+    (
+        "why",
+        "\
+curl -si … | grep -i x-request-id                    the id of a request
+longboat why 0b8c…                                   why it went where it went",
     ),
     (
         "doctor",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{ClusterArgs, Format};
+use super::{ClusterArgs, Format, Shown};
 
 /// Arguments of `install`.
 #[derive(Debug, Args)]
@@ -32,6 +32,25 @@ pub(crate) struct InstallArgs {
     pub(crate) timeout: u64,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
+}
+
+/// Arguments of `upgrade`.
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArgs {
+    /// Only say what would change; `longboat install` upgrades
+    #[arg(long, required = true)]
+    plan: bool,
+    /// Namespace of the platform: presets and settings
+    #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub(crate) system_namespace: String,
+    /// Prefix of the names of presets that the upgrade would write
+    #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
+    pub(crate) preset_prefix: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
 }
 
 /// Arguments of `uninstall`.

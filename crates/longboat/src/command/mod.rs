@@ -1,8 +1,9 @@
 //! Running what the command line asks for: one file per verb.
 
-mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod completion;
 mod crds;
+mod dashboard;
 mod diff;
 mod doctor;
 mod explain;
@@ -14,8 +15,10 @@ mod render;
 mod status;
 mod uninstall;
 mod up;
+mod upgrade;
 mod validate;
-mod world;
+mod why;
+pub(crate) mod world;
 
 use std::{future::Future, process::ExitCode};
 
@@ -39,9 +42,12 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Diff(_)
             | Command::Status(_)
             | Command::Doctor(_)
+            | Command::Dashboard(_)
+            | Command::Why(_)
             | Command::Crds(_)
             | Command::Models(_)
             | Command::Install(_)
+            | Command::Upgrade(_)
             | Command::Uninstall(_)
             | Command::Completion(_)
             | Command::Version
@@ -49,6 +55,8 @@ pub(crate) fn run(command: Command) -> ExitCode {
     );
     let (options, traces) = if let Command::Controller(args) = &command {
         (args.logs.options(), args.traces.traces("longboat-controller"))
+    } else if let Command::Sidecar(args) = &command {
+        (args.log_options(), None)
     } else {
         // A person reads the tree; what goes wrong still shows. Requests that fail are told with what they were for.
         let default_filter = if is_verb { "error,kube_client=off" } else { "info" }.into();
@@ -67,9 +75,12 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Diff(args) => diff::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Dashboard(args) => report(dashboard::run(&args)),
+        Command::Why(args) => report(why::run(&args)),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Models(command) => report(models::run(&command)),
         Command::Install(args) => report(install::run(&args)),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
         Command::Version => {

@@ -1,4 +1,4 @@
-//! `longboat cli-reference`: every verb, role and flag, as docs/cli.md has them.
+//! `longboat cli-reference`: every verb, role and flag, as docs/reference/cli.md has them.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -9,16 +9,16 @@ use crate::{called::Called, cli, printer};
 const HEAD: &str = "\
 # The command line
 
-Written by `cargo run -- cli-reference > docs/cli.md`; a test compares. `longboat VERB --help` says the same.
+Written by `cargo run -- cli-reference > docs/reference/cli.md`; a test compares. `longboat VERB --help` says the same.
 
 Under the name `kubectl-longboat` (a link is enough) on `PATH`, the executable is a plugin: `kubectl longboat status`.
 `longboat completion SHELL` prints a script for a shell, for the name under which it is called; kubectl completes the lines of
 its plugins by asking an executable named `kubectl_complete-longboat`, which may be another link to the same file:
 
-```console
-ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl-longboat
-ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl_complete-longboat
-source <(longboat completion bash)
+```console not-run: changes your shell
+$ ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl-longboat
+$ ln -s \"$(command -v longboat)\" ~/.local/bin/kubectl_complete-longboat
+$ source <(longboat completion bash)
 ```
 ";
 
@@ -52,7 +52,7 @@ fn section(text: &mut String, verb: &Command, above: &str) {
     for alias in verb.get_visible_aliases() {
         let _ = write!(text, " Also `longboat {alias}`.");
     }
-    let _ = write!(text, "\n\n```console\n{usage}\n```\n");
+    let _ = write!(text, "\n\n```text\n{usage}\n```\n");
     let shown = |argument: &&Arg| {
         let is_usual = matches!(argument.get_action(), ArgAction::Help | ArgAction::Version);
         !argument.is_hide_set() && !is_usual
@@ -148,10 +148,13 @@ mod tests {
 
     #[test]
     fn the_document_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
         let stored = std::fs::read_to_string(path).unwrap();
         // A variable that is set shows in no default: clap reads the environment when it parses.
-        assert!(stored == document(), "docs/cli.md is out of date: cargo run -- cli-reference > docs/cli.md");
+        assert!(
+            stored == document(),
+            "docs/reference/cli.md is out of date: cargo run -- cli-reference > docs/reference/cli.md"
+        );
     }
 
     #[test]

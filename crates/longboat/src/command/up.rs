@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::world;
 use crate::{
     cli::UpArgs,
-    printer, signals,
-    tree::age,
+    dashboard, printer, signals,
+    tree::{Place, Scope, age},
     up::{engine, farewell, guide, prompt, watch::Watch},
 };
 
@@ -37,6 +37,9 @@ pub(crate) fn run(args: UpArgs) -> ExitCode {
 
 /// Advice for mistakes that have an obvious way out.
 fn hint(error: &anyhow::Error) -> Option<String> {
+    if error.is::<longboat_dashboard::BindError>() {
+        return Some("choose another port with `--dashboard-port`".into());
+    }
     match error.downcast_ref::<StartError>()? {
         StartError::Port { what: "gateway", .. } => {
             Some("choose another port with `--port`, or let the system choose with `--port 0`".into())
@@ -71,8 +74,14 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         offline: args.offline,
         access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
     };
+    let dashboard = longboat_dashboard::Server::bind(args.dashboard_port).await?;
     let local = Local::start(options).await?;
     printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
+    printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
+    let closing = shutdown.child_token();
+    let page =
+        dashboard::serve(dashboard, local.client(), Place::Laptop, Scope::Everywhere, closing.clone())?;
+    let page = tokio::spawn(page);
     // What is known of it when somebody ends this.
     let services = Mutex::new(Vec::new());
     let result = tokio::select! {
@@ -86,6 +95,8 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         printer::erase();
         printer::note(&sentence);
     }
+    closing.cancel();
+    let _ = page.await;
     // A second signal does not wait for this.
     local.shutdown().await;
     if asked_to_stop {

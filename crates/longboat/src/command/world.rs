@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use kube::Client;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
 use longboat_manifest::{Document, Reading, nearest};
@@ -91,6 +92,19 @@ pub(crate) async fn observe(
     namespaces: Vec<String>,
 ) -> anyhow::Result<Observed> {
     let client = cluster::connect(cluster).await?.client;
+    let (observed, hidden) = observe_with(client, settings, namespaces).await?;
+    for sentence in &hidden {
+        printer::note(&format!("{} {sentence}", "note:".bold()));
+    }
+    Ok(observed)
+}
+
+/// The same for a cluster that was reached, and what could not be seen for lack of rights.
+pub(crate) async fn observe_with(
+    client: Client,
+    settings: &Settings,
+    namespaces: Vec<String>,
+) -> anyhow::Result<(Observed, Vec<String>)> {
     let args = ControllerArgs {
         system_namespace: settings.system_namespace.clone(),
         preset_prefix: settings.preset_names.prefix.clone(),
@@ -101,15 +115,13 @@ pub(crate) async fn observe(
     if let Some(error) = seen.platform_error {
         return Err(error.into());
     }
-    for sentence in &seen.hidden {
-        printer::note(&format!("{} {sentence}", "note:".bold()));
-    }
-    Ok(Observed {
+    let observed = Observed {
         services: seen.services,
         configs: seen.configs,
         snapshot: seen.snapshot,
         preset_names: seen.preset_names,
-    })
+    };
+    Ok((observed, seen.hidden))
 }
 
 /// The namespaces of manifests.

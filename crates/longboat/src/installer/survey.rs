@@ -81,7 +81,7 @@ pub(super) async fn look(
         bail!(
             "{title} exists, written by {others}: another controller runs here\n  Delete that Deployment \
              (`kubectl delete deployment {CONTROLLER} -n NAMESPACE`) once `longboat diff` shows what a change of \
-             controllers would change; services keep running without one. docs/adopting.md has the whole way."
+             controllers would change; services keep running without one. docs/guides/from-kserve.md has the whole way."
         );
     }
     if !foreign.is_empty() && !force {
@@ -91,7 +91,7 @@ pub(super) async fn look(
         }
         bail!(
             "{text}\n  --force-conflicts takes them over: fields that are part of the installation become what it \
-             has, all others stay. docs/adopting.md says how to go back."
+             has, all others stay. docs/guides/from-kserve.md says how to go back."
         );
     }
     for (title, others) in foreign {

@@ -1,5 +1,7 @@
 //! The tree of a service as lines. Pure.
 
+use std::collections::BTreeMap;
+
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
     v1alpha2::LLMInferenceService,
@@ -74,6 +76,22 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<
         }
     }
     lines
+}
+
+/// The lines of these services themselves, without what is below them.
+pub(crate) fn heads(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<Line> {
+    let by_name: BTreeMap<_, _> = seen.services.iter().map(|found| (full_name(found), found)).collect();
+    let line = |(namespace, name): &(String, String)| {
+        let service = by_name.get(&(namespace.as_str(), name.as_str()))?;
+        let mut causes = causes(service, place).into_iter();
+        Some(head(service, &format!("{namespace}/{name}"), place, &mut causes))
+    };
+    names.iter().filter_map(line).collect()
+}
+
+fn full_name(service: &LLMInferenceService) -> (&str, &str) {
+    let metadata = &service.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
 /// The line of a service itself. It has the first cause beside it where the service is not ready.

@@ -10,7 +10,7 @@ use longboat_doctor::{
 };
 
 /// What is wrong with these services, `(namespace, name)`.
-pub(super) async fn findings(client: &Client, names: &[(String, String)]) -> Vec<Finding> {
+pub(crate) async fn findings(client: &Client, names: &[(String, String)]) -> Vec<Finding> {
     let namespaces: BTreeSet<&String> = names.iter().map(|(namespace, _)| namespace).collect();
     let scope = Scope {
         system_namespace: DEFAULT_SYSTEM_NAMESPACE.to_owned(),

@@ -1,6 +1,6 @@
 //! What `up` shows and does while services run.
 
-mod cause;
+pub(crate) mod cause;
 pub(crate) mod engine;
 pub(crate) mod farewell;
 pub(crate) mod guide;

@@ -6,6 +6,9 @@ use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
 use serde_json::Value;
 
+/// How long a server may take to accept a connection.
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// A service that is ready to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Service {
@@ -81,11 +84,7 @@ async fn known_model(url: &str, stated: &str) -> Option<String> {
 /// A client for addresses of this machine: a proxy of the environment has no business with them, and nobody issues
 /// certificates for numbers that change with each start.
 pub(crate) fn http() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .no_proxy()
-        .danger_accept_invalid_certs(true)
-        .connect_timeout(std::time::Duration::from_secs(5))
-        .build()
+    reqwest::Client::builder().no_proxy().danger_accept_invalid_certs(true).connect_timeout(PATIENCE).build()
 }
 
 #[cfg(test)]

@@ -219,6 +219,7 @@ impl Admitted {
             pins: &effective.status_annotations,
             spec: Some(&effective.spec),
             problem: plan.problem.as_ref(),
+            proof: None,
         };
         plan::status(&self.service, pass, &applied(&plan.children), world, world.now).unwrap()
     }

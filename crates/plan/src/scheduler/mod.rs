@@ -15,12 +15,15 @@ mod version;
 pub use transform::TransformError;
 pub use version::VersionError;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec};
+use serde_json::Value;
 
 use crate::{
     context::Context,
     draft::Draft,
     event::{EventType, PlannedEvent},
+    flags,
     problem::Problem,
 };
 
@@ -51,6 +54,21 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     deployment::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
     draft.add(context, service::plan(context, scheduler)).map_err(Problem::scheduler)?;
     pool::plan(context, scheduler, draft).map_err(Problem::scheduler)
+}
+
+/// How many tokens of a prompt a picker's configuration asks for before it uses prefill pods; 0 where it does not say.
+pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
+    let pod = picker.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
+    let args = containers.filter(|container| container.name == "main").find_map(|main| main.args.as_deref());
+    let Some(text) = args.and_then(|args| Some(&args[flags::config_text_position(args)?])) else { return 0 };
+    let config = config_text::parse(text);
+    let plugins = config.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    // The decider, and the handler that had its threshold before there were deciders.
+    let thresholds = ["nonCachedTokens", "promptTokens", "threshold"];
+    let parameters = plugins.filter_map(|plugin| plugin.get("parameters"));
+    let all = parameters.flat_map(|given| thresholds.iter().filter_map(|name| given.get(*name)?.as_u64()));
+    all.max().map_or(0, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 /// The scorer that newer pickers do not have is taken apart for them; that will not go on for ever.

@@ -27,6 +27,7 @@ use crate::{
     children::{Applied, Children},
     context::Context,
     problem::{Phase, PlanError, Problem},
+    proof,
     snapshot::Snapshot,
 };
 
@@ -41,6 +42,8 @@ pub struct Pass<'a> {
     pub spec: Option<&'a LLMInferenceServiceSpec>,
     /// What planning or applying stopped at.
     pub problem: Option<&'a Problem>,
+    /// What a request that proves serving came to, since the status was last written.
+    pub proof: Option<&'a proof::Outcome>,
 }
 
 /// The status to report. The shell writes it if it differs from the stored one.
@@ -60,8 +63,12 @@ pub fn status(
     let mut status = before.clone();
     status.annotations.extend(pass.pins.clone());
     let mut list = std::mem::take(&mut status.conditions);
-    let mut conditions = Conditions::new(SERVICE, &mut list, now);
+    let context = pass.spec.map(|spec| Context::new(service, spec, snapshot)).transpose()?;
+    let mut conditions = Conditions::new(proof::dependents(context.as_ref()), &mut list, now);
     conditions.initialize();
+    if let Some(context) = &context {
+        proof::prepare(context, &mut status, &mut conditions);
+    }
     let generation = service.metadata.generation.unwrap_or_default();
     if status.observed_generation != generation {
         let message = "unsuccessfully observed a new generation";
@@ -69,14 +76,14 @@ pub fn status(
     }
 
     presets(pass.presets, &mut status, &mut conditions);
-    if let Some(spec) = pass.spec {
-        let context = Context::new(service, spec, snapshot)?;
+    if let Some(context) = context {
         image_volume::report(&context, &mut conditions);
         if context.stopped() {
             stopped::report(&mut status, &mut conditions);
         } else {
             let world = World { context, applied };
             report(&world, pass.problem, &mut status, &mut conditions);
+            proof::report(&world, pass.proof, &mut status, &mut conditions);
         }
     }
     status.conditions = list;

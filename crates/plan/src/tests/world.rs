@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) certificates: BTreeMap<String, CertificateRequest>,
     /// Writes of children since the world began.
     pub(super) writes: Vec<String>,
+    /// What a request that proves serving came to, for the next pass.
+    pub(super) proof: Option<crate::proof::Outcome>,
     serial: u32,
 }
 
@@ -47,6 +49,7 @@ impl World {
             configs,
             certificates: BTreeMap::new(),
             writes: Vec::new(),
+            proof: None,
             serial: 0,
         }
     }
@@ -191,7 +194,8 @@ impl World {
         let problem = planned.as_ref().and_then(|(plan, _)| plan.problem.as_ref());
         let nothing = Children::<Applied>::default();
         let applied = planned.as_ref().map_or(&nothing, |(_, applied)| applied);
-        let pass = Pass { presets: &composed.outcome, pins: &pins, spec, problem };
+        let pass =
+            Pass { presets: &composed.outcome, pins: &pins, spec, problem, proof: self.proof.as_ref() };
         let status = crate::status(&service, pass, applied, &self.snapshot, now);
         service.status = Some(status.unwrap());
         self.services.insert(key.clone(), service);
@@ -220,6 +224,14 @@ impl World {
         }
         let applied = self.apply(&plan.children);
         (plan, applied)
+    }
+
+    /// The children of the only service, as they are stored.
+    pub(super) fn live_children(&mut self) -> Children<Applied> {
+        let service = self.services.values().next().unwrap().clone();
+        let spec = composing::compose(self, &service).spec.unwrap();
+        let plan = crate::children(&service, &spec, &self.snapshot).unwrap();
+        self.apply(&plan.children)
     }
 
     fn apply<S>(&mut self, children: &Children<S>) -> Children<Applied> {

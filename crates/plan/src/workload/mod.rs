@@ -18,6 +18,7 @@ pub(crate) mod storage;
 mod tls_secret;
 
 pub(crate) use half::Half;
+pub(crate) use service::PORT;
 pub use storage::StorageError;
 pub use tls_secret::CertificateRequest;
 

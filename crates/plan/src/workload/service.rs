@@ -10,7 +10,7 @@ use super::metadata;
 use crate::{context::Context, labels, names, owner};
 
 /// What the presets' servers, or the sidecars before them, listen on.
-const PORT: i32 = 8000;
+pub(crate) const PORT: i32 = 8000;
 
 /// One port, named for the protocol that is spoken on it.
 pub(super) fn plan(context: &Context) -> Service {

@@ -8,7 +8,7 @@ use crate::{
     error::ConfigError,
     parameters::Parameters,
     plugin::Plugin,
-    precise::{EndpointEvents, EventSource, PreciseSettings},
+    precise::{EndpointEvents, EventSource, ListenForEvents, PreciseSettings},
     prefixes::PrefixSource,
     quantity,
     registry::Builder,
@@ -218,9 +218,10 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
         return Err(parameters
             .invalid(format!("kvEventsConfig.engineType: expected vllm or sglang, found {engine:?}")));
     }
-    let bind = match given.zmq_endpoint.filter(|address| !address.is_empty()) {
-        None => None,
-        Some(address) => Some(bind(&address).ok_or_else(|| {
+    let listen = match given.zmq_endpoint {
+        None => Some(ListenForEvents { address: format!("*:{PORT}"), required: false }),
+        Some(address) if address.is_empty() => None,
+        Some(address) => Some(listen(&address).ok_or_else(|| {
             parameters.invalid(format!(
                 "kvEventsConfig.zmqEndpoint: expected an address to listen on, tcp://*:PORT or tcp://IP:PORT, found \
                  {address:?}"
@@ -246,21 +247,21 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
     } else {
         None
     };
-    if endpoints.is_none() && bind.is_none() {
+    if endpoints.is_none() && listen.is_none() {
         return Err(parameters.invalid(
-            "kvEventsConfig: no events can come; set discoverPods, or zmqEndpoint to an address to listen on",
+            "kvEventsConfig: no events can come; set discoverPods, or leave zmqEndpoint out, or name an address to listen on",
         ));
     }
-    Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, bind })
+    Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, listen })
 }
 
-fn bind(address: &str) -> Option<String> {
+fn listen(address: &str) -> Option<ListenForEvents> {
     let address = address.strip_prefix("tcp://")?;
     let port = match address.strip_prefix("*:") {
         Some(port) => port.parse::<u16>().ok()?,
         None => address.parse::<std::net::SocketAddr>().ok()?.port(),
     };
-    (port != 0).then(|| address.to_owned())
+    (port != 0).then(|| ListenForEvents { address: address.to_owned(), required: true })
 }
 
 /// `key=value`, or `key` for any value, separated by commas.

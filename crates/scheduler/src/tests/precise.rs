@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{ConfigError, EndpointEvents, EventSource, Options, Scheduler, config::EndpointPickerConfig};
+use crate::{
+    ConfigError, EndpointEvents, EventSource, ListenForEvents, Options, Scheduler,
+    config::EndpointPickerConfig,
+};
 
 const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
 
@@ -38,7 +41,8 @@ fn what_the_controller_writes_is_understood() {
     let settings = holdings[0].settings();
     assert_eq!((settings.limits.block_tokens, settings.limits.seed.as_str()), (64, "42"));
     let endpoints = EndpointEvents { port: 5600, replay_port: Some(5700), labels: Vec::new() };
-    let events = EventSource { topic: "kv@".into(), endpoints: Some(endpoints), bind: None };
+    let listen = ListenForEvents { address: "*:5557".into(), required: false };
+    let events = EventSource { topic: "kv@".into(), endpoints: Some(endpoints), listen: Some(listen) };
     assert_eq!(settings.events, events);
 }
 
@@ -47,7 +51,7 @@ fn sizes_weights_and_labels_have_an_effect() {
     let scheduler = producer(
         "{indexerConfig: {kvBlockIndexConfig: {costAwareMemoryConfig: {size: 1MiB}}, kvCacheBackendConfigs: [{name: CPU, weight: 0.5}]},
           speculativeIndexing: true, speculativeTTL: 3s,
-          kvEventsConfig: {zmqEndpoint: 'tcp://*:5557', podDiscoveryConfig: {podLabelSelector: 'a=b, c'}}}",
+          kvEventsConfig: {zmqEndpoint: 'tcp://*:5600', podDiscoveryConfig: {podLabelSelector: 'a=b, c'}}}",
     )
     .unwrap();
     let holdings = scheduler.state().holdings();
@@ -55,7 +59,8 @@ fn sizes_weights_and_labels_have_an_effect() {
     assert_eq!(settings.limits.entries, 4096);
     assert_eq!(settings.limits.weights, [("cpu".to_owned(), 0.5)]);
     assert_eq!(settings.speculative_ms, Some(3000));
-    assert_eq!(settings.events.bind.as_deref(), Some("*:5557"));
+    let listen = settings.events.listen.as_ref().unwrap();
+    assert_eq!((listen.address.as_str(), listen.required), ("*:5600", true));
     let labels = &settings.events.endpoints.as_ref().unwrap().labels;
     assert_eq!(labels[..], [("a".to_owned(), Some("b".to_owned())), ("c".to_owned(), None)]);
 }
@@ -70,7 +75,7 @@ fn what_cannot_be_done_is_refused_by_name() {
         ("{indexerConfig: {kvCacheBackendConfigs: [{name: gpu, weight: 2}]}}", "\"gpu\""),
         ("{kvEventsConfig: {engineType: other}}", "engineType"),
         ("{kvEventsConfig: {zmqEndpoint: 'ipc:///tmp/x'}}", "zmqEndpoint"),
-        ("{kvEventsConfig: {discoverPods: false}}", "discoverPods"),
+        ("{kvEventsConfig: {discoverPods: false, zmqEndpoint: ''}}", "discoverPods"),
         ("{kvEventsConfig: {podDiscoveryConfig: {podLabelSelector: 'a!=b'}}}", "podLabelSelector"),
         ("{kvEventsConfig: {podDiscoveryConfig: {socketPort: 1, replaySocketPort: 1}}}", "replaySocketPort"),
         ("{speculativeTTL: soon}", "speculativeTTL"),

@@ -2,12 +2,22 @@
 
 mod moriio;
 
-use std::{ffi::OsString, net::IpAddr, time::Duration};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{BufReader, Read as _},
+    net::IpAddr,
+    time::Duration,
+};
 
 use clap::ArgAction;
 use serde_json::Value;
 
 use longboat_duration as duration;
+use longboat_telemetry::{
+    logging::LogOptions,
+    zap::{Level, Zap},
+};
 
 use crate::error::Error;
 
@@ -98,12 +108,15 @@ pub struct Args {
     /// Prefillers that write caches into the decoder's memory.
     #[command(flatten)]
     pub moriio: MoriioArgs,
-    /// Accepted; traces are not exported.
-    #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    /// Export traces: not supported; traceparent of the client reaches the engines.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
-    /// Accepted; LONGBOAT_LOG sets what is logged.
-    #[arg(long, short = 'v', hide = true)]
-    pub verbosity: Option<String>,
+    /// How much to log: 0 for what an operator wants to know, more for details, 5 and more for those of libraries.
+    #[arg(long = "v", short = 'v', value_name = "LEVEL")]
+    pub verbosity: Option<u8>,
+    /// How to log.
+    #[command(flatten)]
+    pub zap: Zap,
     /// The address of this pod, by which a request names one of its ranks.
     #[arg(skip = std::env::var("POD_IP").unwrap_or_default())]
     pub pod_ip: String,
@@ -116,8 +129,24 @@ pub struct Args {
     pub ignored: Vec<String>,
 }
 
-/// Flags of upstream that say how to log.
-const WITHOUT_EFFECT: [&str; 1] = ["--zap-"];
+// === impl Args ===
+
+impl Args {
+    /// What to log, and how: as all roles do, unless a flag says something else.
+    pub fn log_options(&self) -> LogOptions {
+        let mut zap = self.zap.clone();
+        if let (None, Some(verbosity)) = (zap.zap_log_level, self.verbosity) {
+            zap.zap_log_level = Some(if verbosity == 0 { Level::Info } else { Level::Detail(verbosity) });
+        }
+        if zap == Zap::default() {
+            return LogOptions { default_filter: "info".into(), ..LogOptions::default() };
+        }
+        zap.options()
+    }
+}
+
+/// The longest document: all flags together are far shorter.
+const LONGEST_DOCUMENT: u64 = 1 << 20;
 
 /// Flags that hold a document with further flags.
 const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
@@ -130,9 +159,6 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy().into_owned();
-        if WITHOUT_EFFECT.iter().any(|prefix| text.starts_with(prefix)) {
-            continue;
-        }
         let (name, value) =
             text.split_once('=').map_or((text.as_str(), None), |(name, value)| (name, Some(value)));
         let Some(flag) = DOCUMENTS.into_iter().find(|flag| name.strip_prefix("--") == Some(flag)) else {
@@ -154,7 +180,7 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
             let text = if *flag == "configuration" {
                 value.clone()
             } else {
-                std::fs::read_to_string(value).map_err(|error| wrong(format!("{value}: {error}")))?
+                document(value).map_err(|error| wrong(format!("{value}: {error}")))?
             };
             let more = flags(&text, &rest).map_err(wrong)?;
             rest.extend(more);
@@ -165,6 +191,17 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
             message: "give it or --configuration-file, not both".into(),
         }),
     }
+}
+
+fn document(path: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?.take(LONGEST_DOCUMENT + 1);
+    BufReader::new(file).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST_DOCUMENT {
+        let message = format!("it is longer than {LONGEST_DOCUMENT} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
 }
 
 /// The flags that a YAML document stands for, without those that are given already.
@@ -233,7 +270,25 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_features_that_are_off_are_dropped() {
-        assert_eq!(expand(&["--zap-encoder=json", "--port=1"]).unwrap(), ["--port=1"]);
+    fn a_document_has_an_end() {
+        let folder = std::env::temp_dir().join(format!("longboat-sidecar-{}", uuid::Uuid::new_v4()));
+        std::fs::write(&folder, format!("port: 1\n# {}", "x".repeat(1 << 20))).unwrap();
+        let refused = expand(&[&format!("--configuration-file={}", folder.display())]).unwrap_err();
+        std::fs::remove_file(&folder).unwrap();
+        assert!(refused.contains("longer than"), "{refused}");
+    }
+
+    #[test]
+    fn flags_say_how_to_log() {
+        let options = |arguments: &[&str]| {
+            let command =
+                <Args as clap::Args>::augment_args(clap::Command::new("sidecar").no_binary_name(true));
+            let matches = command.try_get_matches_from(arguments).unwrap();
+            <Args as clap::FromArgMatches>::from_arg_matches(&matches).unwrap().log_options()
+        };
+        assert_eq!(options(&[]).filter, None);
+        let detailed = options(&["-v=2"]);
+        assert_eq!(detailed, options(&["--zap-log-level=2"]));
+        assert_ne!(detailed.filter, options(&["--zap-log-level=error", "-v=2"]).filter);
     }
 }

@@ -90,6 +90,10 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, Error> {
         let transfer = transfer::of(&args)?;
         retries(&args)?;
+        if args.tracing {
+            let message = "traces are not exported: leave the flag out, or give false".into();
+            return Err(Error::Flag { flag: "tracing", message });
+        }
         for (flag, stages) in
             [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
         {
@@ -230,6 +234,7 @@ mod tests {
             ("--kv-connector=sglang,--decode-chunk-size=2", "decode-chunk-size"),
             ("--kv-connector=sglang,--enable-p2p-pull", "enable-p2p-pull"),
             ("--moriio-write-mode", "POD_IP"),
+            ("--tracing", "--tracing"),
             ("--moriio-dp-size=2", "moriio-dp-size"),
             ("--moriio-parallel-dispatch", "moriio-parallel-dispatch"),
         ] {

@@ -1,0 +1,188 @@
+//! The request itself, and the metrics around it.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use longboat_plan::proof::{Answer, Counters, PodMetrics, Probe, Seen, Unreached, is_conclusive};
+use reqwest::{Client, Response, header};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long the answer of one token may take.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long a page of metrics may take.
+const METRICS: Duration = Duration::from_secs(3);
+/// Bytes of an answer that are read.
+const LONGEST_ANSWER: usize = 256 << 10;
+/// Bytes of a page of metrics that are read.
+const LONGEST_PAGE: usize = 4 << 20;
+/// Pages that are read at the same time.
+const AT_ONCE: usize = 8;
+/// Engines count at the end of a step: how often the metrics are read again before they count as they are.
+const LOOKS: u32 = 3;
+/// Time between two looks.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// Sends the request, and reads the metrics that say what became of it.
+pub(super) async fn see(probe: &Probe) -> Seen {
+    let pods = pod_client(probe);
+    let before = if probe.disaggregated { metrics(&pods, probe).await } else { Vec::new() };
+    let answer = ask(probe).await;
+    let at = Timestamp::now().as_second();
+    let is_fine = answer.as_ref().is_ok_and(|answer| answer.code == 200);
+    let mut seen = Seen { answer, pods: Vec::new(), at };
+    if is_fine && !probe.disaggregated {
+        return seen;
+    }
+    for look in 1..=LOOKS {
+        let after = metrics(&pods, probe).await;
+        let mut before = before.iter().map(|page| page.as_ref().ok().copied());
+        seen.pods =
+            after.into_iter().map(|after| PodMetrics { before: before.next().flatten(), after }).collect();
+        if !is_fine || look == LOOKS || is_conclusive(probe, &seen) {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    seen
+}
+
+async fn ask(probe: &Probe) -> Result<Answer, Unreached> {
+    let client = gateway_client(probe).await?;
+    let mut request = client
+        .post(&probe.url)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(probe.body(rand::random()));
+    if let Some((name, value)) = &probe.model_header {
+        request = request.header(name, value);
+    }
+    let answered = timeout(ANSWER, async {
+        let response = request.send().await.map_err(|error| unreached(&error))?;
+        let code = response.status().as_u16();
+        let body = read(response, LONGEST_ANSWER).await.map_err(|error| Unreached::Broken(cause(&error)))?;
+        Ok(Answer { code, body })
+    });
+    answered.await.unwrap_or(Err(Unreached::Silence(ANSWER.as_secs())))
+}
+
+/// What went wrong on the way to an answer.
+fn unreached(error: &reqwest::Error) -> Unreached {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if error.downcast_ref::<rustls::Error>().is_some() {
+            return Unreached::Certificate(error.to_string());
+        }
+        // Some layers keep their cause in an I/O error.
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(inner) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            return Unreached::Certificate(inner.to_string());
+        }
+        source = error.source();
+    }
+    if error.is_connect() || error.is_builder() {
+        return Unreached::Connection(cause(error));
+    }
+    Unreached::Broken(cause(error))
+}
+
+/// The innermost cause: the others repeat the address.
+fn cause(error: &reqwest::Error) -> String {
+    if error.is_timeout() && error.is_connect() {
+        return format!("no connection within {} s", CONNECT.as_secs());
+    }
+    let mut last: &dyn Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+/// Reads a body, but no more than so many bytes of it.
+async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        let piece: Bytes = piece;
+        let room = most - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+        if body.len() == most {
+            break;
+        }
+    }
+    Ok(body)
+}
+
+/// The counters of each pod, in the order of the pods, or why they cannot be read.
+async fn metrics(client: &Result<Client, String>, probe: &Probe) -> Vec<Result<Counters, String>> {
+    let client = match client {
+        Ok(client) => client,
+        Err(why) => return probe.pods.iter().map(|_| Err(why.clone())).collect(),
+    };
+    let urls: Vec<String> = probe.pods.iter().map(|pod| pod.metrics_url.clone()).collect();
+    stream::iter(urls)
+        .map(|url| {
+            let client = client.clone();
+            async move {
+                let late = || Err(format!("no metrics within {} s", METRICS.as_secs()));
+                let page = timeout(METRICS, page(&client, &url)).await.unwrap_or_else(|_| late())?;
+                Ok(Counters::read(&page))
+            }
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await
+}
+
+async fn page(client: &Client, url: &str) -> Result<Vec<u8>, String> {
+    let response = client.get(url).send().await.map_err(|error| cause(&error))?;
+    let code = response.status().as_u16();
+    if code != 200 {
+        return Err(format!("{url} answers {code}"));
+    }
+    read(response, LONGEST_PAGE).await.map_err(|error| cause(&error))
+}
+
+/// A client that trusts what the environment trusts, and the certificates of the platform's setting. It sends no credentials, follows
+/// no redirect and uses no proxy.
+async fn gateway_client(probe: &Probe) -> Result<Client, Unreached> {
+    let tls = if probe.url.starts_with("https:") {
+        let trusted = probe.trusted.clone();
+        let made = tokio::task::spawn_blocking(move || longboat_tls::extended_client_config(&trusted)).await;
+        made.map_err(|error| Unreached::Trust(error.to_string()))?
+            .map_err(|error| Unreached::Trust(error.to_string()))?
+    } else {
+        trusting_nobody()
+    };
+    client(tls).map_err(Unreached::Connection)
+}
+
+/// A client that trusts the certificate of the service's pods only.
+fn pod_client(probe: &Probe) -> Result<Client, String> {
+    let tls = match &probe.pod_certificate {
+        Some(pem) => longboat_tls::client_config(Some(pem), &[]).map_err(|error| error.to_string())?,
+        None => trusting_nobody(),
+    };
+    client(tls)
+}
+
+fn trusting_nobody() -> Arc<ClientConfig> {
+    let roots = RootCertStore::empty();
+    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+}
+
+fn client(tls: Arc<ClientConfig>) -> Result<Client, String> {
+    Client::builder()
+        .tls_backend_preconfigured(Arc::unwrap_or_clone(tls))
+        .http1_only()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .connect_timeout(CONNECT)
+        .pool_max_idle_per_host(0)
+        .user_agent(concat!("longboat-proof/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| cause(&error))
+}

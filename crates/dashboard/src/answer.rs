@@ -1,0 +1,43 @@
+//! Answers of the API.
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::StatusCode;
+use serde_json::json;
+
+/// A request that cannot be answered: a status, and a sentence for the person.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) sentence: String,
+}
+
+// === impl Problem ===
+
+impl Problem {
+    /// What was asked for makes no sense.
+    pub(crate) fn wrong(sentence: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, sentence: sentence.into() }
+    }
+
+    /// The cluster, a pod or a service did not give what was needed.
+    pub(crate) fn failed(sentence: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_GATEWAY, sentence: sentence.into() }
+    }
+
+    /// As many requests of this sort run as may.
+    pub(crate) fn busy() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            sentence: "too many requests of this page run; try again".into(),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({"error": self.sentence}))).into_response()
+    }
+}

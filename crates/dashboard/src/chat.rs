@@ -1,0 +1,55 @@
+//! The playground: a request to a service, and its answer as it comes.
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderName, StatusCode, header};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{Address, answer::Problem, reach::innermost};
+
+/// Names the request, and so the decision.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Sends a chat to where a service answers, and passes on what comes.
+pub(crate) async fn send(
+    http: &reqwest::Client,
+    address: &Address,
+    body: &Bytes,
+    permit: OwnedSemaphorePermit,
+) -> Result<Response, Problem> {
+    let mut chat: Value = serde_json::from_slice(body).map_err(|error| Problem::wrong(error.to_string()))?;
+    let Some(fields) = chat.as_object_mut() else {
+        return Err(Problem::wrong("expected an object, as the OpenAI API takes it"));
+    };
+    fields.entry("model").or_insert_with(|| Value::from(address.model.clone()));
+    fields.insert("stream".into(), true.into());
+    let url = format!("{}/v1/chat/completions", address.url);
+    let asked = http.post(&url).header(header::CONTENT_TYPE, "application/json").body(chat.to_string());
+    let answer = asked
+        .send()
+        .await
+        .map_err(|error| Problem::failed(format!("{url} does not answer: {}", innermost(&error))))?;
+    let id = answer.headers().get(&REQUEST_ID).cloned();
+    let kind = answer.headers().get(header::CONTENT_TYPE).cloned();
+    // A refusal of the service must not look like one of ours.
+    let status = match answer.status() {
+        StatusCode::UNAUTHORIZED => StatusCode::BAD_GATEWAY,
+        status => status,
+    };
+    let chunks = answer.bytes_stream().map(move |chunk| {
+        let _running = &permit;
+        chunk
+    });
+    let mut response = (status, Body::from_stream(chunks)).into_response();
+    for (name, value) in [(REQUEST_ID, id), (header::CONTENT_TYPE, kind)] {
+        if let Some(value) = value {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    Ok(response)
+}

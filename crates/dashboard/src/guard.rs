@@ -1,0 +1,107 @@
+//! Who may ask: only the page that this server served, opened by whoever got its address.
+//!
+//! A server on a loopback address is reached by every page that the browser has open, and by every user of the machine. So a
+//! request must be for our own name (a page of another site can make its own name point here), must not come from a page of
+//! another origin, and, where it asks for more than the page itself, must bring the token. The token stands in the fragment of
+//! the address: browsers do not send that anywhere.
+
+use std::net::SocketAddr;
+
+use http::{HeaderMap, StatusCode, header};
+
+/// Decides about requests.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    hosts: [String; 2],
+    token: String,
+}
+
+// === impl Guard ===
+
+impl Guard {
+    /// A guard of the server at this address, with a new token.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let hosts = [address.to_string(), format!("localhost:{}", address.port())];
+        Self { hosts, token: format!("{:032x}", rand::random::<u128>()) }
+    }
+
+    /// What the page must bring.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Checks a request; `secret`: it asks for more than the page itself.
+    pub(crate) fn check(&self, headers: &HeaderMap, secret: bool) -> Result<(), StatusCode> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+        if hosts.next().is_some() || !self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host)) {
+            return Err(StatusCode::MISDIRECTED_REQUEST);
+        }
+        let own = |origin: &http::HeaderValue| {
+            let name = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+            name.is_some_and(|name| name.eq_ignore_ascii_case(host))
+        };
+        if !headers.get_all(header::ORIGIN).iter().all(own) {
+            return Err(StatusCode::FORBIDDEN);
+        }
+        if secret && !self.has_token(headers) {
+            return Err(StatusCode::UNAUTHORIZED);
+        }
+        Ok(())
+    }
+
+    fn has_token(&self, headers: &HeaderMap) -> bool {
+        let given =
+            headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let given = given.unwrap_or_default();
+        let own = self.token.as_bytes();
+        // As long for any token, so that nobody measures how much of one is right.
+        given.len() == own.len()
+            && given.iter().zip(own).fold(0, |differs, (given, own)| differs | (given ^ own)) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(guard: &Guard, headers: &[(&'static str, &str)]) -> Result<(), StatusCode> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        guard.check(&map, true)
+    }
+
+    #[test]
+    fn only_the_own_page_with_the_token_gets_in() {
+        let guard = Guard::new("127.0.0.1:7000".parse().unwrap());
+        let token = format!("Bearer {}", guard.token());
+        let with = |host: &str, origin: Option<&str>| {
+            let mut headers = vec![("host", host), ("authorization", token.as_str())];
+            headers.extend(origin.map(|origin| ("origin", origin)));
+            checked(&guard, &headers)
+        };
+        assert_eq!(with("127.0.0.1:7000", None), Ok(()));
+        assert_eq!(with("localhost:7000", Some("http://localhost:7000")), Ok(()));
+        for host in ["", "127.0.0.1", "127.0.0.1:7001", "evil.example:7000", "127.0.0.1:7000.evil.example"] {
+            assert_eq!(with(host, None), Err(StatusCode::MISDIRECTED_REQUEST), "{host}");
+        }
+        for origin in ["null", "https://127.0.0.1:7000", "http://localhost:7000", "http://evil.example", ""] {
+            assert_eq!(with("127.0.0.1:7000", Some(origin)), Err(StatusCode::FORBIDDEN), "{origin}");
+        }
+        let several = [("host", "127.0.0.1:7000"), ("host", "evil.example"), ("authorization", &token)];
+        assert_eq!(checked(&guard, &several), Err(StatusCode::MISDIRECTED_REQUEST));
+        let other = format!("Bearer {:032x}", 7);
+        for token in ["", "Bearer ", "Bearer x", guard.token(), &other, &format!("{token}0")] {
+            let headers = [("host", "127.0.0.1:7000"), ("authorization", token)];
+            assert_eq!(checked(&guard, &headers), Err(StatusCode::UNAUTHORIZED), "{token}");
+        }
+    }
+
+    #[test]
+    fn tokens_of_two_servers_differ() {
+        let address = "127.0.0.1:7000".parse().unwrap();
+        assert_ne!(Guard::new(address).token(), Guard::new(address).token());
+    }
+}

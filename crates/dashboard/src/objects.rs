@@ -1,0 +1,140 @@
+//! Reading and writing objects for the page: events, logs, the manifest of a service.
+
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::{
+    Api, Client,
+    api::{ListParams, LogParams, PostParams},
+    core::DynamicObject,
+    discovery::ApiResource,
+};
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_controller::reader;
+use serde_json::{Value, json};
+
+use crate::{ServiceName, answer::Problem};
+
+/// The most events to read of a namespace, and to show.
+const READ: u32 = 1000;
+const SHOWN: usize = 100;
+/// The end of a log that is shown.
+const LINES: i64 = 300;
+const BYTES: i64 = 256 << 10;
+
+/// The newest events of a service and of the objects that carry its name, the newest first.
+pub(crate) async fn events(client: &Client, service: &ServiceName) -> Result<Value, Problem> {
+    let api = Api::<Event>::namespaced(client.clone(), &service.namespace);
+    let listed = api.list(&ListParams::default().limit(READ)).await.map_err(|error| failed(&error))?;
+    let is_about = |event: &Event| {
+        let name = event.involved_object.name.as_deref().unwrap_or_default();
+        let rest = name.strip_prefix(&service.name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let mut events: Vec<_> = listed.items.into_iter().filter(is_about).map(shown).collect();
+    events.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
+    events.truncate(SHOWN);
+    Ok(json!({"events": events}))
+}
+
+fn shown(event: Event) -> Value {
+    let micro = event.event_time.map(|time| time.0);
+    let time = event.last_timestamp.or(event.first_timestamp).map(|time| time.0).or(micro);
+    let count = event.series.and_then(|series| series.count).or(event.count).unwrap_or(1);
+    json!({
+        "time": time.map(|time| time.to_string()),
+        "type": event.type_,
+        "reason": event.reason,
+        "object": format!(
+            "{} {}",
+            event.involved_object.kind.unwrap_or_default(),
+            event.involved_object.name.unwrap_or_default()
+        ),
+        "message": event.message,
+        "count": count,
+    })
+}
+
+/// The end of a container's log.
+pub(crate) async fn logs(
+    client: &Client,
+    namespace: &str,
+    pod: &str,
+    container: &str,
+) -> Result<String, Problem> {
+    let parameters = LogParams {
+        container: Some(container.to_owned()),
+        tail_lines: Some(LINES),
+        limit_bytes: Some(BYTES),
+        ..LogParams::default()
+    };
+    let api = Api::<Pod>::namespaced(client.clone(), namespace);
+    api.logs(pod, &parameters).await.map_err(|error| failed(&error))
+}
+
+/// A service as somebody would edit it: without what the API server keeps there.
+pub(crate) async fn manifest(client: &Client, service: &ServiceName) -> Result<String, Problem> {
+    let api = Api::<LLMInferenceService>::namespaced(client.clone(), &service.namespace);
+    let found = api.get(&service.name).await.map_err(|error| failed(&error))?;
+    let mut object = serde_json::to_value(found).map_err(|error| Problem::failed(error.to_string()))?;
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for kept in ["managedFields", "uid", "generation", "creationTimestamp"] {
+                metadata.remove(kept);
+            }
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+                annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+                if annotations.is_empty() {
+                    metadata.remove("annotations");
+                }
+            }
+        }
+    }
+    serde_saphyr::to_string(&object).map_err(|error| Problem::failed(error.to_string()))
+}
+
+/// Replaces a service. Somebody else's change since the object was read is a conflict, as its `resourceVersion` tells.
+pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &str) -> Result<(), Problem> {
+    let documents =
+        longboat_manifest::parse("manifest", manifest).map_err(|error| Problem::wrong(error.to_string()))?;
+    let object = match <[_; 1]>::try_from(documents) {
+        Ok([document]) => document.object,
+        Err(several) => {
+            return Err(Problem::wrong(format!("expected one object, found {}", several.len())));
+        }
+    };
+    let is_same = object["metadata"]["name"] == *service.name
+        && object["metadata"]["namespace"].as_str().unwrap_or(&service.namespace) == service.namespace
+        && object["kind"] == "LLMInferenceService";
+    if !is_same {
+        return Err(Problem::wrong(format!("the manifest is not of the LLMInferenceService {service}")));
+    }
+    if !object["metadata"]["resourceVersion"].is_string() {
+        return Err(Problem::wrong(
+            "metadata.resourceVersion is missing: read the service again, and edit that",
+        ));
+    }
+    // Not as our type: a field that it lacks is the API server's to judge, and must not vanish on the way.
+    let new: DynamicObject =
+        serde_json::from_value(object).map_err(|error| Problem::wrong(error.to_string()))?;
+    let kind = ApiResource::erase::<LLMInferenceService>(&());
+    let written = new.types.as_ref().map_or("", |types| types.api_version.as_str());
+    if written != kind.api_version {
+        return Err(Problem::wrong(format!("apiVersion: expected `{}`", kind.api_version)));
+    }
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &service.namespace, &kind);
+    api.replace(&service.name, &PostParams::default(), &new).await.map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+fn failed(error: &kube::Error) -> Problem {
+    let mut problem = Problem::failed(reader::sentence(error));
+    if let kube::Error::Api(status) = error
+        && let Ok(code) = http::StatusCode::from_u16(status.code)
+        && code.is_client_error()
+        // That would mean our own token.
+        && code != http::StatusCode::UNAUTHORIZED
+    {
+        problem.status = code;
+    }
+    problem
+}

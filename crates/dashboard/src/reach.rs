@@ -1,0 +1,140 @@
+//! Reaching a port of a pod: directly where pods are processes of this machine, else through the API server, with the rights
+//! of the kubeconfig.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::{BodyExt, Limited};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, client::Body};
+use longboat_controller::reader;
+
+/// The longest answer to read, in bytes.
+const LONGEST: usize = 4 << 20;
+/// How long a pod may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A way to pods.
+#[derive(Debug, Clone)]
+pub enum Reach {
+    /// Pods are processes of this machine.
+    Direct(reqwest::Client),
+    /// Through `pods/proxy` of the API server.
+    Proxied,
+}
+
+/// A port of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// The number.
+    pub number: i32,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+// === impl Reach ===
+
+impl Reach {
+    /// The way to pods of a local world: their certificates are made anew at each start, and no proxy of the environment has
+    /// to do with them.
+    pub fn direct() -> reqwest::Result<Self> {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .danger_accept_invalid_certs(true)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(PATIENCE)
+            .build()?;
+        Ok(Self::Direct(client))
+    }
+
+    /// What a pod answers to `GET path`: the status and the text.
+    ///
+    /// # Errors
+    /// A sentence, where it does not answer, not in time, or too much.
+    pub async fn get(
+        &self,
+        client: &Client,
+        pod: &Pod,
+        port: &Port,
+        path: &str,
+    ) -> Result<(StatusCode, String), String> {
+        let answered = async {
+            match self {
+                Self::Direct(http) => direct(http, pod, port, path).await,
+                Self::Proxied => proxied(client, pod, port, path).await,
+            }
+        };
+        let late = || format!("no answer within {} s", PATIENCE.as_secs());
+        tokio::time::timeout(PATIENCE, answered).await.map_err(|_| late())?
+    }
+}
+
+async fn direct(
+    http: &reqwest::Client,
+    pod: &Pod,
+    port: &Port,
+    path: &str,
+) -> Result<(StatusCode, String), String> {
+    let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref());
+    let address = address.ok_or("the pod has no address yet")?;
+    let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+    let scheme = if port.tls { "https" } else { "http" };
+    let url = format!("{scheme}://{host}:{}{path}", port.number);
+    let response = http.get(url).send().await.map_err(|error| innermost(&error))?;
+    let status = response.status();
+    let body = Limited::new(reqwest::Body::from(response), LONGEST);
+    Ok((status, text(body).await?))
+}
+
+async fn proxied(
+    client: &Client,
+    pod: &Pod,
+    port: &Port,
+    path: &str,
+) -> Result<(StatusCode, String), String> {
+    let metadata = &pod.metadata;
+    let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else {
+        return Err("the pod has no name".into());
+    };
+    let scheme = if port.tls { "https:" } else { "" };
+    let url = format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{}/proxy{path}", port.number);
+    let request = http::Request::get(url).body(Body::empty()).map_err(|error| error.to_string())?;
+    let response = client.send(request).await.map_err(|error| reader::sentence(&error))?;
+    let status = response.status();
+    Ok((status, text(Limited::new(response.into_body(), LONGEST)).await?))
+}
+
+async fn text<B>(body: B) -> Result<String, String>
+where
+    B: http_body::Body<Error: std::fmt::Display>,
+{
+    let whole = body.collect().await.map_err(|error| format!("the answer cannot be read: {error}"))?;
+    Ok(String::from_utf8_lossy(&whole.to_bytes()).into_owned())
+}
+
+/// What went wrong at last: the rest repeats the URL.
+pub(crate) fn innermost(error: &reqwest::Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+/// The port that a container of a pod declares: the one of this name, or its first one.
+pub(crate) fn declared(pod: &Pod, container: &str, port: Option<&str>) -> Option<Port> {
+    let spec = pod.spec.as_ref()?;
+    let container = spec.containers.iter().find(|found| found.name == container)?;
+    let found = container
+        .ports
+        .iter()
+        .flatten()
+        .find(|found| port.is_none_or(|port| found.name.as_deref() == Some(port)))?;
+    let probes = [&container.readiness_probe, &container.liveness_probe, &container.startup_probe];
+    let tls = probes
+        .into_iter()
+        .flatten()
+        .filter_map(|probe| probe.http_get.as_ref())
+        .any(|get| get.scheme.as_deref() == Some("HTTPS"));
+    Some(Port { number: found.container_port, tls: tls && port.is_none() })
+}

@@ -1,0 +1,297 @@
+//! The server: a loopback port, who may ask, and what is answered.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Query, Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use bytes::Bytes;
+use http::{StatusCode, header};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Reach, ServiceName, World, answer::Problem, assets, chat, feed, guard::Guard, objects, picker,
+    world::is_name,
+};
+
+/// Connections at once. A browser opens six for a page.
+const CONNECTIONS: usize = 64;
+/// Pages that listen at once, and chats.
+const STREAMS: usize = 16;
+/// Other requests that run at once; more are refused.
+const WORK: usize = 8;
+/// The longest request body, in bytes: a chat or a manifest.
+const BODY: usize = 1 << 20;
+/// How long a request's head may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A port that is taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on 127.0.0.1:{port} for the dashboard")]
+pub struct BindError {
+    /// The port.
+    pub port: u16,
+    /// The operating system's reason.
+    #[source]
+    source: io::Error,
+}
+
+/// A page whose port is bound.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    guard: Guard,
+}
+
+/// What requests share.
+pub(crate) struct Page {
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) client: Client,
+    pub(crate) reach: Reach,
+    pub(crate) shutdown: CancellationToken,
+    guard: Guard,
+    /// For chats, where pods are not reached directly.
+    http: reqwest::Client,
+    streams: Arc<Semaphore>,
+    work: Arc<Semaphore>,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Binds a port of 127.0.0.1; 0 takes any free one.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn bind(port: u16) -> Result<Self, BindError> {
+        let bind = |source| BindError { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        Ok(Self { listener, address, guard: Guard::new(address) })
+    }
+
+    /// What to open in a browser. It holds the token, so it is for the user's eyes only.
+    pub fn url(&self) -> String {
+        format!("http://{}/#token={}", self.address, self.guard.token())
+    }
+
+    /// Serves until shutdown. `http` asks services in the playground.
+    pub async fn run(
+        self,
+        world: Arc<dyn World>,
+        client: Client,
+        reach: Reach,
+        http: reqwest::Client,
+        shutdown: CancellationToken,
+    ) {
+        let page = Arc::new(Page {
+            world,
+            client,
+            reach,
+            shutdown: shutdown.clone(),
+            guard: self.guard,
+            http,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            work: Arc::new(Semaphore::new(WORK)),
+        });
+        let router = router(page);
+        let connection = |stream, _| serve(router.clone(), stream);
+        longboat_accept::until(&shutdown, self.listener, CONNECTIONS, connection).await.shutdown().await;
+    }
+}
+
+async fn serve(router: Router, stream: TcpStream) {
+    let service = hyper_util::service::TowerToHyperService::new(router.into_service());
+    let mut builder =
+        hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new()).http1_only();
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "A connection of the dashboard ended.");
+    }
+}
+
+fn router(page: Arc<Page>) -> Router {
+    Router::new()
+        .route("/api/feed", get(feed))
+        .route("/api/events", get(events))
+        .route("/api/logs", get(logs))
+        .route("/api/findings", get(findings))
+        .route("/api/explain", get(explain))
+        .route("/api/decisions", get(decisions))
+        .route("/api/manifest", get(manifest).put(replace))
+        .route("/api/diff", post(diff))
+        .route("/api/chat", post(chat))
+        .fallback(asset)
+        .layer(DefaultBodyLimit::max(BODY))
+        .layer(middleware::from_fn_with_state(Arc::clone(&page), guarded))
+        .with_state(page)
+}
+
+/// Lets in who may ask, and tells the browser what the page may do.
+async fn guarded(State(page): State<Arc<Page>>, request: Request, next: Next) -> Response {
+    let secret = request.uri().path().starts_with("/api/");
+    let mut response = match page.guard.check(request.headers(), secret) {
+        Ok(()) => next.run(request).await,
+        Err(status) => {
+            let sentence = match status {
+                StatusCode::UNAUTHORIZED => "open the address that `longboat` printed: it holds a token",
+                StatusCode::FORBIDDEN => "this comes from a page of another origin",
+                _ => "this name is not served here",
+            };
+            Problem { status, sentence: sentence.into() }.into_response()
+        }
+    };
+    assets::protect(response.headers_mut());
+    response
+}
+
+async fn asset(request: Request) -> Response {
+    match (request.method().as_str(), assets::find(request.uri().path())) {
+        ("GET" | "HEAD", Some(asset)) => ([(header::CONTENT_TYPE, asset.kind)], asset.bytes).into_response(),
+        (_, Some(_)) => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        (_, None) => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+// === what is asked ===
+
+#[derive(Deserialize)]
+struct Asked {
+    service: Option<String>,
+    path: Option<String>,
+    id: Option<String>,
+    namespace: Option<String>,
+    pod: Option<String>,
+    container: Option<String>,
+}
+
+type Question = Query<Asked>;
+type Answer = Result<Json<Value>, Problem>;
+
+// === impl Asked ===
+
+impl Asked {
+    /// The service, where one is named.
+    fn named(&self) -> Result<Option<ServiceName>, Problem> {
+        let name = self.service.as_deref().filter(|name| !name.is_empty());
+        name.map(|name| {
+            ServiceName::parse(name).ok_or_else(|| Problem::wrong("service: expected `namespace/name`"))
+        })
+        .transpose()
+    }
+
+    fn service(&self) -> Result<ServiceName, Problem> {
+        self.named()?.ok_or_else(|| Problem::wrong("service: expected `namespace/name`"))
+    }
+}
+
+// === impl Page ===
+
+impl Page {
+    /// A place among the requests that run.
+    fn work(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.work).try_acquire_owned().map_err(|_| Problem::busy())
+    }
+
+    /// A place among the streams.
+    fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| Problem::busy())
+    }
+}
+
+async fn feed(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<Response, Problem> {
+    let service = asked.named()?;
+    let permit = page.stream()?;
+    Ok(feed::answer(page, service, permit))
+}
+
+async fn events(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+    let _permit = page.work()?;
+    objects::events(&page.client, &asked.service()?).await.map(Json)
+}
+
+async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<String, Problem> {
+    let _permit = page.work()?;
+    let name = |text: Option<String>, what: &str| {
+        text.filter(|text| is_name(text)).ok_or_else(|| Problem::wrong(format!("{what}: expected a name")))
+    };
+    let (namespace, pod) = (name(asked.namespace, "namespace")?, name(asked.pod, "pod")?);
+    objects::logs(&page.client, &namespace, &pod, &name(asked.container, "container")?).await
+}
+
+async fn findings(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+    let _permit = page.work()?;
+    page.world.findings(asked.service()?).await.map(Json).map_err(Problem::failed)
+}
+
+async fn explain(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+    let _permit = page.work()?;
+    let path = asked.path.clone().filter(|path| !path.is_empty());
+    page.world.explain(asked.service()?, path).await.map(Json).map_err(Problem::wrong)
+}
+
+async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
+    let _permit = page.work()?;
+    let service = asked.service()?;
+    let pods = picker::pods(&page.client, None, Some(&service)).await.map_err(Problem::failed)?;
+    if pods.is_empty() {
+        return Err(Problem::failed(
+            "this service has no picker: set `spec.router.scheduler`, or look at its other services",
+        ));
+    }
+    let (mut decisions, mut trouble) = (Vec::new(), Vec::new());
+    for pod in &pods {
+        match picker::decisions(&page.client, &page.reach, pod, asked.id.as_deref()).await {
+            Ok(found) => decisions.extend(found),
+            Err(sentence) => {
+                trouble.push(format!("{}: {sentence}", pod.metadata.name.as_deref().unwrap_or_default()));
+            }
+        }
+    }
+    decisions.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
+    Ok(Json(json!({"decisions": decisions, "trouble": trouble})))
+}
+
+async fn manifest(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<String, Problem> {
+    let _permit = page.work()?;
+    objects::manifest(&page.client, &asked.service()?).await
+}
+
+async fn replace(State(page): State<Arc<Page>>, Query(asked): Question, manifest: String) -> Answer {
+    let _permit = page.work()?;
+    objects::replace(&page.client, &asked.service()?, &manifest).await?;
+    Ok(Json(json!({})))
+}
+
+async fn diff(State(page): State<Arc<Page>>, manifests: String) -> Answer {
+    let _permit = page.work()?;
+    page.world.diff(manifests).await.map(Json).map_err(Problem::wrong)
+}
+
+async fn chat(
+    State(page): State<Arc<Page>>,
+    Query(asked): Question,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let permit = page.stream()?;
+    let address = page.world.address(asked.service()?).await.map_err(Problem::failed)?;
+    chat::send(&page.http, &address, &body, permit).await
+}

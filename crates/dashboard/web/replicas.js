@@ -1,0 +1,84 @@
+// The replicas of a service as graphs over time.
+
+import { html } from "/vendor/htm-preact.js";
+import { Chart } from "/charts.js";
+
+/// Points that are kept of a replica: five minutes.
+const KEPT = 150;
+/// Graphs are drawn for so many replicas; the table has all.
+const DRAWN = 50;
+/// By service, then by pod: points over time.
+const history = new Map();
+
+/// The change of two counters, one as a share of the other; null where nothing happened or the process is a new one.
+function share(now, before, part, whole) {
+  const change = now[whole] - before[whole];
+  return change > 0 && now[part] >= before[part] ? (now[part] - before[part]) / change : null;
+}
+
+function point(at, sample, last) {
+  const same = last && sample.tokens >= last.sample.tokens;
+  const seconds = last ? (at - last.at) / 1000 : 0;
+  return {
+    at,
+    sample,
+    queue: sample.waiting,
+    running: sample.running,
+    kv: sample.kvUsage * 100,
+    rate: same && seconds > 0 ? (sample.tokens - last.sample.tokens) / seconds : null,
+    hits: last ? scaled(share(sample, last.sample, "hits", "queries"), 100) : null,
+    ttft: last ? scaled(share(sample, last.sample, "firstTokenSeconds", "firstTokens"), 1000) : null,
+  };
+}
+
+const scaled = (value, factor) => (value === null ? null : value * factor);
+
+/// Keeps what was heard of a service's replicas.
+export function remember(service, replicas) {
+  const before = history.get(service) || new Map();
+  const after = new Map();
+  for (const { pod, sample } of replicas) {
+    const points = before.get(pod) || [];
+    if (sample) points.push(point(Date.now(), sample, points[points.length - 1]));
+    after.set(pod, points.slice(-KEPT));
+  }
+  history.clear();
+  history.set(service, after);
+}
+
+const GRAPHS = [
+  ["queue", "Queue", "requests"],
+  ["running", "Running", "requests"],
+  ["kv", "KV cache in use", "%"],
+  ["hits", "Prefix cache hits", "%"],
+  ["rate", "Generated", "tokens/s"],
+  ["ttft", "Time to first token", "ms"],
+];
+
+export function Replicas({ service, replicas }) {
+  if (!replicas) return html`<p class="quiet">Asking the replicas…</p>`;
+  const points = history.get(service) || new Map();
+  const last = (pod) => (points.get(pod) || [])[(points.get(pod) || []).length - 1];
+  const shown = (value) => (value === null || value === undefined ? "–" : String(Math.round(value * 10) / 10));
+  return html`
+    ${replicas.trouble && html`<p class="trouble">${replicas.trouble}</p>`}
+    ${replicas.replicas.length === 0 && html`<p class="quiet">There is no replica.</p>`}
+    <div class="charts">
+      ${GRAPHS.map(([field, title, unit]) => html`<${Chart} key=${field} title=${title} unit=${unit}
+        series=${replicas.replicas.slice(0, DRAWN).map(({ pod }) => ({
+          name: pod,
+          points: (points.get(pod) || []).filter((one) => one[field] !== null).map((one) => [one.at, one[field]]),
+        }))} />`)}
+    </div>
+    <div class="wide" tabindex="0" role="region" aria-label="Replicas"><table>
+      <thead><tr><th>Replica</th><th>Role</th>${GRAPHS.map(([, title, unit]) => html`<th class="number">${title} (${unit})</th>`)}</tr></thead>
+      <tbody>${replicas.replicas.map(({ pod, role, trouble }, index) => html`<tr key=${pod}>
+        <th scope="row"><span class="key line${index % 8}"></span> ${pod}</th>
+        <td>${role}</td>
+        ${trouble
+          ? html`<td class="bad" colspan=${GRAPHS.length}>${trouble}</td>`
+          : GRAPHS.map(([field]) => html`<td class="number">${shown(last(pod) && last(pod)[field])}</td>`)}
+      </tr>`)}</tbody>
+    </table></div>
+    <p class="quiet">Asked every two seconds while this page is in front; the graphs hold the last five minutes.</p>`;
+}

@@ -1,0 +1,100 @@
+// The tree of a service: conditions, workloads and pods with what keeps them, the doctor's findings, and events.
+
+import { html, useEffect, useState } from "/vendor/htm-preact.js";
+import { json } from "/api.js";
+
+/// What marks mean, in a word: colour alone would not tell everybody.
+export const WORDS = { good: "Ready", waiting: "Waiting", bad: "Broken" };
+
+export const Mark = ({ mark }) => html`<span class="mark ${mark}">${WORDS[mark]}</span>`;
+
+export function age(time) {
+  if (!time) return "";
+  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time)) / 1000));
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86400)}d`;
+}
+
+/// Asks when the view opens, again every so many seconds if any are given, and whenever `version` changes.
+export function useAsked(path, parameters, seconds, version) {
+  const [state, setState] = useState({});
+  const key = JSON.stringify(parameters);
+  useEffect(() => {
+    let open = true;
+    const ask = async () => {
+      if (document.hidden) return;
+      try {
+        const answer = await json(path, parameters);
+        if (open) setState({ answer });
+      } catch (error) {
+        if (open) setState((before) => ({ ...before, problem: error.message }));
+      }
+    };
+    ask();
+    const timer = seconds && setInterval(ask, seconds * 1000);
+    return () => {
+      open = false;
+      clearInterval(timer);
+    };
+  }, [path, key, seconds, version]);
+  return state;
+}
+
+/// Findings change when the tree does: the doctor looks then, and not otherwise.
+function Findings({ service, tree }) {
+  const version = tree.lines.map((line) => `${line.subject} ${line.mark}`).join("\n");
+  const { answer, problem } = useAsked("findings", { service }, 0, version);
+  if (problem) return html`<p class="trouble">The doctor cannot look: ${problem}</p>`;
+  if (!answer || answer.findings.length === 0) return null;
+  return html`<h2>Why</h2>
+    <ul class="findings">
+      ${answer.findings.map((finding) => html`<li>
+        <b>${finding.object}</b>: ${finding.cause}
+        ${finding.chain.length > 0 && html`<div class="quiet">through ${finding.chain.join(" → ")}</div>`}
+        <div><b>What to do:</b> ${finding.fix}</div>
+      </li>`)}
+    </ul>`;
+}
+
+export function Tree({ service, tree, known }) {
+  const { answer, problem } = useAsked("events", { service }, 5);
+  if (!known) return html`<p class="quiet">Looking…</p>`;
+  if (!tree) return html`<p class="trouble">There is no LLMInferenceService ${service}.</p>`;
+  const conditions = (tree.object.status && tree.object.status.conditions) || [];
+  const url = tree.object.status && tree.object.status.url;
+  return html`
+    ${url && html`<p>Serves at <code>${url}</code></p>`}
+    <ul class="tree">
+      ${tree.lines.map((line) => html`<li key=${line.subject} class="depth${line.depth}">
+        <${Mark} mark=${line.mark} />
+        <span><b>${line.subject.startsWith(`${service} `) ? line.subject.slice(service.length + 1) : line.subject}</b> ${line.text} <span class="quiet">${line.took ? `took ${line.took}` : age(line.since)}</span></span>
+      </li>`)}
+    </ul>
+    <${Findings} service=${service} tree=${tree} />
+    <h2>Conditions</h2>
+    <div class="wide" tabindex="0" role="region" aria-label="Conditions"><table>
+      <thead><tr><th>Condition</th><th>Status</th><th>Reason</th><th>Message</th><th>Since</th></tr></thead>
+      <tbody>${conditions.map((condition) => html`<tr key=${condition.type}>
+        <th scope="row">${condition.type}</th>
+        <td>${condition.status}</td>
+        <td>${condition.reason || ""}</td>
+        <td class="text">${condition.message || ""}</td>
+        <td>${age(condition.lastTransitionTime)}</td>
+      </tr>`)}</tbody>
+    </table></div>
+    <h2>Events</h2>
+    ${problem && html`<p class="trouble">${problem}</p>`}
+    ${answer && answer.events.length === 0 && html`<p class="quiet">No events.</p>`}
+    ${answer && answer.events.length > 0 && html`<div class="wide" tabindex="0" role="region" aria-label="Events"><table>
+      <thead><tr><th>Age</th><th>Type</th><th>Reason</th><th>Object</th><th>Message</th></tr></thead>
+      <tbody>${answer.events.map((event) => html`<tr>
+        <td>${age(event.time)}${event.count > 1 ? ` ×${event.count}` : ""}</td>
+        <td class=${event.type === "Warning" ? "bad" : ""}>${event.type}</td>
+        <td>${event.reason}</td>
+        <td>${event.object}</td>
+        <td class="text">${event.message}</td>
+      </tr>`)}</tbody>
+    </table></div>`}`;
+}

@@ -1,0 +1,277 @@
+//! A service that was asked for a token, or whose halves cannot work together: what the proof of serving says, and what pods and
+//! engines say besides.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    api::{
+        core::v1::{Container, Pod},
+        networking::v1::{NetworkPolicy, NetworkPolicyIngressRule},
+    },
+    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+};
+use longboat_api::{
+    conditions::{Condition, types},
+    labels::{NAME, ROLE, role},
+    reasons::condition as reason,
+    v1alpha2::LLMInferenceService,
+};
+
+use crate::{facts::Facts, finding::Cause};
+
+/// Where NIXL's agents meet, unless the environment says otherwise.
+const SIDE_CHANNEL: i32 = 5600;
+/// The variable that says otherwise.
+const SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
+/// A connector that moves KV cache within one pod.
+const LOCAL_CONNECTOR: &str = "OffloadingConnector";
+
+/// From a condition of the proof to its cause.
+pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
+    let (namespace, name) = metadata(service);
+    let describe = format!("kubectl describe llminferenceservice -n {namespace} {name}");
+    let as_said = |fault: &'static str| match fault {
+        "PrefillNotUsed" => Cause::new("PrefillNotUsed", condition.message.clone(), describe.clone()),
+        "KVNotTransferred" => Cause::new("KVNotTransferred", condition.message.clone(), describe.clone()),
+        _ => Cause::new("ServingNotProven", condition.message.clone(), describe.clone()),
+    };
+    if condition.type_ == types::KV_TRANSFER_OBSERVED {
+        return match condition.reason.as_str() {
+            reason::PREFILL_NOT_USED => {
+                no_sidecar(facts, service).unwrap_or_else(|| as_said("PrefillNotUsed"))
+            }
+            reason::KV_NOT_TRANSFERRED | reason::TRANSFER_FAILED | reason::NO_EVIDENCE => {
+                mismatch(facts, service)
+                    .or_else(|| blocked_port(facts, service))
+                    .unwrap_or_else(|| as_said("KVNotTransferred"))
+            }
+            _ => as_said("ServingNotProven"),
+        };
+    }
+    let is_named = [reason::MODEL_NOT_SERVED, reason::WRONG_MODEL].contains(&condition.reason.as_str());
+    let other =
+        is_named.then(|| other_name(facts, service).unwrap_or_else(|| renamed(condition.message.clone())));
+    other.unwrap_or_else(|| as_said("ServingNotProven"))
+}
+
+/// What a service without a proof would fail at: engines that do not know the model by its name.
+pub(crate) fn refuted(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    other_name(facts, service)
+}
+
+/// What keeps the halves of a service from working together, as far as pods and policies tell without a request.
+pub(crate) fn doubtful(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    // Pods of a local world run the simulator, which needs no connector.
+    if facts.local || service.spec.prefill.is_none() {
+        return None;
+    }
+    mismatch(facts, service).or_else(|| blocked_port(facts, service))
+}
+
+fn metadata(service: &LLMInferenceService) -> (&str, &str) {
+    let metadata = &service.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The pods of a service that do this.
+fn pods<'a>(
+    facts: &'a Facts,
+    service: &'a LLMInferenceService,
+    wanted: &'a [&'a str],
+) -> impl Iterator<Item = &'a Pod> {
+    let (namespace, name) = metadata(service);
+    facts.pods.iter().filter(move |pod| {
+        let label = |key: &str| pod.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        pod.metadata.namespace.as_deref() == Some(namespace)
+            && label(NAME) == Some(name)
+            && label(ROLE).is_some_and(|role| wanted.contains(&role))
+    })
+}
+
+fn label(pod: &Pod) -> String {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("Pod {}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))
+}
+
+fn main_container(pod: &Pod) -> Option<&Container> {
+    pod.spec.as_ref()?.containers.iter().find(|container| container.name == "main")
+}
+
+/// The name clients use, and what the engines say instead.
+fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let (namespace, name) = metadata(service);
+    // Composed specs name the model after the service where nobody names it; the status has what was published.
+    let published = format!("publishers/{namespace}/models/");
+    let addresses = service.status.iter().flat_map(|status| &status.addresses);
+    let said = addresses.flat_map(|address| &address.models).map(|model| model.name.as_str());
+    let mut names: BTreeSet<&str> = said.map(|name| name.strip_prefix(&published).unwrap_or(name)).collect();
+    if names.is_empty() {
+        names.insert(service.spec.model.name.as_deref().unwrap_or(name));
+    }
+    pods(facts, service, &[role::DECODE, role::BOTH, role::PREFILL]).find_map(|pod| {
+        let engine = facts.engines.get(&format!("{namespace}/{}", pod.metadata.name.as_deref()?))?;
+        let knows = |wanted: &str| {
+            engine
+                .models
+                .iter()
+                .any(|model| model == wanted || model.strip_prefix(&published) == Some(wanted))
+        };
+        if engine.models.is_empty() || names.iter().any(|name| knows(name)) {
+            return None;
+        }
+        let names: Vec<&str> = names.iter().copied().collect();
+        let text = format!(
+            "the engine serves {}, and clients ask for {}",
+            engine.models.join(", "),
+            names.join(", ")
+        );
+        Some(renamed(text).through(label(pod)))
+    })
+}
+
+fn renamed(text: String) -> Cause {
+    let fix = "--served-model-name of the engine, against spec.model.name: the arguments of container main may set another one";
+    Cause::new("ModelNameDiffers", text, fix)
+}
+
+/// No sidecar sends prompts to prefill pods.
+fn no_sidecar(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let has_one = |pod: &Pod| {
+        let spec = pod.spec.as_ref();
+        let first = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        let all = first.chain(spec.into_iter().flat_map(|spec| &spec.containers));
+        all.into_iter()
+            .any(|container| container.name.contains("sidecar") || words(container).contains("sidecar"))
+    };
+    let bare = pods(facts, service, &[role::DECODE]).find(|pod| !has_one(pod))?;
+    let cause =
+        "no routing sidecar stands before the decode engine, so nothing sends prompts to the prefill pods";
+    let fix =
+        "the routing sidecar in spec.template.initContainers, as preset config-llm-decode-template has it";
+    Some(Cause::new("SidecarMissing", cause, fix).through(label(bare)))
+}
+
+/// Command, arguments and the variable that the presets add to them.
+fn words(container: &Container) -> String {
+    let env = container.env.iter().flatten().filter(|variable| variable.name == "VLLM_ADDITIONAL_ARGS");
+    let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
+    let all: Vec<&str> =
+        parts.map(String::as_str).chain(env.filter_map(|variable| variable.value.as_deref())).collect();
+    all.join(" ")
+}
+
+/// The connectors between pods that a container's arguments name.
+fn connectors(container: &Container) -> BTreeSet<String> {
+    let words = words(container);
+    let named = words.split("kv_connector").skip(1).filter(|rest| !rest.starts_with('_')).map(|rest| {
+        let rest = rest.trim_start_matches(['"', '\'', '\\', ':', '=', ' ']);
+        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
+    });
+    named.filter(|name| !name.is_empty() && name != LOCAL_CONNECTOR).collect()
+}
+
+/// Connectors or versions that do not fit each other.
+fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let decode = pods(facts, service, &[role::DECODE]).next()?;
+    let prefill = pods(facts, service, &[role::PREFILL]).next()?;
+    let (ours, theirs) = (main_container(decode)?, main_container(prefill)?);
+    // Other engines take their transfer from other flags.
+    let is_vllm = [ours, theirs].iter().all(|main| words(main).contains("vllm"));
+    let (to, from) = (connectors(ours), connectors(theirs));
+    let fix = "the same --kv-transfer-config for both halves, for instance in VLLM_ADDITIONAL_ARGS of container main in \
+               spec.template and spec.prefill.template: '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
+    for (pod, named) in [(decode, &to), (prefill, &from)].into_iter().filter(|_| is_vllm) {
+        if named.is_empty() {
+            let cause = "its engine has no connector for KV cache (no --kv-transfer-config that names one), so every prompt is \
+                         computed twice";
+            return Some(Cause::new("ConnectorMissing", cause, fix).through(label(pod)));
+        }
+    }
+    if to.is_disjoint(&from) && !to.is_empty() && !from.is_empty() {
+        let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+        let cause = format!("decode uses {}, prefill uses {}", list(&to), list(&from));
+        return Some(Cause::new("ConnectorsDiffer", cause, fix).through(label(decode)));
+    }
+    let version = |pod: &Pod| {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        facts.engines.get(&format!("{}/{name}", metadata(service).0))?.version.clone()
+    };
+    let (decoding, prefilling) = (version(decode)?, version(prefill)?);
+    (decoding != prefilling).then(|| {
+        let cause = format!(
+            "the decode engine is version {decoding}, that of prefill is {prefilling} ({})",
+            label(prefill)
+        );
+        let fix = "one image for container main of spec.template and spec.prefill.template";
+        Cause::new("EngineVersionsDiffer", cause, fix).through(label(decode))
+    })
+}
+
+/// A policy that lets nobody through to where the agents of the connector meet.
+fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let (namespace, _) = metadata(service);
+    pods(facts, service, &[role::PREFILL]).find_map(|pod| {
+        let main = main_container(pod)?;
+        let mut env = main.env.iter().flatten().filter(|variable| variable.name == SIDE_CHANNEL_PORT);
+        let set = env.next().and_then(|variable| variable.value.as_deref()?.parse().ok());
+        let port = set.unwrap_or(SIDE_CHANNEL);
+        let selecting: Vec<&NetworkPolicy> =
+            facts.network_policies.iter().filter(|policy| isolates(policy, namespace, pod)).collect();
+        let rules = selecting.iter().filter_map(|policy| policy.spec.as_ref()).flat_map(|spec| spec.ingress.iter().flatten());
+        if selecting.is_empty() || rules.into_iter().any(|rule| lets_through(rule, port)) {
+            return None;
+        }
+        let names: Vec<String> = selecting
+            .iter()
+            .map(|policy| format!("NetworkPolicy {namespace}/{}", policy.metadata.name.as_deref().unwrap_or_default()))
+            .collect();
+        let cause = format!("{} lets nobody through to port {port}, where the connector of the engine is asked", names.join(" and "));
+        let fix = format!("a rule of the policy that lets the decode pods through to port {port} (TCP), and to the ports of the transfer itself");
+        Some(Cause::new("TransferPortBlocked", cause, fix).through(label(pod)))
+    })
+}
+
+/// Whether a policy decides who reaches a pod.
+fn isolates(policy: &NetworkPolicy, namespace: &str, pod: &Pod) -> bool {
+    let Some(spec) = &policy.spec else { return false };
+    // Without types, every policy is about what comes in.
+    let is_ingress = spec
+        .policy_types
+        .as_ref()
+        .is_none_or(|types| types.is_empty() || types.iter().any(|type_| type_ == "Ingress"));
+    let selector = spec.pod_selector.clone().unwrap_or_default();
+    is_ingress && policy.metadata.namespace.as_deref() == Some(namespace) && selects(&selector, pod)
+}
+
+fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
+    let own = |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    let labels = selector.match_labels.iter().flatten().all(|(key, value)| own(key) == Some(value));
+    labels
+        && selector.match_expressions.iter().flatten().all(|expression| {
+            let value = own(&expression.key);
+            let listed =
+                value.is_some_and(|value| expression.values.iter().flatten().any(|one| one == value));
+            match expression.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+}
+
+fn lets_through(rule: &NetworkPolicyIngressRule, port: i32) -> bool {
+    let Some(ports) = rule.ports.as_ref().filter(|ports| !ports.is_empty()) else { return true };
+    ports.iter().any(|allowed| {
+        let is_tcp = allowed.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
+        is_tcp
+            && match (&allowed.port, allowed.end_port) {
+                (None, _) => true,
+                (Some(IntOrString::Int(first)), Some(last)) => (*first..=last).contains(&port),
+                (Some(IntOrString::Int(one)), None) => *one == port,
+                // Which number a name stands for, the container says; no preset names this port.
+                (Some(IntOrString::String(_)), _) => true,
+            }
+    })
+}

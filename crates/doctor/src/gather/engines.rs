@@ -1,0 +1,76 @@
+//! What engines say about themselves, past gateways and pickers.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use longboat_api::labels::{NAME, ROLE};
+use serde_json::Value;
+
+use super::{AT_ONCE, PATIENCE};
+use crate::{
+    chain,
+    facts::{Engine, Facts},
+};
+
+/// Engines of each role that are asked: what one of a Deployment says, all say.
+const MOST: usize = 2;
+/// Bytes of an answer that are read.
+const LONGEST: usize = 1 << 20;
+
+/// Asks ready engines of services for their version and their models, through the API server. Where that does not pass requests on, nothing is
+/// known.
+pub(super) async fn gather(client: &Client, facts: &mut Facts) {
+    let mut counts: BTreeMap<[String; 3], usize> = BTreeMap::new();
+    let mut asked = Vec::new();
+    for pod in facts.pods.iter().filter(|pod| chain::pods::is_ready(pod)) {
+        let Some((namespace, name, group)) = engine_of(pod) else { continue };
+        let count = counts.entry(group).or_default();
+        *count += 1;
+        if *count <= MOST {
+            asked.push((namespace, name));
+        }
+    }
+    let engines = stream::iter(asked)
+        .map(|(namespace, name)| {
+            let client = client.clone();
+            async move {
+                let engine = ask(&client, &namespace, &name).await?;
+                Some((format!("{namespace}/{name}"), engine))
+            }
+        })
+        .buffered(AT_ONCE);
+    facts.engines = engines.filter_map(std::future::ready).collect().await;
+}
+
+/// Namespace and name of a pod with an engine, and whose it is.
+fn engine_of(pod: &Pod) -> Option<(String, String, [String; 3])> {
+    let labels = pod.metadata.labels.as_ref()?;
+    let (namespace, name) = (pod.metadata.namespace.clone()?, pod.metadata.name.clone()?);
+    let group = [namespace.clone(), labels.get(NAME)?.clone(), labels.get(ROLE)?.clone()];
+    Some((namespace, name, group))
+}
+
+async fn ask(client: &Client, namespace: &str, pod: &str) -> Option<Engine> {
+    for scheme in ["https", "http"] {
+        let models = get(client, namespace, scheme, pod, "v1/models").await;
+        let Some(models) = models else { continue };
+        let names = models["data"].as_array().into_iter().flatten();
+        let models = names.filter_map(|model| Some(model["id"].as_str()?.to_owned())).collect();
+        let version = get(client, namespace, scheme, pod, "version").await;
+        let version = version.and_then(|said| Some(said["version"].as_str()?.to_owned()));
+        return Some(Engine { version, models });
+    }
+    None
+}
+
+async fn get(client: &Client, namespace: &str, scheme: &str, pod: &str, path: &str) -> Option<Value> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{scheme}:{pod}:8000/proxy/{path}");
+    let request = http::Request::get(path).body(Vec::new()).ok()?;
+    let text = tokio::time::timeout(PATIENCE, client.request_text(request)).await.ok()?.ok()?;
+    if text.len() > LONGEST {
+        return None;
+    }
+    serde_json::from_str(&text).ok()
+}

@@ -1,0 +1,327 @@
+//! Recent decisions, for people who wonder why a request went where it went.
+//!
+//! Where none are kept, a request pays one comparison. Where they are, the scheduler traces each pick, and the newest records
+//! push out the oldest. A record holds names and numbers, never prompts.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use longboat_scheduler::{Decision, ProfileRun, Request, ScheduleError, Snapshot};
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+use serde::{Serialize, Serializer};
+
+use crate::metrics::Finished;
+
+/// The most endpoints that a record lists for a profile: the picked ones, then the best.
+const LISTED: usize = 64;
+/// The most bytes that are kept of a name that a client chose.
+const NAME: usize = 256;
+/// The most records in an answer, and those where the query does not say.
+const ANSWERED: usize = 100;
+const USUAL: usize = 50;
+
+/// The newest decisions, up to a number.
+#[derive(Debug)]
+pub(crate) struct Decisions {
+    capacity: usize,
+    recent: Mutex<VecDeque<Arc<Record>>>,
+}
+
+/// What `/debug/decisions` is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    /// Only the decisions for this request id.
+    id: Option<String>,
+    /// The most records to answer with.
+    limit: Option<usize>,
+}
+
+/// One decision.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Record {
+    /// The request's id; clients may repeat theirs.
+    id: String,
+    time: Timestamp,
+    /// The model that the endpoint is asked for.
+    model: String,
+    /// Time to decide, in microseconds.
+    micros: u64,
+    /// Endpoints before any filter.
+    candidates: usize,
+    /// Why no endpoint was picked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Where the request went, `ip:port`, best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    destination: Vec<String>,
+    /// Blocks of the prompt that the picked endpoint holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<Prefix>,
+    profiles: Vec<Profile>,
+    /// How it went on; absent until the response is complete.
+    #[serde(skip_serializing_if = "is_open", serialize_with = "end")]
+    response: OnceLock<End>,
+}
+
+#[derive(Debug, Serialize)]
+struct Prefix {
+    matched: u32,
+    total: u32,
+    /// `matched` as a share of `total`, 0 to 1.
+    ratio: f64,
+}
+
+/// What one profile made of the candidates.
+#[derive(Debug, Serialize)]
+struct Profile {
+    name: String,
+    /// Whether it decided where the request goes.
+    primary: bool,
+    filters: Vec<Filtered>,
+    scorers: Vec<Scorer>,
+    endpoints: Vec<Scored>,
+    /// How many endpoints were scored; `endpoints` may list fewer.
+    scored: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Filtered {
+    plugin: String,
+    /// How many candidates passed.
+    left: usize,
+    /// Who did not.
+    dropped: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Scorer {
+    plugin: String,
+    weight: f64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Scored {
+    endpoint: String,
+    address: String,
+    picked: bool,
+    /// The weighted sum of `scores`.
+    total: f64,
+    /// One for each of the profile's scorers, before they are clamped to 0 to 1 and weighed.
+    scores: Vec<f64>,
+    /// What the endpoint had said last: requests that wait and run, and the share of its KV cache in use.
+    waiting: f64,
+    running: f64,
+    kv_usage: f64,
+}
+
+/// How a response ended. Times are in milliseconds from the request's arrival.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct End {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_byte_millis: Option<u64>,
+    millis: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    /// How many decisions are kept.
+    capacity: usize,
+    /// The newest first.
+    decisions: Vec<&'a Record>,
+}
+
+// === impl Decisions ===
+
+impl Decisions {
+    /// Keeps the newest `capacity` decisions; none where it is 0.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { capacity, recent: Mutex::default() }
+    }
+
+    /// Whether any are kept.
+    pub(crate) fn are_kept(&self) -> bool {
+        self.capacity > 0
+    }
+
+    /// Keeps what was decided, and returns it so that its end can be told.
+    pub(crate) fn record(
+        &self,
+        request: &Request<'_>,
+        candidates: &[Snapshot],
+        decided: &Result<Decision, ScheduleError>,
+        took: Duration,
+    ) -> Option<Arc<Record>> {
+        if !self.are_kept() {
+            return None;
+        }
+        let record = Arc::new(Record::new(request, candidates, decided, took));
+        let mut recent = self.recent.lock();
+        if recent.len() >= self.capacity {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::clone(&record));
+        Some(record)
+    }
+
+    /// The answer as JSON.
+    pub(crate) fn answer(&self, query: &Query) -> String {
+        let is_meant = |record: &&Arc<Record>| query.id.as_ref().is_none_or(|id| record.id == *id);
+        let limit = query.limit.unwrap_or(USUAL).min(ANSWERED);
+        let found: Vec<_> = self.recent.lock().iter().rev().filter(is_meant).take(limit).cloned().collect();
+        let decisions = found.iter().map(AsRef::as_ref).collect();
+        let answer = Answer { capacity: self.capacity, decisions };
+        serde_json::to_string(&answer).unwrap_or_else(|error| {
+            tracing::error!(%error, "Cannot write decisions.");
+            "{}".to_owned()
+        })
+    }
+}
+
+// === impl Query ===
+
+impl Query {
+    /// Reads `id=…&limit=…`.
+    pub(crate) fn parse(query: &str) -> Result<Self, &'static str> {
+        let mut read = Self::default();
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            match name {
+                "id" => {
+                    let id = percent_decode_str(value).decode_utf8().map_err(|_| "id: not UTF-8\n")?;
+                    read.id = Some(shortened(&id));
+                }
+                "limit" => {
+                    read.limit = Some(value.parse().map_err(|_| "limit: expected a number, as 20\n")?);
+                }
+                _ => return Err("expected `id` or `limit`\n"),
+            }
+        }
+        Ok(read)
+    }
+}
+
+// === impl Record ===
+
+impl Record {
+    fn new(
+        request: &Request<'_>,
+        candidates: &[Snapshot],
+        decided: &Result<Decision, ScheduleError>,
+        took: Duration,
+    ) -> Self {
+        let decision = decided.as_ref().ok();
+        let prefix = decision.and_then(Decision::prefix_hit).map(|(matched, total)| Prefix {
+            matched,
+            total,
+            ratio: f64::from(matched) / f64::from(total.max(1)),
+        });
+        let runs = decision.map_or(&[][..], |decision| &decision.runs);
+        let primary = decision.map(|decision| decision.primary);
+        let profiles = runs
+            .iter()
+            .enumerate()
+            .map(|(index, run)| Profile::new(run, primary == Some(index), candidates))
+            .collect();
+        Self {
+            id: shortened(request.id),
+            time: Timestamp::now(),
+            model: shortened(request.model),
+            micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            candidates: candidates.len(),
+            error: decided.as_ref().err().map(ToString::to_string),
+            destination: decision.map(|decision| decision.destination.clone()).unwrap_or_default(),
+            prefix,
+            profiles,
+            response: OnceLock::new(),
+        }
+    }
+
+    /// The response is complete, or nobody waits for it any more.
+    pub(crate) fn ended(&self, end: &Finished) {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let usage = end.usage.as_ref();
+        let _ = self.response.set(End {
+            first_byte_millis: end.first_byte.map(millis),
+            millis: millis(end.duration),
+            prompt_tokens: usage.map(|usage| usage.input),
+            cached_tokens: usage.map(|usage| usage.cached),
+            completion_tokens: usage.map(|usage| usage.output),
+        });
+    }
+}
+
+impl Profile {
+    fn new(run: &ProfileRun, primary: bool, candidates: &[Snapshot]) -> Self {
+        let name = |candidate: usize| candidates[candidate].endpoint.full_name();
+        let mut before: Vec<usize> = (0..candidates.len()).collect();
+        let filters = run.filtered.iter().map(|filter| {
+            let dropped = before.iter().filter(|candidate| !filter.kept.contains(candidate));
+            let dropped = dropped.take(LISTED).map(|candidate| name(*candidate)).collect();
+            before.clone_from(&filter.kept);
+            Filtered { plugin: filter.plugin.clone(), left: filter.kept.len(), dropped }
+        });
+        let filters = filters.collect();
+        let mut order: Vec<usize> = (0..run.totals.len()).collect();
+        let rank = |index: usize| {
+            let picked = run.targets.iter().position(|target| *target == run.totals[index].0);
+            picked.unwrap_or(usize::MAX)
+        };
+        order.sort_by(|one, other| {
+            rank(*one).cmp(&rank(*other)).then(run.totals[*other].1.total_cmp(&run.totals[*one].1))
+        });
+        let endpoints = order.into_iter().take(LISTED).map(|index| {
+            let (candidate, total) = run.totals[index];
+            let Snapshot { endpoint, metrics, .. } = &candidates[candidate];
+            // Every scorer scores the candidates in the order of the totals.
+            let scores = run.trace.iter().map(|scorer| scorer.scores[index].1).collect();
+            Scored {
+                endpoint: endpoint.full_name(),
+                address: endpoint.host_port.clone(),
+                picked: run.targets.first() == Some(&candidate),
+                total,
+                scores,
+                waiting: metrics.waiting,
+                running: metrics.running,
+                kv_usage: metrics.kv_usage,
+            }
+        });
+        Self {
+            name: run.name.clone(),
+            primary,
+            filters,
+            scorers: run
+                .trace
+                .iter()
+                .map(|scorer| Scorer { plugin: scorer.plugin.clone(), weight: scorer.weight })
+                .collect(),
+            endpoints: endpoints.collect(),
+            scored: run.totals.len(),
+        }
+    }
+}
+
+/// The start of a name that a client chose.
+fn shortened(name: &str) -> String {
+    name[..name.floor_char_boundary(NAME)].to_owned()
+}
+
+fn is_open(response: &OnceLock<End>) -> bool {
+    response.get().is_none()
+}
+
+fn end<S: Serializer>(response: &OnceLock<End>, serializer: S) -> Result<S::Ok, S::Error> {
+    response.get().serialize(serializer)
+}

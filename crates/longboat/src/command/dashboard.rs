@@ -1,0 +1,56 @@
+//! `longboat dashboard`: the page of a cluster, for the user of a kubeconfig.
+
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use anyhow::Context;
+use longboat_dashboard::Server;
+use owo_colors::OwoColorize;
+use tempfile::NamedTempFile;
+
+use super::{cluster, runtime};
+use crate::{cli::DashboardArgs, dashboard, printer, signals, tree::Scope};
+
+/// Serves the page until a signal ends it.
+pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
+    runtime()?.block_on(serve(args))
+}
+
+async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
+    let shutdown = signals::shutdown_token()?;
+    let cluster = cluster::connect(&args.cluster).await?;
+    let server = Server::bind(args.port).await?;
+    let url = server.url();
+    printer::note(&format!("{} {url}", "dashboard:".bold()));
+    printer::note("It acts with the rights of your kubeconfig. Ctrl-C ends it.");
+    let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
+    let page = dashboard::serve(server, cluster.client, cluster.place, scope, shutdown)?;
+    let _file = if args.open { Some(open(&url)?) } else { None };
+    page.await;
+    Ok(())
+}
+
+/// Opens a page in a browser. Other users see the arguments of a program, so the address, which holds the token, goes through
+/// a file that only this user reads; it lasts as long as what is returned.
+fn open(url: &str) -> anyhow::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("longboat-").suffix(".html").tempfile()?;
+    write!(
+        file,
+        "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0;url={url}\">\
+         <a href=\"{url}\">Longboat</a>"
+    )?;
+    file.flush()?;
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut started = Command::new(program)
+        .arg(file.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start `{program}`: open the address above in a browser"))?;
+    // It hands the file to the browser and ends; somebody has to take note of that.
+    std::thread::spawn(move || started.wait());
+    Ok(file)
+}

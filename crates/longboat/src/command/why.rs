@@ -1,0 +1,203 @@
+//! `longboat why`: why a request went to its replica.
+
+use std::fmt::Write as _;
+
+use anyhow::{anyhow, bail};
+use longboat_dashboard::picker;
+use owo_colors::OwoColorize;
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
+
+use super::{cluster, runtime};
+use crate::{
+    cli::{Shown, WhyArgs},
+    dashboard, printer,
+};
+
+/// Asks every picker, and prints what is known of the request.
+pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
+    let records = runtime()?.block_on(records(args))?;
+    if args.output != Shown::Text {
+        return printer::data(&records, args.output);
+    }
+    let texts: Vec<String> = records.iter().map(text).collect();
+    printer::piece(&texts.join("\n"));
+    Ok(())
+}
+
+async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
+    let cluster = cluster::connect(&args.cluster).await?;
+    let reach = dashboard::reach(cluster.place)?;
+    let pods = picker::pods(&cluster.client, args.namespace.as_deref(), None).await;
+    let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
+    for pod in &pods {
+        let metadata = &pod.metadata;
+        let name = format!(
+            "{}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        );
+        match picker::decisions(&cluster.client, &reach, pod, Some(&args.id)).await {
+            Ok(records) => found.extend(records),
+            Err(sentence) => silent.push(format!("{name}: {sentence}")),
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    if pods.is_empty() {
+        bail!("there is no picker: no service has one, or it is in another namespace");
+    }
+    if silent.len() == pods.len() {
+        bail!("no picker tells its decisions\n  {}", silent.join("\n  "));
+    }
+    for sentence in &silent {
+        printer::note(&format!("{} {sentence}", "not asked:".bold()));
+    }
+    bail!(
+        "no picker knows the request `{}`: it is too long ago, or the response had no such `x-request-id`",
+        args.id
+    )
+}
+
+/// A decision, for a person.
+fn text(record: &Value) -> String {
+    let word = |field: &str| record[field].as_str().unwrap_or_default();
+    let mut text = format!("{} for model {} at {}\n", word("id").bold(), word("model"), word("time"));
+    let decided = format!("in {} µs, among {} endpoints", record["micros"], record["candidates"]);
+    let destination: Vec<&str> =
+        record["destination"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let _ = match record["error"].as_str() {
+        Some(error) => writeln!(text, "refused {decided}: {error}"),
+        None => writeln!(text, "sent to {}, decided {decided}", destination.join(", ").cyan()),
+    };
+    if let Some(prefix) = record["prefix"].as_object() {
+        let _ =
+            writeln!(text, "cached there: {} of {} blocks of the prompt", prefix["matched"], prefix["total"]);
+    }
+    for profile in record["profiles"].as_array().into_iter().flatten() {
+        text.push_str(&of_profile(profile));
+    }
+    if let Some(response) = record["response"].as_object() {
+        let first = response.get("firstByteMillis").map(|millis| format!("first byte after {millis} ms, "));
+        let _ =
+            write!(text, "response: {}complete after {} ms", first.unwrap_or_default(), response["millis"]);
+        if let Some(generated) = response.get("completionTokens") {
+            let _ = write!(
+                text,
+                "; {} prompt tokens ({} cached), {generated} generated",
+                response["promptTokens"], response["cachedTokens"]
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn of_profile(profile: &Value) -> String {
+    let list = |field: &str| profile[field].as_array().cloned().unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut text = format!("profile {}\n", word(&profile["name"]).bold());
+    for filter in list("filters") {
+        let dropped: Vec<String> = filter["dropped"].as_array().into_iter().flatten().map(word).collect();
+        let dropped =
+            if dropped.is_empty() { String::new() } else { format!("; dropped {}", dropped.join(", ")) };
+        let _ = writeln!(text, "  {} left {}{dropped}", word(&filter["plugin"]), filter["left"]);
+    }
+    let mut head = vec![String::new(), "ENDPOINT".to_owned()];
+    head.extend(
+        list("scorers")
+            .iter()
+            .map(|scorer| format!("{} × {}", word(&scorer["plugin"]), number(&scorer["weight"]))),
+    );
+    head.extend(["TOTAL", "QUEUE", "RUNNING", "KV"].map(ToOwned::to_owned));
+    let mut rows = vec![head];
+    for endpoint in list("endpoints") {
+        let picked = if endpoint["picked"] == true { "→" } else { "" };
+        let mut row = vec![picked.to_owned(), word(&endpoint["endpoint"])];
+        row.extend(endpoint["scores"].as_array().into_iter().flatten().map(number));
+        row.extend(["total", "waiting", "running", "kvUsage"].map(|field| number(&endpoint[field])));
+        rows.push(row);
+    }
+    text.push_str(&aligned(&rows));
+    text
+}
+
+/// Columns: words to the left, numbers to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let gap = " ".repeat(widths[column] - cell.width());
+            let _ = if column < 2 { write!(line, "{cell}{gap}  ") } else { write!(line, "{gap}{cell}  ") };
+        }
+        let _ = writeln!(text, "  {}", line.trim_end());
+    }
+    text
+}
+
+/// A number with as many digits as a person compares.
+fn number(value: &Value) -> String {
+    match value.as_f64() {
+        None => "–".to_owned(),
+        Some(number) => {
+            let text = format!("{number:.3}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_decision_reads_as_a_table() {
+        let endpoint = |name: &str, picked: bool, scores: [f64; 2], total: f64| {
+            json!({"endpoint": name, "address": "127.0.0.1:1", "picked": picked, "total": total, "scores": scores,
+                "waiting": 0.0, "running": 1.0, "kvUsage": 0.25})
+        };
+        let record = json!({
+            "id": "r1", "time": "2026-01-01T00:00:00Z", "model": "m", "micros": 80, "candidates": 3,
+            "destination": ["127.0.0.1:1"], "prefix": {"matched": 3, "total": 4, "ratio": 0.75},
+            "profiles": [{
+                "name": "default", "primary": true, "scored": 2,
+                "filters": [{"plugin": "decode-filter", "left": 2, "dropped": ["ns/prefill"]}],
+                "scorers": [{"plugin": "queue-scorer", "weight": 2.0}, {"plugin": "prefix", "weight": 0.5}],
+                "endpoints": [
+                    endpoint("ns/a", true, [1.0, 0.75], 2.375), endpoint("ns/longer", false, [0.5, 0.0], 1.0),
+                ],
+            }],
+            "response": {"firstByteMillis": 20, "millis": 300, "promptTokens": 12, "cachedTokens": 8, "completionTokens": 30},
+        });
+        let text = anstream::adapter::strip_str(&text(&record)).to_string();
+        let expected = "\
+r1 for model m at 2026-01-01T00:00:00Z
+sent to 127.0.0.1:1, decided in 80 µs, among 3 endpoints
+cached there: 3 of 4 blocks of the prompt
+profile default
+  decode-filter left 2; dropped ns/prefill
+     ENDPOINT   queue-scorer × 2  prefix × 0.5  TOTAL  QUEUE  RUNNING    KV
+  →  ns/a                      1          0.75  2.375      0        1  0.25
+     ns/longer               0.5             0      1      0        1  0.25
+response: first byte after 20 ms, complete after 300 ms; 12 prompt tokens (8 cached), 30 generated
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_refusal_says_its_cause() {
+        let record = json!({
+            "id": "r1", "time": "t", "model": "m", "micros": 8, "candidates": 0, "error": "no endpoints", "profiles": [],
+        });
+        let text = anstream::adapter::strip_str(&text(&record)).to_string();
+        assert_eq!(text, "r1 for model m at t\nrefused in 8 µs, among 0 endpoints: no endpoints\n");
+    }
+}

@@ -1,0 +1,199 @@
+//! What other commands know, for the page.
+
+use std::{future::Future, time::Duration};
+
+use anyhow::anyhow;
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use kube::{Api, Client};
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_dashboard::{Address, Head, Picture, ServiceName, World};
+use longboat_offline::{
+    Settings, diff,
+    explain::{self, Explanation},
+    scene::Scene,
+    validate::Severity,
+};
+use serde_json::{Value, json};
+use tokio::{runtime::Handle, time::Instant};
+
+use crate::{
+    command::world,
+    tree::{Follow, Line, Mark, Place, Scope, Seen, Time, age, data, lines},
+    up::{cause, service},
+};
+
+/// Without a change there is nothing to draw.
+const LONG: Duration = Duration::from_hours(1);
+
+/// A cluster or a local world.
+pub(super) struct Here {
+    client: Client,
+    place: Place,
+    scope: Scope,
+}
+
+// === impl Here ===
+
+impl Here {
+    pub(super) fn new(client: Client, place: Place, scope: Scope) -> Self {
+        Self { client, place, scope }
+    }
+}
+
+impl World for Here {
+    fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture> {
+        let follow = Follow::start(&self.client, &self.scope);
+        let place = self.place;
+        let state = (follow, service, false);
+        let pictures = stream::unfold(state, move |(mut follow, service, shown)| async move {
+            if shown {
+                follow.changed_by(Instant::now() + LONG).await;
+            } else {
+                follow.synced().await;
+            }
+            let picture = picture(&follow.seen(), follow.trouble(), service.as_ref(), place);
+            Some((picture, (follow, service, true)))
+        });
+        pictures.boxed()
+    }
+
+    fn explain(
+        &self,
+        service: ServiceName,
+        path: Option<String>,
+    ) -> BoxFuture<'static, Result<Value, String>> {
+        let client = self.client.clone();
+        aside(move || async move {
+            let settings = Settings::default();
+            let (observed, _) =
+                world::observe_with(client, &settings, vec![service.namespace.clone()]).await?;
+            let scene = Scene::observed(observed)?;
+            let is_it = |subject: &&longboat_offline::scene::Subject| {
+                let metadata = &subject.service.metadata;
+                metadata.name.as_ref() == Some(&service.name)
+                    && metadata.namespace.as_ref() == Some(&service.namespace)
+            };
+            let subject = scene.subjects.iter().find(is_it);
+            let subject = subject.ok_or_else(|| anyhow!("there is no LLMInferenceService `{service}`"))?;
+            let answer = explain::explain(&scene, &subject.service, path.as_deref())?;
+            let text = match &answer {
+                Explanation::Layers(layers) => explain::of_layers(layers),
+                Explanation::Fields(fields) => explain::of_fields(fields),
+                Explanation::Children(children) => explain::of_children(children),
+            };
+            Ok(json!({"text": plain(&text), "answer": answer}))
+        })
+    }
+
+    fn diff(&self, manifests: String) -> BoxFuture<'static, Result<Value, String>> {
+        let client = self.client.clone();
+        aside(move || async move {
+            let documents = longboat_manifest::parse("manifest", &manifests)?;
+            let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
+            if !documents.iter().any(|document| ours.contains(&document.kind())) {
+                return Err(world::no_service(&documents));
+            }
+            let settings = Settings::default();
+            let namespaces = world::namespaces(&documents, &settings);
+            let (observed, _) = world::observe_with(client, &settings, namespaces).await?;
+            let before = Scene::observed(observed.clone())?;
+            let after = world::on_top(observed, &documents, &settings)?;
+            let (differences, failed) = diff::diff(&before, &after, true);
+            let findings = after.findings.iter().filter(|finding| finding.severity != Severity::Note);
+            let mut sentences: Vec<String> =
+                findings.map(longboat_offline::validate::Finding::sentence).collect();
+            let refused = after.has_errors() || !failed.is_empty();
+            sentences.extend(failed.into_iter().map(|error| format!("{:#}", anyhow::Error::new(error))));
+            let text = diff::to_text(&differences);
+            Ok(
+                json!({"text": plain(&text), "differences": differences, "findings": sentences, "refused": refused}),
+            )
+        })
+    }
+
+    fn findings(&self, service: ServiceName) -> BoxFuture<'static, Result<Value, String>> {
+        let client = self.client.clone();
+        aside(move || async move {
+            let names = [(service.namespace, service.name)];
+            Ok(json!({"findings": cause::findings(&client, &names).await}))
+        })
+    }
+
+    fn address(&self, name: ServiceName) -> BoxFuture<'static, Result<Address, String>> {
+        let client = self.client.clone();
+        async move {
+            let api = Api::<LLMInferenceService>::namespaced(client.clone(), &name.namespace);
+            let found = api.get(&name.name).await;
+            let found = found.map_err(|error| longboat_controller::reader::sentence(&error))?;
+            let found = service::find(&client, &found).await.map_err(|error| format!("{error:#}"))?;
+            Ok(Address { url: found.url, model: found.model })
+        }
+        .boxed()
+    }
+}
+
+/// Runs work that reads a cluster and then computes for a while, where nothing else waits for it.
+fn aside<F>(work: impl FnOnce() -> F + Send + 'static) -> BoxFuture<'static, Result<Value, String>>
+where
+    F: Future<Output = anyhow::Result<Value>>,
+{
+    let handle = Handle::current();
+    let work = tokio::task::spawn_blocking(move || handle.block_on(work()));
+    async move {
+        match work.await {
+            Ok(done) => done.map_err(|error| format!("{error:#}")),
+            Err(_) => Err("this failed inside Longboat; its log says more".to_owned()),
+        }
+    }
+    .boxed()
+}
+
+fn picture(seen: &Seen, trouble: Option<String>, service: Option<&ServiceName>, place: Place) -> Picture {
+    let mut names: Vec<(String, String)> = seen
+        .services
+        .iter()
+        .map(|service| {
+            let metadata = &service.metadata;
+            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+        })
+        .collect();
+    names.sort();
+    let heads = lines::heads(seen, &names, place).into_iter();
+    let services = heads.map(|line| Head { service: line.subject, text: line.text, mark: word(line.mark) });
+    let tree = service.and_then(|service| {
+        let name = [(service.namespace.clone(), service.name.clone())];
+        lines::find(seen, &service.namespace, &service.name)?;
+        let lines: Vec<Value> = lines::all(seen, &name, place).iter().map(told).collect();
+        Some(json!({"lines": lines, "object": data::list(seen, &name)["items"][0]}))
+    });
+    Picture { services: services.collect(), tree, trouble }
+}
+
+fn told(line: &Line) -> Value {
+    let (since, took) = match line.time {
+        Some(Time::Since(since)) => (Some(since.to_string()), None),
+        Some(Time::Took(took)) => (None, Some(age(took))),
+        None => (None, None),
+    };
+    json!({
+        "subject": line.subject, "text": line.text, "mark": word(line.mark), "depth": line.depth,
+        "since": since, "took": took,
+    })
+}
+
+/// A text of a terminal without its colours.
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Good => "good",
+        Mark::Waiting => "waiting",
+        Mark::Bad => "bad",
+    }
+}

@@ -1,0 +1,108 @@
+//! What an upgrade to this build would change about the services of a cluster, and what keeps a service as it is.
+
+use std::fmt::Write as _;
+
+use owo_colors::OwoColorize;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    diff::{self, Difference, Unplannable},
+    explain::{SetterKind, short},
+    scene::Scene,
+};
+
+/// What would happen to all services.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Upgrade {
+    /// Services that would change, those whose pods stay first.
+    pub services: Vec<Change>,
+    /// How many stay as they are.
+    pub unchanged: usize,
+}
+
+/// What would happen to one service.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Field by field.
+    #[serde(flatten)]
+    pub difference: Difference,
+    /// Fields of the spec that keep the service as it is: what presets change.
+    pub pins: Vec<Pin>,
+}
+
+/// A field and the value that it has today.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pin {
+    /// Its path in a service, or in a config that the service names in `baseRefs`.
+    pub path: String,
+    /// Its value before the upgrade.
+    pub value: Value,
+}
+
+/// Compares the children that a cluster has with those that this build would plan: `before` is the cluster as it is, `after` the
+/// same cluster after the upgrade ([`Scene::upgraded`]). Services of which nobody can say come second.
+pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<Unplannable>) {
+    let (differences, failed) = diff::diff(before, after, true);
+    let all = differences.len();
+    let changed = differences.into_iter().filter(|difference| !difference.is_empty());
+    let mut services: Vec<Change> = changed
+        .map(|difference| {
+            let pins = pins(&difference);
+            Change { difference, pins }
+        })
+        .collect();
+    let unchanged = all - services.len();
+    services.sort_by_key(|change| !change.difference.rolls.is_empty());
+    (Upgrade { services, unchanged }, failed)
+}
+
+/// What a preset changes can be set by a higher layer. A field that a preset no longer has is no exception.
+fn pins(difference: &Difference) -> Vec<Pin> {
+    let of_presets = difference
+        .effective
+        .iter()
+        .filter(|change| change.set_by.as_ref().is_none_or(|setter| setter.kind == SetterKind::Preset));
+    of_presets
+        .filter_map(|change| Some(Pin { path: change.path.clone(), value: change.before.clone()? }))
+        .collect()
+}
+
+// === impl Upgrade ===
+
+impl Upgrade {
+    /// Whether no service would change.
+    pub fn is_empty(&self) -> bool {
+        self.services.is_empty()
+    }
+
+    /// For people. Colours are for terminals; whoever prints to something else takes them out.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for change in &self.services {
+            // Writing to a String cannot fail.
+            text.push_str(&diff::to_text(std::slice::from_ref(&change.difference)));
+            if !change.pins.is_empty() {
+                text.push_str("  to keep it, set in the service or in a config of its baseRefs\n");
+                for pin in &change.pins {
+                    let _ = writeln!(text, "    {} = {}", pin.path, short(&pin.value));
+                }
+            }
+        }
+        let rolling = self.services.iter().filter(|change| !change.difference.rolls.is_empty()).count();
+        let (changed, all) = (self.services.len(), self.services.len() + self.unchanged);
+        let services = if all == 1 { "service" } else { "services" };
+        let _ = writeln!(
+            text,
+            "{} of {all} {services} would change, pods of {rolling} would roll",
+            changed.bold()
+        );
+        if rolling > 1 {
+            text.push_str(
+                "They roll at the same time: the controller does not wait for one service before it goes on to the next.\n\
+                 For an order of your own, keep some as they are, and let them go one after the other.\n",
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,230 @@
+//! What came back, and which link of the way it speaks of.
+
+use longboat_api::reasons::condition as reason;
+use serde_json::Value;
+
+use super::{probe::Probe, report::Verdict};
+
+/// Bytes of an answer that are looked at most.
+pub(super) const LONGEST_ANSWER: usize = 256 << 10;
+/// Characters of somebody else's text that a condition repeats.
+const LONGEST_QUOTE: usize = 200;
+
+/// An answer to the request, of whatever status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status code.
+    pub code: u16,
+    /// Its body, or the begin of it.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreached {
+    /// Nobody takes the connection: the reason.
+    Connection(String),
+    /// The certificate is not trusted: the reason.
+    Certificate(String),
+    /// The certificates that are to be trusted cannot be read: the reason.
+    Trust(String),
+    /// The request was taken, and no answer came within so many seconds.
+    Silence(u64),
+    /// The connection broke before the answer was whole: the reason.
+    Broken(String),
+}
+
+/// A token that came back.
+pub(super) struct Received {
+    pub(super) verdict: Verdict,
+    pub(super) prompt_tokens: u64,
+    pub(super) cached_tokens: u64,
+}
+
+/// Who answers at the pods themselves, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engines {
+    /// At least one does.
+    Answer,
+    /// None of those that were asked does.
+    Silent,
+    /// None was asked.
+    Unknown,
+}
+
+/// A token, or what broke.
+pub(super) fn judge(
+    probe: &Probe,
+    answer: &Result<Answer, Unreached>,
+    engines: Engines,
+) -> Result<Received, Verdict> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(unreached) => return Err(unreachable(probe, unreached, engines)),
+    };
+    let body = &answer.body[..answer.body.len().min(LONGEST_ANSWER)];
+    if answer.code == 200 { completion(probe, body) } else { Err(refusal(probe, answer.code, body, engines)) }
+}
+
+fn unreachable(probe: &Probe, why: &Unreached, engines: Engines) -> Verdict {
+    let url = &probe.url;
+    match why {
+        Unreached::Connection(why) => Verdict::no(
+            reason::GATEWAY_UNREACHABLE,
+            format!(
+                "the gateway does not answer at {url}: {why}. Look at the pods, the Service and the address of the Gateway, and \
+                 whether the controller can reach it"
+            ),
+        ),
+        Unreached::Certificate(why) => Verdict::no(
+            reason::GATEWAY_NOT_TRUSTED,
+            format!("the certificate of the gateway at {url} is not trusted: {why}. {}", probe.trust_hint),
+        ),
+        Unreached::Trust(why) => Verdict::no(
+            reason::GATEWAY_NOT_TRUSTED,
+            format!("the certificates to trust at {url} cannot be used: {why}. {}", probe.trust_hint),
+        ),
+        Unreached::Silence(seconds) => {
+            let who = match engines {
+                Engines::Silent => {
+                    "the engines do not answer at their pods either: look at their logs and devices"
+                }
+                Engines::Answer => {
+                    "the engines answer at their pods otherwise: one of them, the picker or the sidecar holds the request"
+                }
+                Engines::Unknown => "look at the picker, then at the engines",
+            };
+            Verdict::no(
+                reason::NO_ANSWER,
+                format!("the gateway took a request at {url} and gave no answer within {seconds} s; {who}"),
+            )
+        }
+        Unreached::Broken(why) => Verdict::no(
+            reason::NO_ANSWER,
+            format!(
+                "the answer at {url} broke off: {why}. Look at the logs of the gateway and of the engines"
+            ),
+        ),
+    }
+}
+
+/// An answer that is not 200.
+fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
+    let (url, model) = (&probe.url, &probe.model);
+    let text = String::from_utf8_lossy(body);
+    let said = match quote(&text) {
+        said if said.is_empty() => String::new(),
+        said => format!(" ({said})"),
+    };
+    // Engines answer errors as JSON objects, gateways and pickers as text or not at all.
+    let is_engines = serde_json::from_slice::<Value>(body)
+        .is_ok_and(|body| body.get("error").is_some() || body["object"] == "error");
+    let is_pickers = text.starts_with("inference error:") || text.contains("picker");
+    match code {
+        401 | 403 => Verdict::no(
+            reason::CREDENTIALS_REQUIRED,
+            format!(
+                "{url} answers {code}{said}: something on the way asks for credentials, and the proof sends none. Let requests \
+                 of the controller pass, or turn the proof off for this service"
+            ),
+        ),
+        404 if is_engines => Verdict::no(
+            reason::MODEL_NOT_SERVED,
+            format!(
+                "the engine does not serve a model named {model}{said}: compare --served-model-name of the engine with \
+                 spec.model.name"
+            ),
+        ),
+        404 | 405 => Verdict::no(
+            reason::NO_ROUTE,
+            format!(
+                "the gateway has no route for {url}{said}: look at the rules, hostnames and parents of the HTTPRoute"
+            ),
+        ),
+        400..500 if is_pickers && code != 400 => picker(url, code, &said),
+        400..500 => Verdict::no(
+            reason::REQUEST_REFUSED,
+            format!("a request for one token is refused at {url} with {code}{said}"),
+        ),
+        _ if is_engines => engine(url, code, &said),
+        _ if is_pickers => picker(url, code, &said),
+        _ => match engines {
+            Engines::Silent => engine(url, code, &said),
+            Engines::Answer | Engines::Unknown => picker(url, code, &said),
+        },
+    }
+}
+
+fn picker(url: &str, code: u16, said: &str) -> Verdict {
+    Verdict::no(
+        reason::PICKER_FAILED,
+        format!(
+            "{url} answers {code}{said}: the picker gave no endpoint that the gateway can use. Look at the logs of the picker, and \
+             at the pods that the InferencePool selects"
+        ),
+    )
+}
+
+fn engine(url: &str, code: u16, said: &str) -> Verdict {
+    Verdict::no(
+        reason::ENGINE_FAILED,
+        format!("the engine fails: {url} answers {code}{said}. Look at the logs of container main"),
+    )
+}
+
+/// An answer that is 200.
+fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
+    let url = &probe.url;
+    let Ok(Value::Object(answer)) = serde_json::from_slice(body) else {
+        let said = quote(&String::from_utf8_lossy(body));
+        return Err(Verdict::no(
+            reason::UNREADABLE_ANSWER,
+            format!(
+                "{url} answers 200 with something that is no completion ({said}): the route leads elsewhere"
+            ),
+        ));
+    };
+    let named = answer.get("model").and_then(Value::as_str).unwrap_or_default();
+    if !probe.names.iter().any(|name| name == named) {
+        let named = if named.is_empty() { "without a name".to_owned() } else { quote(named) };
+        return Err(Verdict::no(
+            reason::WRONG_MODEL,
+            format!(
+                "{url} was asked for model {} and a model {named} answered: compare --served-model-name of the engine with \
+                 spec.model.name, and look for another route that takes these requests",
+                probe.model
+            ),
+        ));
+    }
+    let count = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or_default();
+    let usage = answer.get("usage");
+    let generated = count(usage.and_then(|usage| usage.get("completion_tokens")));
+    let text = answer.get("choices").and_then(|all| all.get(0)?.get("text")?.as_str()).unwrap_or_default();
+    if generated == 0 && text.is_empty() {
+        return Err(Verdict::no(
+            reason::NO_TOKEN,
+            format!("{url} answers 200 without a token: look at the logs of container main"),
+        ));
+    }
+    Ok(Received {
+        verdict: Verdict::yes(
+            reason::TOKEN_RECEIVED,
+            format!("a token of model {named} came back from {url}"),
+        ),
+        prompt_tokens: count(usage.and_then(|usage| usage.get("prompt_tokens"))),
+        cached_tokens: count(
+            usage.and_then(|usage| usage.get("prompt_tokens_details")?.get("cached_tokens")),
+        ),
+    })
+}
+
+/// The begin of somebody else's text, in one line.
+pub(super) fn quote(text: &str) -> String {
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST_QUOTE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

@@ -1,0 +1,131 @@
+//! The series of an engine's metrics that say what became of a request.
+
+/// Bytes of a page that are read at most.
+const LONGEST_PAGE: usize = 4 << 20;
+
+/// What one engine has counted since it started, over all labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Prompt tokens that it worked on.
+    pub(crate) prompt_tokens: Option<f64>,
+    /// Prompt tokens whose KV cache came from another engine.
+    pub(crate) external_tokens: Option<f64>,
+    /// Bytes that NIXL brought.
+    pub(crate) nixl_bytes: Option<f64>,
+    /// Transfers by NIXL.
+    pub(crate) nixl_transfers: Option<f64>,
+    /// Transfers by NIXL that failed.
+    pub(crate) nixl_failures: Option<f64>,
+}
+
+// === impl Counters ===
+
+impl Counters {
+    /// Reads a page in the Prometheus text format. Lines that it does not understand do not matter.
+    pub fn read(page: &[u8]) -> Self {
+        let mut counters = Self::default();
+        for line in page[..page.len().min(LONGEST_PAGE)].split(|byte| *byte == b'\n') {
+            let Some((name, labels, value)) = std::str::from_utf8(line).ok().and_then(series) else {
+                continue;
+            };
+            let name = name.strip_suffix("_total").unwrap_or(name);
+            let counter = match name {
+                "vllm:prompt_tokens" | "sglang:prompt_tokens" => &mut counters.prompt_tokens,
+                "vllm:external_prefix_cache_hits" => &mut counters.external_tokens,
+                "vllm:prompt_tokens_by_source" if labels.contains("source=\"external_kv_transfer\"") => {
+                    &mut counters.external_tokens
+                }
+                "vllm:nixl_bytes_transferred_sum" => &mut counters.nixl_bytes,
+                "vllm:nixl_xfer_time_seconds_count" => &mut counters.nixl_transfers,
+                "vllm:nixl_num_failed_transfers" => &mut counters.nixl_failures,
+                _ => continue,
+            };
+            *counter = Some(counter.unwrap_or_default() + value);
+        }
+        counters
+    }
+
+    /// What was added since `before`. A counter that fell was reset by a restart: nothing is known of it.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let grown = |now: Option<f64>, before: Option<f64>| {
+            let grown = now? - before.unwrap_or_default();
+            (grown >= 0.0).then_some(grown)
+        };
+        Self {
+            prompt_tokens: grown(self.prompt_tokens, before.prompt_tokens),
+            external_tokens: grown(self.external_tokens, before.external_tokens),
+            nixl_bytes: grown(self.nixl_bytes, before.nixl_bytes),
+            nixl_transfers: grown(self.nixl_transfers, before.nixl_transfers),
+            nixl_failures: grown(self.nixl_failures, before.nixl_failures),
+        }
+    }
+
+    /// Whether the engine counts what comes from elsewhere at all.
+    pub(crate) fn tells_of_transfers(&self) -> bool {
+        self.external_tokens.or(self.nixl_bytes).or(self.nixl_transfers).is_some()
+    }
+}
+
+/// Name, labels and value of a sample.
+fn series(line: &str) -> Option<(&str, &str, f64)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let end = line.find(['{', ' ', '\t'])?;
+    let (name, rest) = line.split_at(end);
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(labels) => labels.split_at(end_of_labels(labels)?),
+        None => ("", rest),
+    };
+    let value: f64 = rest.trim_start_matches('}').split_whitespace().next()?.parse().ok()?;
+    value.is_finite().then_some((name, labels, value))
+}
+
+/// Where the closing brace is: not one within a quoted value.
+fn end_of_labels(labels: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in labels.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'}' if !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_summed_over_their_labels_whatever_stands_in_these() {
+        let page = br#"# HELP vllm:prompt_tokens_total Tokens
+vllm:prompt_tokens_total{engine="stop",model_name="a}b\"} 9"} 2
+vllm:prompt_tokens_total{engine="length"} 3.0 1700000000
+vllm:external_prefix_cache_hits_total{engine="0"} 48
+vllm:prompt_tokens_by_source_total{source="local_compute"} 7
+vllm:nixl_bytes_transferred_sum 1024
+vllm:nixl_num_failed_transfers_total 0
+vllm:prompt_tokens_total{broken 1
+vllm:prompt_tokens_total NaN
+vllm:prompt_tokens_total
+"#;
+        let read = Counters::read(page);
+        assert_eq!(read.prompt_tokens, Some(5.0));
+        assert_eq!(read.external_tokens, Some(48.0));
+        assert_eq!((read.nixl_bytes, read.nixl_transfers), (Some(1024.0), None));
+        assert_eq!(read.nixl_failures, Some(0.0));
+        assert_eq!(Counters::read(b"\xff\n{}\n"), Counters::default());
+    }
+
+    #[test]
+    fn what_was_reset_says_nothing_and_what_is_new_counts_from_zero() {
+        let before = Counters { prompt_tokens: Some(9.0), ..Counters::default() };
+        let now = Counters { prompt_tokens: Some(1.0), external_tokens: Some(16.0), ..Counters::default() };
+        let grown = now.since(&before);
+        assert_eq!((grown.prompt_tokens, grown.external_tokens), (None, Some(16.0)));
+    }
+}

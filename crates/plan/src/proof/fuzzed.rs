@@ -1,0 +1,33 @@
+//! One judgement over any bytes, for fuzzing.
+
+use std::time::Duration;
+
+use super::{Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, Role, Seen, judge};
+
+/// What would be said of a service whose request came back with this status and body, and whose engines showed this page of metrics
+/// afterwards.
+pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
+    let pods = [("decode", Role::Decode), ("prefill", Role::Prefill)].map(|(name, role)| PodAddress {
+        name: name.to_owned(),
+        role,
+        metrics_url: format!("http://{name}:8000/metrics"),
+    });
+    let probe = Probe {
+        id: Id { subject: String::new(), world: String::new(), attempt: 1 },
+        delay: Duration::ZERO,
+        url: "http://gateway/ns/llm/v1/completions".to_owned(),
+        model_header: None,
+        trusted: Vec::new(),
+        pods: pods.into(),
+        pod_certificate: None,
+        left_out: 0,
+        disaggregated: true,
+        model: "llm".to_owned(),
+        names: vec!["llm".to_owned()],
+        words: 0,
+        trust_hint: String::new(),
+    };
+    let metrics = PodMetrics { before: Some(Counters::default()), after: Ok(Counters::read(page)) };
+    let answer = Ok(Answer { code, body: body.to_vec() });
+    judge(&probe, &Seen { answer, pods: vec![metrics.clone(), metrics], at: 0 })
+}

@@ -1,0 +1,182 @@
+//! From what the shell saw to verdicts: one about the answer, one about the transfer of KV cache.
+
+use longboat_api::reasons::condition as reason;
+
+use super::{
+    answer::{self, Answer, Engines, Received, Unreached},
+    counters::Counters,
+    probe::{PodAddress, Probe, Role},
+    report::{Outcome, Verdict},
+};
+
+/// The metrics of a pod before and after the request, or why they cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodMetrics {
+    /// Before the request; none where they were not read.
+    pub before: Option<Counters>,
+    /// After the request.
+    pub after: Result<Counters, String>,
+}
+
+/// Everything that the shell saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// What came back.
+    pub answer: Result<Answer, Unreached>,
+    /// The metrics of [`Probe::pods`], in that order; empty where they were not read.
+    pub pods: Vec<PodMetrics>,
+    /// When the answer came, in seconds since 1970.
+    pub at: i64,
+}
+
+/// What a request came to.
+pub fn judge(probe: &Probe, seen: &Seen) -> Outcome {
+    let verdict = answer::judge(probe, &seen.answer, engines(probe, seen));
+    let transfer = probe.disaggregated.then(|| match &verdict {
+        Ok(received) => transfer(probe, seen, received),
+        Err(_) => Verdict::unknown(
+            reason::PROOF_PENDING,
+            "no request got through, so nothing could be transferred: see ServingProven".to_owned(),
+        ),
+    });
+    let serving = verdict.map_or_else(|broken| broken, |received| received.verdict);
+    Outcome { id: probe.id.clone(), at: seen.at, serving, transfer }
+}
+
+/// Whether the conditions can change by reading the metrics once more: engines count at the end of a step.
+pub fn is_conclusive(probe: &Probe, seen: &Seen) -> bool {
+    !probe.disaggregated || judge(probe, seen).transfer.is_none_or(|verdict| verdict.is_true())
+}
+
+/// Whether the pods that answer requests do so at their own addresses.
+fn engines(probe: &Probe, seen: &Seen) -> Engines {
+    let asked = || of_role(probe, seen, Role::Decode);
+    if asked().any(|(_, pod)| pod.after.is_ok()) {
+        Engines::Answer
+    } else if asked().next().is_some() {
+        Engines::Silent
+    } else {
+        Engines::Unknown
+    }
+}
+
+fn of_role<'a>(
+    probe: &'a Probe,
+    seen: &'a Seen,
+    role: Role,
+) -> impl Iterator<Item = (&'a PodAddress, &'a PodMetrics)> {
+    probe.pods.iter().zip(&seen.pods).filter(move |(pod, _)| pod.role == role)
+}
+
+/// What the pods of a role counted together.
+#[derive(Default)]
+struct Sum {
+    grown: Counters,
+    tells_of_transfers: bool,
+    readable: usize,
+    unreadable: Option<String>,
+}
+
+impl Sum {
+    fn of(probe: &Probe, seen: &Seen, role: Role) -> Self {
+        let mut sum = Self::default();
+        for (address, pod) in of_role(probe, seen, role) {
+            match (&pod.before, &pod.after) {
+                (Some(before), Ok(after)) => {
+                    let grown = after.since(before);
+                    let add = |to: &mut Option<f64>, more: Option<f64>| {
+                        *to = match (*to, more) {
+                            (Some(to), Some(more)) => Some(to + more),
+                            (to, more) => to.or(more),
+                        };
+                    };
+                    add(&mut sum.grown.prompt_tokens, grown.prompt_tokens);
+                    add(&mut sum.grown.external_tokens, grown.external_tokens);
+                    add(&mut sum.grown.nixl_bytes, grown.nixl_bytes);
+                    add(&mut sum.grown.nixl_transfers, grown.nixl_transfers);
+                    add(&mut sum.grown.nixl_failures, grown.nixl_failures);
+                    sum.tells_of_transfers |= after.tells_of_transfers();
+                    sum.readable += 1;
+                }
+                (_, Err(why)) => sum.unreadable = Some(format!("{}: {why}", address.name)),
+                (None, Ok(_)) => {
+                    sum.unreadable = Some(format!("{}: not read before the request", address.name));
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Whether the decode side took what prefill computed, and what says so.
+fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
+    let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
+    // The prompt is new to every cache: only a transfer can have brought most of it.
+    if prompt > 0 && cached * 2 >= prompt {
+        let message = format!(
+            "the decode side had {cached} of {prompt} tokens of a new prompt (usage.prompt_tokens_details.cached_tokens)"
+        );
+        return Verdict::yes(reason::KV_TRANSFERRED, message);
+    }
+    let (decode, prefill) = (Sum::of(probe, seen, Role::Decode), Sum::of(probe, seen, Role::Prefill));
+    let evidence = [
+        ("vllm:external_prefix_cache_hits", decode.grown.external_tokens),
+        ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),
+        ("vllm:nixl_xfer_time_seconds", decode.grown.nixl_transfers),
+    ];
+    if let Some((series, _)) = evidence.iter().find(|(_, grown)| grown.is_some_and(|grown| grown > 0.0)) {
+        let message =
+            format!("the decode pods counted KV cache that came from elsewhere (metrics: {series} grew)");
+        return Verdict::yes(reason::KV_TRANSFERRED, message);
+    }
+    if decode.grown.nixl_failures.is_some_and(|grown| grown > 0.0) {
+        return Verdict::no(
+            reason::TRANSFER_FAILED,
+            "the decode pods counted failed transfers (metrics: vllm:nixl_num_failed_transfers grew), and computed the prompt \
+             again: look for a blocked port between the pods (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and at their network \
+             devices"
+                .to_owned(),
+        );
+    }
+    if decode.readable == 0 || (prefill.readable == 0 && !decode.tells_of_transfers) {
+        let why = decode.unreadable.or(prefill.unreadable);
+        let why = why.unwrap_or_else(|| "the service has no prefill pod, or no decode pod".to_owned());
+        return Verdict::unknown(
+            reason::METRICS_UNREADABLE,
+            format!(
+                "whether KV cache was transferred is not known: the metrics of a pod cannot be read ({why})"
+            ),
+        );
+    }
+    let left_out = match probe.left_out {
+        0 => String::new(),
+        pods => format!("; {pods} pods were not looked at"),
+    };
+    if prefill.grown.prompt_tokens == Some(0.0) {
+        return Verdict::no(
+            reason::PREFILL_NOT_USED,
+            format!(
+                "no prefill pod worked on a prompt of {prompt} tokens (metrics: vllm:prompt_tokens did not grow{left_out}): the \
+                 picker did not choose one, or no routing sidecar runs before the decode engine. Look at the prefill profile and \
+                 its decider in the configuration of the picker, and for the sidecar in spec.template"
+            ),
+        );
+    }
+    if decode.tells_of_transfers {
+        return Verdict::no(
+            reason::KV_NOT_TRANSFERRED,
+            format!(
+                "prefill worked, and the decode pods computed the prompt of {prompt} tokens again (metrics: \
+                 vllm:external_prefix_cache_hits did not grow{left_out}): compare --kv-transfer-config, versions and parallelism of \
+                 both halves; `longboat doctor` does so"
+            ),
+        );
+    }
+    Verdict::unknown(
+        reason::NO_EVIDENCE,
+        format!(
+            "prefill worked, and neither usage nor the metrics of the decode pods say whether its KV cache was taken{left_out}: the \
+             engine counts no transfers"
+        ),
+    )
+}

@@ -1,0 +1,73 @@
+//! Which request is due.
+
+use std::time::Duration;
+
+use longboat_api::{
+    proof::ProofMode,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
+};
+
+use super::{
+    ATTEMPTS, mode,
+    probe::{Id, Probe, make},
+    record::Record,
+    report,
+    wanted::Wanted,
+};
+use crate::{
+    children::{Applied, Children},
+    context::Context,
+    problem::PlanError,
+    snapshot::Snapshot,
+    status::World,
+};
+
+/// Seconds before each further attempt. A gateway may learn of a route a moment after it has accepted it.
+const BACKOFF: [i64; ATTEMPTS as usize - 1] = [2, 10, 30, 120];
+/// Seconds between two requests about the same subject: an autoscaler may add pods one after the other.
+const SPACING: i64 = 10;
+
+/// The request that is due after a reconcile with this outcome; none where the proof is off, nothing can be asked yet, or everything
+/// was asked.
+///
+/// # Errors
+/// When the service was never stored.
+pub fn next(
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    applied: &Children<Applied>,
+    snapshot: &Snapshot,
+    status: &LLMInferenceServiceStatus,
+) -> Result<Option<Probe>, PlanError> {
+    if mode(service, &snapshot.platform).unwrap_or_default() == ProofMode::Off {
+        return Ok(None);
+    }
+    let context = Context::new(service, spec, snapshot)?;
+    if context.stopped() {
+        return Ok(None);
+    }
+    let holds = |type_: &str| {
+        status.conditions.iter().any(|condition| condition.type_ == type_ && condition.is_true())
+    };
+    let world = World { context, applied };
+    let wanted = Wanted::new(&world, status, holds);
+    if wanted.waiting.is_some() {
+        return Ok(None);
+    }
+    let record = Record::read(&status.annotations);
+    let now = snapshot.now.as_second();
+    // A clock that was set back must not put a request off for long.
+    let left = |seconds: i64, at: i64| (seconds - (now - at)).clamp(0, seconds);
+    let (attempt, delay) = match record.filter(|record| record.subject == wanted.subject) {
+        None => (1, 0),
+        Some(record) if record.world != wanted.world => (1, left(SPACING, record.at)),
+        Some(_) if report::is_settled(status) => return Ok(None),
+        Some(record) if record.attempt >= ATTEMPTS => return Ok(None),
+        Some(record) => {
+            let before = BACKOFF.get(usize::try_from(record.attempt.max(1) - 1).unwrap_or_default());
+            (record.attempt + 1, left(before.copied().unwrap_or(SPACING), record.at))
+        }
+    };
+    let id = Id { subject: wanted.subject, world: wanted.world, attempt };
+    Ok(make(&world, status, id, Duration::from_secs(delay.unsigned_abs())))
+}

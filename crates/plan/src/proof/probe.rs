@@ -1,0 +1,216 @@
+//! A request that is due, as plain data.
+
+use std::{fmt::Write, time::Duration};
+
+use longboat_api::{
+    labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, role},
+    v1alpha2::LLMInferenceServiceStatus,
+};
+use serde_json::json;
+
+use super::wanted::{address, pods};
+use crate::{context::Context, names, scheduler, status::World, workload};
+
+/// What a proof is about, and which attempt it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Id {
+    /// A digest of what serves: the model and the pods' templates.
+    pub(crate) subject: String,
+    /// A digest of who serves it, and how requests get there: pods, routes, pool, address.
+    pub(crate) world: String,
+    /// Counts from one.
+    pub(crate) attempt: u32,
+}
+
+/// What a pod does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It computes prompts for others.
+    Prefill,
+    /// It answers requests.
+    Decode,
+}
+
+/// A pod whose metrics are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodAddress {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// Where its metrics are.
+    pub metrics_url: String,
+}
+
+/// A request that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// What it proves.
+    pub id: Id,
+    /// How long to wait before it is sent.
+    pub delay: Duration,
+    /// Where it is sent to, by POST.
+    pub url: String,
+    /// The header by which the address tells models apart, if it does.
+    pub model_header: Option<(String, String)>,
+    /// PEM texts of certificates that are trusted at this address, besides those that the environment trusts.
+    pub trusted: Vec<String>,
+    /// The pods behind the address: at most 32 of each role.
+    pub pods: Vec<PodAddress>,
+    /// The certificate that the pods show, as PEM, where they use TLS.
+    pub pod_certificate: Option<String>,
+    /// Pods that were left out of `pods`.
+    pub left_out: usize,
+    /// Whether prefill is apart, and a transfer of KV cache has to be seen.
+    pub disaggregated: bool,
+    /// The name that the request asks for.
+    pub(crate) model: String,
+    /// The names that an answer may have.
+    pub(crate) names: Vec<String>,
+    /// Words of the prompt. Each is at least one token.
+    pub(crate) words: usize,
+    /// What to do where the gateway's certificate is not trusted.
+    pub(crate) trust_hint: String,
+}
+
+/// Pods of one role whose metrics are read.
+pub(crate) const MOST_PODS: usize = 32;
+/// Words of a prompt that crosses from prefill to decode: several blocks of any engine's cache.
+pub(crate) const LONG_PROMPT: usize = 512;
+/// Words of a prompt at most: what a picker's threshold asks for beyond this is not met.
+pub(crate) const LONGEST_PROMPT: usize = 8192;
+
+// === impl Probe ===
+
+impl Probe {
+    /// The body of the request. The nonce stands first in the prompt, so that no cache holds any of it.
+    pub fn body(&self, nonce: u64) -> Vec<u8> {
+        let mut prompt = format!("{nonce:016x}");
+        for word in 0..self.words {
+            let _ = write!(prompt, " w{word:04}");
+        }
+        let request = json!({"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0.0});
+        request.to_string().into_bytes()
+    }
+}
+
+/// Where a service is asked.
+pub(super) struct Target {
+    url: String,
+    /// Whether a header tells models apart there.
+    by_header: bool,
+}
+
+/// The address to ask: the one that people are told, or the workload's Service where nothing routes to it.
+pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> Option<Target> {
+    let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
+    if !has_route {
+        let service =
+            context.snapshot.services.get(context.namespace, &names::workload_service(context.name))?;
+        let host =
+            service.spec.as_ref()?.cluster_ip.as_deref().filter(|ip| !ip.is_empty() && *ip != "None")?;
+        let url = format!("{}://{}/v1/completions", scheme(context), authority(host, workload::PORT));
+        return Some(Target { url, by_header: false });
+    }
+    let url = status.url.as_deref()?;
+    let named = status.addresses.iter().find(|found| found.address.url.as_deref() == Some(url));
+    let kind = named.and_then(|found| found.address.name.as_deref()).unwrap_or_default();
+    let by_header = kind.ends_with("-model-routing");
+    Some(Target { url: format!("{}/v1/completions", url.trim_end_matches('/')), by_header })
+}
+
+fn scheme(context: &Context) -> &'static str {
+    if context.tls() { "https" } else { "http" }
+}
+
+fn authority(host: &str, port: i32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// The request that proves what `id` says; none where there is no address.
+pub(super) fn make(
+    world: &World,
+    status: &LLMInferenceServiceStatus,
+    id: Id,
+    delay: Duration,
+) -> Option<Probe> {
+    let World { context, applied } = world;
+    let Target { url, by_header } = target(context, status)?;
+    let name = context.model_name();
+    let published = context.published_name(name);
+    let platform = &context.snapshot.platform;
+    let disaggregated = context.spec.prefill.is_some();
+    let picker = applied.deployment(&names::scheduler(context.name));
+    let threshold = picker.map(scheduler::prefill_threshold).unwrap_or_default();
+    let words = if disaggregated { LONG_PROMPT.max(threshold).min(LONGEST_PROMPT) } else { 0 };
+    let (pods, left_out) = pod_addresses(world);
+    let system = context.snapshot.system_namespace.as_str();
+    let bundle = platform.serving_proof.ca_config_map.as_str();
+    let trusted = context.snapshot.config_maps.get(system, bundle).and_then(|found| found.data.as_ref());
+    Some(Probe {
+        id,
+        delay,
+        url,
+        model_header: by_header.then(|| (platform.ingress.model_header.clone(), published.clone())),
+        trusted: trusted.map(|data| data.values().cloned().collect()).unwrap_or_default(),
+        pods,
+        pod_certificate: certificate(context),
+        left_out,
+        disaggregated,
+        model: if by_header { published.clone() } else { name.to_owned() },
+        names: vec![name.to_owned(), published],
+        words,
+        trust_hint: if bundle.is_empty() {
+            format!(
+                "Put the certificate of its issuer into a ConfigMap of namespace {system}, and name that in servingProofCA of key \
+                 longboat in inferenceservice-config"
+            )
+        } else {
+            format!("ConfigMap {system}/{bundle} has to hold the certificate of its issuer")
+        },
+    })
+}
+
+/// The certificate of the pods; none where they use no TLS.
+fn certificate(context: &Context) -> Option<String> {
+    if !context.tls() {
+        return None;
+    }
+    let secret = context.snapshot.secrets.get(context.namespace, &names::tls_secret(context.name))?;
+    let pem = secret.data.as_ref()?.get("tls.crt")?;
+    Some(String::from_utf8_lossy(&pem.0).into_owned())
+}
+
+/// Where the metrics of the endpoints are, and how many endpoints were left out.
+fn pod_addresses(world: &World) -> (Vec<PodAddress>, usize) {
+    let context = &world.context;
+    let ports = world.applied.inference_pools.iter().flat_map(|pool| &pool.spec.target_ports);
+    let port = ports.map(|port| port.number).next().unwrap_or(workload::PORT);
+    let (mut found, mut left_out) = (Vec::new(), 0);
+    let mut counts = [0_usize; 2];
+    for pod in pods(context) {
+        let label =
+            |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
+        if label(KSERVE_COMPONENT) != Some(KSERVE_COMPONENT_WORKLOAD) {
+            continue;
+        }
+        let role = match label(ROLE) {
+            Some(role::PREFILL) => Role::Prefill,
+            Some(_) => Role::Decode,
+            None => continue,
+        };
+        let count = &mut counts[usize::from(role == Role::Prefill)];
+        *count += 1;
+        if *count > MOST_PODS {
+            left_out += 1;
+            continue;
+        }
+        let host = address(pod).unwrap_or_default();
+        found.push(PodAddress {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            role,
+            metrics_url: format!("{}://{}/metrics", scheme(context), authority(host, port)),
+        });
+    }
+    (found, left_out)
+}

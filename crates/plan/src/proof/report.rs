@@ -1,0 +1,194 @@
+//! The conditions that follow from a proof.
+
+use longboat_api::{
+    annotations::SERVING_PROOF_RECORD,
+    conditions::{
+        Condition, ConditionStatus, Conditions, GATED, GATED_DISAGGREGATED, SERVICE,
+        types::{KV_TRANSFER_OBSERVED, SERVING_PROVEN},
+    },
+    proof::ProofMode,
+    reasons::condition as reason,
+    v1alpha2::LLMInferenceServiceStatus,
+};
+
+use super::{ATTEMPTS, mode, probe::Id, record::Record, wanted::Wanted};
+use crate::{context::Context, status::World};
+
+/// What a request came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What it was about.
+    pub id: Id,
+    /// When the answer came, in seconds since 1970.
+    pub at: i64,
+    /// Whether a token came back.
+    pub serving: Verdict,
+    /// Whether KV cache was transferred, where prefill is apart.
+    pub transfer: Option<Verdict>,
+}
+
+/// A condition in the making.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    status: ConditionStatus,
+    reason: &'static str,
+    message: String,
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    pub(super) fn yes(reason: &'static str, message: String) -> Self {
+        Self { status: ConditionStatus::True, reason, message }
+    }
+
+    pub(super) fn no(reason: &'static str, message: String) -> Self {
+        Self { status: ConditionStatus::False, reason, message }
+    }
+
+    pub(super) fn unknown(reason: &'static str, message: String) -> Self {
+        Self { status: ConditionStatus::Unknown, reason, message }
+    }
+
+    /// Whether it is good news.
+    pub fn is_true(&self) -> bool {
+        self.status == ConditionStatus::True
+    }
+
+    /// Why, in one word.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// Why, for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn set(&self, type_: &str, conditions: &mut Conditions) {
+        set(type_, self.status, self.reason, &self.message, conditions);
+    }
+}
+
+/// The conditions that a proof sets.
+const CONDITIONS: [&str; 2] = [SERVING_PROVEN, KV_TRANSFER_OBSERVED];
+
+fn set(type_: &str, status: ConditionStatus, reason: &str, message: &str, conditions: &mut Conditions) {
+    match status {
+        ConditionStatus::True => conditions.mark_true_with_reason(type_, reason, message),
+        ConditionStatus::False => conditions.mark_false(type_, reason, message),
+        ConditionStatus::Unknown => conditions.mark_unknown(type_, reason, message),
+    }
+}
+
+/// The mode of a service that runs. A word that is not known stands for none: admission refuses it.
+fn mode_of(context: &Context) -> ProofMode {
+    if context.stopped() {
+        return ProofMode::Off;
+    }
+    mode(context.service, &context.snapshot.platform).unwrap_or_default()
+}
+
+/// What `Ready` depends on.
+pub(crate) fn dependents(context: Option<&Context>) -> &'static [&'static str] {
+    match context {
+        Some(context) if mode_of(context) == ProofMode::Gate && context.spec.prefill.is_some() => {
+            GATED_DISAGGREGATED
+        }
+        Some(context) if mode_of(context) == ProofMode::Gate => GATED,
+        _ => SERVICE,
+    }
+}
+
+/// Removes what an earlier setting left, before other conditions are worked out: `Ready` must not follow it.
+pub(crate) fn prepare(
+    context: &Context,
+    status: &mut LLMInferenceServiceStatus,
+    conditions: &mut Conditions,
+) {
+    let is_wrong = mode(context.service, &context.snapshot.platform).is_err();
+    if mode_of(context) == ProofMode::Off {
+        status.annotations.remove(SERVING_PROOF_RECORD);
+        for type_ in CONDITIONS.into_iter().skip(usize::from(is_wrong && !context.stopped())) {
+            conditions.clear(type_);
+        }
+        return;
+    }
+    if context.spec.prefill.is_none() {
+        conditions.clear(KV_TRANSFER_OBSERVED);
+    }
+    // Whether `Ready` depends on a condition is part of it, and the setting may have changed.
+    for type_ in CONDITIONS {
+        if let Some(Condition { status, reason, message, .. }) = conditions.get(type_).cloned() {
+            set(type_, status, &reason, &message, conditions);
+        }
+    }
+}
+
+/// Sets the conditions: from the outcome of a request if there is a new one; what an earlier one came to stays as long as what was
+/// proven is what serves.
+pub(crate) fn report(
+    world: &World,
+    outcome: Option<&Outcome>,
+    status: &mut LLMInferenceServiceStatus,
+    conditions: &mut Conditions,
+) {
+    let context = &world.context;
+    if let Err(unknown) = mode(context.service, &context.snapshot.platform) {
+        let message = format!("annotation {}: {unknown}", longboat_api::annotations::SERVING_PROOF);
+        conditions.mark_false(SERVING_PROVEN, reason::PROOF_SETTING_INVALID, &message);
+        return;
+    }
+    if mode_of(context) == ProofMode::Off {
+        return;
+    }
+    let is_true = |type_: &str| conditions.get(type_).is_some_and(Condition::is_true);
+    let wanted = Wanted::new(world, status, is_true);
+    if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == wanted.subject) {
+        let Id { subject, world, attempt } = outcome.id.clone();
+        Record { subject, world, attempt, at: outcome.at }.write(&mut status.annotations);
+        with_attempt(&outcome.serving, attempt).set(SERVING_PROVEN, conditions);
+        if let Some(transfer) = &outcome.transfer {
+            with_attempt(transfer, attempt).set(KV_TRANSFER_OBSERVED, conditions);
+        }
+        return;
+    }
+    let record = Record::read(&status.annotations).filter(|record| record.subject == wanted.subject);
+    let is_judged = |type_: &str| conditions.get(type_).is_some_and(|found| !found.reason.is_empty());
+    let disaggregated = context.spec.prefill.is_some();
+    if record.is_some() && is_judged(SERVING_PROVEN) && (!disaggregated || is_judged(KV_TRANSFER_OBSERVED)) {
+        return;
+    }
+    // A proof without its conditions proves nothing.
+    status.annotations.remove(SERVING_PROOF_RECORD);
+    let pending = match &wanted.waiting {
+        Some(waiting) => Verdict::unknown(waiting.reason, waiting.message.clone()),
+        None => Verdict::unknown(reason::PROOF_PENDING, "a request for one token is on its way".to_owned()),
+    };
+    pending.set(SERVING_PROVEN, conditions);
+    if disaggregated {
+        pending.set(KV_TRANSFER_OBSERVED, conditions);
+    }
+}
+
+/// Says how often it was tried, where it did not succeed.
+fn with_attempt(verdict: &Verdict, attempt: u32) -> Verdict {
+    let mut verdict = verdict.clone();
+    if !verdict.is_true() {
+        let then = if attempt < ATTEMPTS {
+            "it is tried again"
+        } else {
+            "a change of pods or routes leads to another one"
+        };
+        verdict.message = format!("{} (attempt {attempt} of {ATTEMPTS}; {then})", verdict.message);
+    }
+    verdict
+}
+
+/// Whether a proof is over: there is nothing to try again.
+pub(super) fn is_settled(status: &LLMInferenceServiceStatus) -> bool {
+    let found = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
+    found(SERVING_PROVEN).is_some_and(Condition::is_true)
+        && found(KV_TRANSFER_OBSERVED)
+            .is_none_or(|transfer| transfer.is_true() || transfer.reason == reason::NO_EVIDENCE)
+}

@@ -1,0 +1,213 @@
+//! What is said of each answer, and of each thing that engines count.
+
+use std::time::Duration;
+
+use super::{
+    Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, Role, Seen, Unreached, is_conclusive, judge,
+};
+
+fn probe(disaggregated: bool) -> Probe {
+    let pod = |name: &str, role| PodAddress {
+        name: name.into(),
+        role,
+        metrics_url: format!("http://{name}:8000/metrics"),
+    };
+    let mut pods = vec![pod("decode-1", Role::Decode)];
+    if disaggregated {
+        pods.push(pod("prefill-1", Role::Prefill));
+    }
+    Probe {
+        id: Id { subject: "s".into(), world: "w".into(), attempt: 1 },
+        delay: Duration::ZERO,
+        url: "http://gw/ns/llm/v1/completions".into(),
+        model_header: None,
+        trusted: Vec::new(),
+        pods,
+        pod_certificate: None,
+        left_out: 0,
+        disaggregated,
+        model: "llm".into(),
+        names: vec!["llm".into(), "publishers/ns/models/llm".into()],
+        words: if disaggregated { 512 } else { 0 },
+        trust_hint: "Put the certificate somewhere".into(),
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that did not come")]
+fn answer(code: u16, body: &str) -> Result<Answer, Unreached> {
+    Ok(Answer { code, body: body.as_bytes().to_vec() })
+}
+
+const TOKEN: &str = r#"{"model": "llm", "choices": [{"text": " a"}],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}}"#;
+
+/// What is said of an answer, where the engines answer at their pods, do not, or were not asked.
+fn said(answer: Result<Answer, Unreached>, engines: Option<bool>) -> Outcome {
+    let pods = engines.map(|fine| PodMetrics {
+        before: None,
+        after: if fine { Ok(Counters::default()) } else { Err("connection refused".into()) },
+    });
+    judge(&probe(false), &Seen { answer, pods: pods.into_iter().collect(), at: 7 })
+}
+
+#[test]
+fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() {
+    let proven = said(answer(200, TOKEN), None);
+    assert!(proven.serving.is_true() && proven.transfer.is_none(), "{proven:?}");
+    assert!(proven.serving.message().contains("a token of model llm came back from http://gw/ns/llm"));
+    let published = TOKEN.replace("\"llm\"", "\"publishers/ns/models/llm\"");
+    assert!(said(answer(200, &published), None).serving.is_true());
+    // An end of text is a token, and has no text.
+    assert!(said(answer(200, &TOKEN.replace(" a", "")), None).serving.is_true());
+
+    let broken = |why: &str| why.to_owned();
+    let openai =
+        r#"{"error": {"message": "The model `llm` does not exist.", "type": "NotFoundError", "code": 404}}"#;
+    let older = r#"{"object": "error", "message": "no device", "code": 500}"#;
+    let none = TOKEN.replace("\"completion_tokens\": 1", "\"completion_tokens\": 0").replace(" a", "");
+    for (seen, engines, reason, words) in [
+        (
+            Err(Unreached::Connection(broken("Connection refused"))),
+            None,
+            "GatewayUnreachable",
+            "refused. Look at the pods, the Service",
+        ),
+        (
+            Err(Unreached::Certificate(broken("UnknownIssuer"))),
+            None,
+            "GatewayNotTrusted",
+            "UnknownIssuer. Put the certificate somewhere",
+        ),
+        (
+            Err(Unreached::Trust(broken("no certificate"))),
+            None,
+            "GatewayNotTrusted",
+            "cannot be used: no certificate",
+        ),
+        (
+            Err(Unreached::Silence(30)),
+            Some(true),
+            "NoAnswer",
+            "within 30 s; the engines answer at their pods otherwise",
+        ),
+        (Err(Unreached::Silence(30)), Some(false), "NoAnswer", "do not answer at their pods either"),
+        (Err(Unreached::Broken(broken("reset"))), None, "NoAnswer", "broke off: reset"),
+        (
+            answer(404, "no HTTPRoute matches /x\n"),
+            Some(true),
+            "NoRoute",
+            "no route for http://gw/ns/llm/v1/completions (no HTTPRoute matches /x)",
+        ),
+        (answer(404, openai), Some(true), "ModelNotServed", "--served-model-name"),
+        (answer(401, ""), Some(true), "CredentialsRequired", "answers 401: something"),
+        (
+            answer(429, "inference error: ResourceExhausted - no decode workers"),
+            Some(true),
+            "PickerFailed",
+            "no decode workers",
+        ),
+        (answer(400, "too long"), Some(true), "RequestRefused", "with 400 (too long)"),
+        (answer(503, ""), Some(true), "PickerFailed", "answers 503: the picker"),
+        (answer(503, "no healthy upstream"), Some(false), "EngineFailed", "container main"),
+        (answer(500, older), Some(true), "EngineFailed", "no device"),
+        (answer(200, "<html>"), None, "UnreadableAnswer", "(<html>): the route leads elsewhere"),
+        (answer(200, &TOKEN.replace("\"llm\"", "\"other\"")), None, "WrongModel", "a model other answered"),
+        (answer(200, "{}"), None, "WrongModel", "a model without a name answered"),
+        (answer(200, &none), None, "NoToken", "without a token"),
+    ] {
+        let Outcome { serving, .. } = said(seen.clone(), engines);
+        assert!(!serving.is_true(), "{seen:?}");
+        assert_eq!(serving.reason(), reason, "{seen:?}: {}", serving.message());
+        assert!(serving.message().contains(words), "{reason}: {}", serving.message());
+    }
+}
+
+#[test]
+fn what_others_wrote_is_repeated_in_part_and_in_one_line() {
+    let noise = format!("a\u{1b}[31m\n\tb {}", "é".repeat(400_000));
+    let Outcome { serving, .. } = said(answer(502, &noise), Some(true));
+    assert!(
+        serving.message().len() < 1000 && serving.message().contains("a [31m b é"),
+        "{}",
+        serving.message()
+    );
+    assert!(!serving.message().contains(char::is_control));
+}
+
+/// What two pods counted while a request passed.
+fn transfer(decode: (&str, &str), prefill: (&str, &str), body: &str) -> (Outcome, bool) {
+    let pages = |(before, after): (&str, &str)| PodMetrics {
+        before: Some(Counters::read(before.as_bytes())),
+        after: Ok(Counters::read(after.as_bytes())),
+    };
+    let seen = Seen { answer: answer(200, body), pods: vec![pages(decode), pages(prefill)], at: 7 };
+    (judge(&probe(true), &seen), is_conclusive(&probe(true), &seen))
+}
+
+#[test]
+fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_named() {
+    let (idle, used) = ("vllm:prompt_tokens_total 5", "vllm:prompt_tokens_total 1005");
+    let (none, some) =
+        ("vllm:external_prefix_cache_hits_total 9", "vllm:external_prefix_cache_hits_total 1008");
+    let worked = (idle, used);
+    let cached = TOKEN.replace("\"cached_tokens\": 0", "\"cached_tokens\": 992");
+    let nixl = ("vllm:nixl_num_failed_transfers_total 0", "vllm:nixl_num_failed_transfers_total 1");
+    for (decode, prefill, body, reason, words) in [
+        ((none, some), worked, TOKEN, "KVTransferred", "vllm:external_prefix_cache_hits grew"),
+        (
+            ("", "vllm:nixl_bytes_transferred_sum 4e6"),
+            worked,
+            TOKEN,
+            "KVTransferred",
+            "vllm:nixl_bytes_transferred grew",
+        ),
+        (
+            (none, none),
+            worked,
+            cached.as_str(),
+            "KVTransferred",
+            "992 of 1000 tokens of a new prompt (usage.",
+        ),
+        ((none, none), worked, TOKEN, "KVNotTransferred", "compare --kv-transfer-config"),
+        (
+            (none, none),
+            (idle, idle),
+            TOKEN,
+            "PrefillNotUsed",
+            "no routing sidecar runs before the decode engine",
+        ),
+        (nixl, worked, TOKEN, "TransferFailed", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
+        (("", ""), worked, TOKEN, "NoEvidence", "counts no transfers"),
+    ] {
+        let (outcome, conclusive) = transfer(decode, prefill, body);
+        assert!(outcome.serving.is_true(), "{outcome:?}");
+        let verdict = outcome.transfer.unwrap();
+        assert_eq!(verdict.reason(), reason, "{}", verdict.message());
+        assert!(verdict.message().contains(words), "{reason}: {}", verdict.message());
+        assert_eq!((verdict.is_true(), conclusive), (reason == "KVTransferred", reason == "KVTransferred"));
+    }
+}
+
+#[test]
+fn without_metrics_or_without_an_answer_nothing_is_claimed_of_a_transfer() {
+    let unreadable = PodMetrics { before: None, after: Err("no metrics within 3 s".into()) };
+    let seen = |answer| Seen { answer, pods: vec![unreadable.clone(), unreadable.clone()], at: 7 };
+    let verdict = judge(&probe(true), &seen(answer(200, TOKEN))).transfer.unwrap();
+    assert_eq!(verdict.reason(), "MetricsUnreadable");
+    assert!(verdict.message().contains("no metrics within 3 s"), "{}", verdict.message());
+    let outcome = judge(&probe(true), &seen(Err(Unreached::Silence(30))));
+    assert_eq!(outcome.serving.reason(), "NoAnswer");
+    assert!(outcome.transfer.unwrap().message().contains("see ServingProven"));
+}
+
+#[test]
+fn a_prompt_is_new_to_every_cache_and_long_enough_where_it_has_to_cross() {
+    let body =
+        |probe: &Probe, nonce| serde_json::from_slice::<serde_json::Value>(&probe.body(nonce)).unwrap();
+    let (long, other) = (body(&probe(true), 1), body(&probe(true), 2));
+    assert_eq!((&long["model"], &long["max_tokens"]), (&"llm".into(), &1.into()));
+    let (long, other) = (long["prompt"].as_str().unwrap(), other["prompt"].as_str().unwrap());
+    assert_ne!(long[..16], other[..16]);
+    assert_eq!(long.split(' ').count(), 513);
+    assert_eq!(body(&probe(false), 1)["prompt"], "0000000000000001");
+}

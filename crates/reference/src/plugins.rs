@@ -1,0 +1,150 @@
+//! The page of the picker's plugins. Which types and parameters there are, the picker's own parser says.
+
+use std::fmt::Write as _;
+
+use longboat_scheduler::{
+    Options, Scheduler,
+    config::{DataLayer, EndpointPickerConfig},
+    flow,
+};
+use serde_json::{Value, json};
+
+use crate::{NOTE, cell, differences};
+
+mod sentences;
+
+use sentences::{GROUPS, PLUGINS, Told};
+
+/// A parameter that no plugin has.
+const UNKNOWN: &str = "?";
+
+/// Makes the page.
+pub(crate) fn page() -> String {
+    let mut page = format!(
+        "# Picker plugins\n\n{NOTE}\n\nWhat `plugins` of an `EndpointPickerConfig` may declare. Write the configuration into \
+         `spec.router.scheduler.config.inline` of a service; [Routing](../concepts/routing.md) says how plugins work together. A \
+         parameter that is not listed is refused. Types marked *alpha* need `--allow-experimental-plugins` in the picker's \
+         arguments.\n"
+    );
+    for (suffix, title, about) in GROUPS {
+        let _ = write!(page, "\n## {title}\n\n{about}\n");
+        for name in longboat_scheduler::known_types().into_iter().filter(|name| group_of(name) == suffix) {
+            plugin(&mut page, name);
+        }
+    }
+    page
+}
+
+fn plugin(page: &mut String, name: &str) {
+    let alpha = if is_alpha(name) { " *alpha*" } else { "" };
+    let told = told(name);
+    let _ = write!(page, "\n### {name}\n\n{}{alpha}\n", told.map_or("", |told| told.does));
+    let parameters = parameters(name);
+    if parameters.is_empty() {
+        return;
+    }
+    page.push_str("\n| parameter | effect |\n|---|---|\n");
+    for parameter in parameters {
+        let effect = told.and_then(|told| told.parameters.iter().find(|(name, _)| *name == parameter));
+        let _ = writeln!(page, "| `{parameter}` | {} |", cell(effect.map_or("", |(_, effect)| effect)));
+    }
+}
+
+fn told(name: &str) -> Option<&'static Told> {
+    PLUGINS.iter().find(|told| told.name == name)
+}
+
+/// The group of a type: what its name ends with, or that of its sentence.
+fn group_of(name: &str) -> &'static str {
+    let told = told(name).map_or("", |told| told.group);
+    let by_name = GROUPS.iter().map(|(suffix, ..)| *suffix).find(|suffix| name.ends_with(suffix));
+    if told.is_empty() { by_name.unwrap_or("other") } else { told }
+}
+
+/// Types and parameters without a sentence, and sentences about what does not exist.
+pub(crate) fn gaps() -> Vec<String> {
+    let mut gaps =
+        differences("plugin", longboat_scheduler::known_types(), PLUGINS.iter().map(|told| told.name));
+    for told in PLUGINS {
+        let known = parameters(told.name);
+        let listed = told.parameters.iter().map(|(name, _)| *name);
+        gaps.extend(differences(
+            &format!("parameter of {}:", told.name),
+            known.iter().map(String::as_str),
+            listed,
+        ));
+    }
+    gaps
+}
+
+/// A configuration with one plugin of this type, which every part of a picker that reads parameters reads them of.
+fn configurations(name: &str, parameters: &Value) -> Vec<EndpointPickerConfig> {
+    // Flow control reads the parameters of whatever is named at a place: name only what belongs there.
+    let used = [
+        ("", json!({})),
+        ("-detector", json!({"flowControl": {"saturationDetector": {"pluginRef": "it"}}})),
+        ("limit-policy", json!({"flowControl": {"usageLimitPolicyPluginRef": "it"}})),
+        ("holdback-policy", json!({"flowControl": {"usageLimitPolicyPluginRef": "it"}})),
+        ("ceiling-policy", json!({"flowControl": {"usageLimitPolicyPluginRef": "it"}})),
+        ("-fairness-policy", json!({"flowControl": {"defaultPriorityBand": {"fairnessPolicyRef": "it"}}})),
+        ("-ordering-policy", json!({"flowControl": {"defaultPriorityBand": {"orderingPolicyRef": "it"}}})),
+        ("-discovery", json!({"dataLayer": {"discovery": {"pluginRef": "it"}}})),
+    ];
+    let used = used.into_iter().filter(|(ending, _)| name.ends_with(ending)).map(|(_, config)| config);
+    let parse = |mut config: Value| {
+        config["apiVersion"] = json!("llm-d.ai/v1alpha1");
+        config["kind"] = json!("EndpointPickerConfig");
+        config["plugins"] = json!([{"name": "it", "type": name, "parameters": parameters}]);
+        EndpointPickerConfig::parse(&config.to_string()).ok()
+    };
+    used.filter_map(parse).collect()
+}
+
+/// What the parts of a picker say against a configuration.
+fn complaints(config: &EndpointPickerConfig, allow_experimental: bool) -> Vec<String> {
+    let options = Options { allow_experimental, ..Options::default() };
+    let scheduler = Scheduler::new(config, options).err();
+    let flow = flow::Settings::from_config(config).err();
+    let data = DataLayer::from_config(config).err();
+    [scheduler, flow, data].into_iter().flatten().map(|error| error.to_string()).collect()
+}
+
+fn is_alpha(name: &str) -> bool {
+    let declared = configurations(name, &Value::Null);
+    let says_so = |text: &String| text.contains("allow-experimental-plugins");
+    declared.first().is_some_and(|config| {
+        complaints(config, false).iter().any(says_so) && !complaints(config, true).iter().any(says_so)
+    })
+}
+
+/// The parameters of a type, as the error about one that does not exist lists them.
+fn parameters(name: &str) -> Vec<String> {
+    let told = configurations(name, &json!({UNKNOWN: 0}));
+    let mut texts = told.iter().flat_map(|config| complaints(config, true));
+    let expected = texts.find_map(|text| {
+        let (_, rest) = text.split_once(&format!("unknown field `{UNKNOWN}`, "))?;
+        Some(rest.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+    });
+    expected.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_that_the_parser_takes() {
+        assert_eq!(parameters("load-aware-scorer"), ["threshold"]);
+        assert_eq!(parameters("queue-scorer"), Vec::<String>::new());
+        assert!(parameters("utilization-detector").contains(&"queueDepthThreshold".to_owned()));
+        assert!(parameters("priority-holdback-policy").contains(&"minCeiling".to_owned()));
+        assert!(parameters("metrics-data-source").contains(&"scheme".to_owned()));
+        assert!(parameters("file-discovery").contains(&"path".to_owned()));
+    }
+
+    #[test]
+    fn what_needs_a_flag_is_marked() {
+        assert!(is_alpha("session-affinity-scorer"));
+        assert!(!is_alpha("queue-scorer"));
+    }
+}

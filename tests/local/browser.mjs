@@ -1,0 +1,117 @@
+// Looks at every view of the page as a person does. Ends with an error that lists what is wrong.
+
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+
+const { PAGE, BROWSER, PACKAGES, SERVICE, LONGBOAT_SCREENSHOTS } = process.env;
+const { chromium } = createRequire(`${PACKAGES}/`)("playwright-core");
+const axe = readFileSync(`${PACKAGES}/axe-core/axe.min.js`, "utf8");
+const LIMIT = 60_000;
+const wrong = [];
+let fine = 0;
+
+/// What shows that a view is drawn, and what a person does there first.
+const VIEWS = {
+  "": { shown: "h1:text('Services')" },
+  tree: { shown: "td:text('InferencePoolReady')" },
+  playground: {
+    shown: "#ask",
+    async act(page) {
+      await page.focus("#ask");
+      await page.keyboard.type("Why is the sea salty?");
+      await page.keyboard.press("Enter");
+      await page.waitForSelector("a:text('why this replica')", { timeout: LIMIT });
+    },
+  },
+  decisions: {
+    shown: ".decisions button",
+    async act(page) {
+      await page.focus(".decisions button");
+      await page.keyboard.press("Enter");
+      await page.waitForSelector("tr.picked", { timeout: LIMIT });
+    },
+  },
+  replicas: { shown: "polyline" },
+  logs: { shown: "pre.log:not(:text('(nothing yet)'))" },
+  fields: {
+    shown: "summary",
+    async act(page) {
+      await page.focus("summary");
+      await page.keyboard.press("Enter");
+      await page.click("button.link >> nth=0");
+      await page.waitForSelector("pre.said:has-text('set by')", { timeout: LIMIT });
+    },
+  },
+  edit: {
+    shown: "#manifest",
+    async act(page) {
+      await page.waitForFunction(() => document.querySelector("#manifest").value.includes("replicas: 1"));
+      const manifest = await page.inputValue("#manifest");
+      await page.fill("#manifest", manifest.replace("replicas: 1", "replicas: 2"));
+      await page.click("button:text('Show what changes')");
+      await page.waitForSelector("pre.said:has-text('1 → 2')", { timeout: LIMIT });
+    },
+  },
+};
+
+const browser = await chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] });
+for (const colorScheme of ["light", "dark"]) {
+  for (const width of [1280, 390]) {
+    const context = await browser.newContext({ colorScheme, viewport: { width, height: 844 } });
+    const page = await context.newPage();
+    const outside = [];
+    page.on("request", (request) => {
+      if (!request.url().startsWith(new URL(PAGE).origin)) outside.push(request.url());
+    });
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) wrong.push(`console: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => wrong.push(`script: ${error.message}`));
+    await page.goto(PAGE);
+    await page.waitForSelector(".services li a", { timeout: LIMIT });
+    if ((await page.evaluate(() => location.href)).includes("token")) wrong.push("the token stays in the address");
+    await page.keyboard.press("/");
+    if (!(await page.evaluate(() => document.activeElement.id === "filter"))) wrong.push("/ does not lead to the filter");
+    for (const [view, { shown, act }] of Object.entries(VIEWS)) {
+      const here = `${view || "list"} (${colorScheme}, ${width})`;
+      try {
+        await page.evaluate((hash) => (location.hash = hash), view ? `#/${SERVICE}/${view}` : "#/");
+        await page.waitForSelector(shown, { timeout: LIMIT, state: "attached" });
+        if (act) await act(page);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (wide > 0) wrong.push(`${here}: ${wide} pixels wider than the window`);
+        // Through the debugger: the page's own policy lets no foreign script in.
+        const debug = await context.newCDPSession(page);
+        const { result, exceptionDetails } = await debug.send("Runtime.evaluate", {
+          expression: `${axe}; axe.run(document).then((found) => JSON.stringify(found.violations.map((one) =>
+            one.id + ": " + one.nodes.map((node) => node.html).slice(0, 3).join(" "))))`,
+          awaitPromise: true,
+          returnByValue: true,
+        });
+        if (exceptionDetails) throw new Error(`axe-core: ${exceptionDetails.text}`);
+        wrong.push(...JSON.parse(result.value).map((violation) => `${here}: ${violation}`));
+        if (LONGBOAT_SCREENSHOTS) {
+          await page.screenshot({ path: `${LONGBOAT_SCREENSHOTS}/${view || "list"}-${colorScheme}-${width}.png` });
+        }
+        fine += 1;
+      } catch (error) {
+        wrong.push(`${here}: ${error.message}`);
+      }
+    }
+    wrong.push(...outside.map((url) => `asked elsewhere: ${url}`));
+    await context.close();
+  }
+}
+
+// A tab that was not opened with the token gets nothing.
+const stranger = await browser.newPage();
+await stranger.goto(PAGE.split("#")[0]);
+await stranger.waitForSelector("[role=status]:has-text('it holds a token')", { timeout: LIMIT });
+if ((await stranger.textContent("body")).includes(SERVICE)) wrong.push("a page without the token shows services");
+await browser.close();
+
+if (wrong.length > 0) {
+  console.error(wrong.join("\n"));
+  process.exit(1);
+}
+console.log(`${fine} views are fine`);

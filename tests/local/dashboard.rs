@@ -1,0 +1,246 @@
+//! The page of `up`: who may ask it, and what it answers. `browser` looks at it as a person does.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{
+    http::{self, Answer, block},
+    program::run,
+    tools,
+    wait::{LIMIT, until},
+    world::{World, turn},
+};
+
+/// Where the page of a world is, and its token.
+pub(crate) struct Page {
+    pub(crate) address: String,
+    pub(crate) token: String,
+}
+
+// === impl Page ===
+
+impl Page {
+    pub(crate) fn of(world: &World) -> Self {
+        let said = world.running.stderr();
+        let line = said.lines().find_map(|line| line.strip_prefix("dashboard: ")).unwrap();
+        let (address, token) = line.trim().split_once("/#token=").unwrap();
+        Self { address: address.to_owned(), token: token.to_owned() }
+    }
+
+    fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let url = format!("{}{path}", self.address);
+        http::client().request(method.parse().unwrap(), url).bearer_auth(&self.token)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: String) -> Answer {
+        block(async { http::read(self.request(method, path).body(body).send().await.unwrap()).await })
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, String::new())
+    }
+}
+
+/// What is heard on a feed.
+struct Feed {
+    stream: futures::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    rest: String,
+}
+
+// === impl Feed ===
+
+impl Feed {
+    fn open(page: &Page, service: &str) -> Self {
+        let answer = block(page.request("GET", &format!("/api/feed?service={service}")).send()).unwrap();
+        assert_eq!(answer.headers()["content-type"], "text/event-stream; charset=utf-8");
+        Self { stream: answer.bytes_stream().boxed(), rest: String::new() }
+    }
+
+    /// The next event of this name for which `wanted` holds.
+    fn until(&mut self, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let start = format!("event: {name}\ndata: ");
+        loop {
+            while let Some((event, rest)) = self.rest.split_once("\n\n") {
+                let data = event.strip_prefix(&start).map(|data| serde_json::from_str(data).unwrap());
+                self.rest = rest.to_owned();
+                if let Some(data) = data.filter(&wanted) {
+                    return data;
+                }
+            }
+            let chunk = block(timeout(LIMIT, self.stream.next())).unwrap().unwrap().unwrap();
+            self.rest.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+}
+
+#[test]
+fn only_the_page_itself_gets_anything() {
+    let _turn = turn();
+    let page = Page::of(World::shared());
+    let port = page.address.rsplit(':').next().unwrap();
+    let asked = |path: &str, headers: &[(&str, &str)]| {
+        let mut request = http::client().get(format!("{}{path}", page.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        block(async { http::read(request.send().await.unwrap()).await })
+    };
+    let token = format!("Bearer {}", page.token);
+    let own = ("authorization", token.as_str());
+    let right = asked("/api/events?service=default/qwen", &[own]);
+    assert_eq!(right.status, 200, "{right:?}");
+    let wrong_token = ("authorization", "Bearer 0123456789abcdef0123456789abcdef");
+    let (rebound, bare) = (format!("evil.example:{port}"), "127.0.0.1");
+    for (headers, status) in [
+        (vec![], 401),
+        (vec![wrong_token], 401),
+        (vec![own, ("host", rebound.as_str())], 421),
+        (vec![own, ("host", bare)], 421),
+        (vec![own, ("origin", "http://evil.example")], 403),
+        (vec![own, ("origin", "null")], 403),
+    ] {
+        for path in ["feed", "events", "logs", "findings", "explain", "decisions", "manifest", "nothing"] {
+            let path = format!("/api/{path}?service=default/qwen");
+            let answer = asked(&path, &headers);
+            assert_eq!(answer.status, status, "{path} {headers:?}: {answer:?}");
+            assert!(answer.json()["error"].is_string() && !answer.body.contains("qwen"), "{answer:?}");
+            assert!(!answer.headers.contains_key("access-control-allow-origin"), "{answer:?}");
+        }
+    }
+    // The page itself is no secret, but a page of another name or origin does not get it either.
+    let page_itself = asked("/", &[]);
+    assert_eq!(page_itself.status, 200);
+    let policy = &page_itself.headers["content-security-policy"];
+    assert!(policy.contains("default-src 'none'; script-src 'self'; style-src 'self'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(asked("/", &[("host", rebound.as_str())]).status, 421);
+    assert_eq!(asked("/app.js", &[("origin", "http://evil.example")]).status, 403);
+}
+
+#[test]
+fn questions_that_make_no_sense_are_refused_with_a_sentence() {
+    let _turn = turn();
+    let page = Page::of(World::shared());
+    let long = "x".repeat(2 << 20);
+    for (method, path, body, status) in [
+        ("GET", "/api/feed?service=../secrets", "", 400),
+        ("GET", "/api/events", "", 400),
+        ("GET", "/api/logs?namespace=default&pod=a/b&container=main", "", 400),
+        ("GET", "/api/logs?namespace=default&pod=no-such&container=main", "", 404),
+        ("GET", "/api/manifest?service=default/no-such", "", 404),
+        ("GET", "/api/explain?service=default/no-such", "", 400),
+        ("GET", "/api/explain?service=default/qwen&path=spec.nothing", "", 400),
+        ("POST", "/api/diff", "a: [", 400),
+        ("POST", "/api/diff", "kind: Pod\napiVersion: v1\nmetadata: {name: x}", 400),
+        ("PUT", "/api/manifest?service=default/qwen", "kind: Pod\napiVersion: v1\nmetadata: {name: qwen}", 400),
+        ("POST", "/api/chat?service=default/qwen", "[]", 400),
+        ("POST", "/api/diff", long.as_str(), 413),
+    ] {
+        let answer = page.ask(method, path, body.to_owned());
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert!(!answer.body.is_empty(), "{method} {path}");
+    }
+}
+
+#[test]
+fn an_answer_leads_to_its_decision_on_the_page_and_on_the_terminal() {
+    let _turn = turn();
+    let world = World::shared();
+    let page = Page::of(world);
+    let chat = json!({"messages": [{"role": "user", "content": "Hello"}]});
+    let answer = page.ask("POST", "/api/chat?service=default/qwen", chat.to_string());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.body.contains("data: [DONE]"), "{answer:?}");
+    let id = &answer.headers["x-request-id"];
+    let decisions = page.get(&format!("/api/decisions?service=default/qwen&id={id}")).json();
+    assert_eq!(decisions["trouble"], json!([]));
+    let record = &decisions["decisions"][0];
+    assert_eq!(record["id"], **id, "{decisions}");
+    let picked = record["profiles"][0]["endpoints"].as_array().unwrap();
+    let picked: Vec<&Value> = picked.iter().filter(|endpoint| endpoint["picked"] == true).collect();
+    assert_eq!(picked.len(), 1, "{decisions}");
+    assert_eq!(picked[0]["address"], record["destination"][0]);
+    let scorers = record["profiles"][0]["scorers"].as_array().unwrap().len();
+    assert!(scorers > 0 && picked[0]["scores"].as_array().unwrap().len() == scorers, "{decisions}");
+    assert!(record["response"]["completionTokens"].as_u64().unwrap() > 0, "{decisions}");
+
+    let mut why = std::process::Command::new(env!("CARGO_BIN_EXE_longboat"));
+    why.env("KUBECONFIG", &world.kubeconfig);
+    let said = run(why.args(["why", id])).ok();
+    for part in [id.as_str(), record["destination"][0].as_str().unwrap(), "profile default", "TOTAL"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let mut why = std::process::Command::new(env!("CARGO_BIN_EXE_longboat"));
+    let unknown = run(why.env("KUBECONFIG", &world.kubeconfig).args(["why", "nobody"]));
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(unknown.stderr.contains("no picker knows the request `nobody`"), "{}", unknown.stderr);
+}
+
+#[test]
+fn an_edit_is_compared_applied_and_seen() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::start(&[crate::world::example().to_str().unwrap()]);
+    let page = Page::of(&world);
+    let mut feed = Feed::open(&page, "default/qwen");
+    let services = feed.until("services", |data| !data["set"].as_array().unwrap().is_empty());
+    assert_eq!(services["set"][0]["service"], "default/qwen");
+    assert_eq!(services["set"][0]["mark"], "good", "{services}");
+    let samples = feed.until("replicas", |data| data["replicas"][0]["sample"].is_object());
+    assert_eq!(samples["replicas"].as_array().unwrap().len(), 1, "{samples}");
+
+    let explained = page.get("/api/explain?service=default/qwen&path=spec.replicas").json();
+    assert!(explained["text"].as_str().unwrap().starts_with("spec.replicas = 1"), "{explained}");
+    let manifest = page.get("/api/manifest?service=default/qwen").body;
+    assert!(manifest.contains("replicas: 1\n") && !manifest.contains("status:"), "{manifest}");
+    let edited = manifest.replace("replicas: 1\n", "replicas: 2\n");
+    let difference = page.ask("POST", "/api/diff", edited.clone()).json();
+    assert_eq!(difference["refused"], false, "{difference}");
+    assert!(difference["text"].as_str().unwrap().contains("spec.replicas: 1 → 2"), "{difference}");
+    let applied = page.ask("PUT", "/api/manifest?service=default/qwen", edited.clone());
+    assert_eq!(applied.status, 200, "{applied:?}");
+    let tree = feed.until("service", |data| {
+        data["tree"]["lines"].to_string().contains("2/2 ready")
+    });
+    let pods = tree["tree"]["lines"].as_array().unwrap().iter();
+    let pods = pods.filter(|line| line["subject"].as_str().unwrap().contains("Pod qwen-kserve-"));
+    assert_eq!(pods.count(), 3, "two replicas and the picker: {tree}");
+    // Somebody changed it since it was read.
+    let again = page.ask("PUT", "/api/manifest?service=default/qwen", edited);
+    assert_eq!(again.status, 409, "{again:?}");
+
+    world.ask(&["delete", "llmisvc", "qwen"]);
+    let gone = feed.until("services", |data| data["gone"] == json!(["default/qwen"]));
+    assert_eq!(gone["set"], json!([]));
+}
+
+#[test]
+fn a_page_of_a_cluster_is_served_with_the_kubeconfig_alone() {
+    let _turn = turn();
+    let world = World::shared();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command.arg("dashboard").env("KUBECONFIG", &world.kubeconfig).stdin(std::process::Stdio::null());
+    let running = crate::program::Running::start(&mut command);
+    let line = until("the address", || {
+        running.stderr().lines().find_map(|line| line.strip_prefix("dashboard: ").map(str::to_owned))
+    });
+    let (address, token) = line.split_once("/#token=").unwrap();
+    let page = Page { address: address.to_owned(), token: token.to_owned() };
+    assert_ne!(page.token, Page::of(world).token);
+    let mut feed = Feed::open(&page, "default/qwen");
+    let service = feed.until("service", |data| data["tree"].is_object());
+    let conditions = service["tree"]["object"]["status"]["conditions"].as_array().unwrap();
+    let states: BTreeMap<&str, &str> = conditions
+        .iter()
+        .map(|condition| (condition["type"].as_str().unwrap(), condition["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(states["Ready"], "True", "{service}");
+    let pod = service["tree"]["object"]["children"][0]["children"][0]["metadata"]["name"].as_str().unwrap();
+    let log = page.get(&format!("/api/logs?namespace=default&pod={pod}&container=main"));
+    assert_eq!(log.status, 200, "{log:?}");
+}

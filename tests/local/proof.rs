@@ -1,0 +1,196 @@
+//! The proof of serving under `up`: it goes the whole way, and a link that breaks is named by the condition.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    http, tools,
+    wait::until,
+    world::{World, turn},
+};
+
+/// A service whose prefill is apart, with these fields besides.
+fn service(more: &Value) -> Value {
+    let mut spec = json!({
+        "model": {"uri": "hf://org/model", "name": "org/model"},
+        "replicas": 1,
+        "prefill": {"replicas": 1},
+        "router": {"gateway": {}, "route": {}, "scheduler": {}},
+    });
+    merge(&mut spec, more);
+    json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": "llm", "namespace": "default", "annotations": {"longboat.dev/serving-proof": "report"}},
+        "spec": spec,
+    })
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    match (target, patch) {
+        (Value::Object(target), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, patch) => *target = patch.clone(),
+    }
+}
+
+/// Engines of the decode half with this argument.
+fn engine(argument: &str) -> Value {
+    let env = json!([{"name": "VLLM_ADDITIONAL_ARGS", "value": argument}]);
+    json!({"template": {"containers": [{"name": "main", "env": env}]}})
+}
+
+/// A picker with this filter, which knows nothing of prefill.
+fn picker(filter: &Value) -> Value {
+    let name = &filter["type"];
+    json!({"router": {"scheduler": {"config": {"inline": {
+        "apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig",
+        "plugins": [filter, {"type": "single-profile-handler"}, {"type": "max-score-picker"}],
+        "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": name}, {"pluginRef": "max-score-picker"}]}],
+    }}}}})
+}
+
+/// A route of the user's that takes no completions.
+fn elsewhere() -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"name": "elsewhere", "namespace": "default"},
+        "spec": {
+            "parentRefs": [{"name": "kserve-ingress-gateway", "namespace": "kserve"}],
+            "rules": [{
+                "matches": [{"path": {"type": "Exact", "value": "/elsewhere"}}],
+                "backendRefs": [{"name": "llm-kserve-workload-svc", "port": 8000}],
+            }],
+        },
+    })
+}
+
+fn apply(world: &World, manifest: &Value) {
+    let file = world.file("service.json", &manifest.to_string());
+    world.ask(&["apply", "-f", &file]);
+}
+
+fn condition(world: &World, type_: &str) -> Option<Value> {
+    let live = world.object(&["llmisvc", "llm"]);
+    live["status"]["conditions"].as_array()?.iter().find(|found| found["type"] == type_).cloned()
+}
+
+/// Waits until a condition says this, and returns its message.
+fn says(world: &World, type_: &str, status: &str, reason: &str) -> String {
+    until(&format!("{type_}={status} {reason}"), || {
+        let found = condition(world, type_)?;
+        (found["status"] == status && found["reason"] == reason)
+            .then(|| found["message"].as_str().unwrap_or_default().to_owned())
+    })
+}
+
+/// What the engine of a pod that does this counted.
+fn counted(world: &World, role: &str, series: &str) -> f64 {
+    let pods = world.object(&["pods", "-l", &format!("llm-d.ai/role={role}")]);
+    let addresses = pods["items"].as_array().unwrap().iter();
+    addresses
+        .filter_map(|pod| pod["status"]["podIP"].as_str())
+        .map(|address| {
+            let page = http::get(&format!("http://{address}:8000/metrics")).body;
+            let samples = page.lines().filter(|line| line.starts_with(series));
+            samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+        })
+        .sum()
+}
+
+#[test]
+fn each_link_that_breaks_flips_the_condition_with_its_name() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("service.json");
+    // As a gate: `up` says that it serves when it is proven.
+    let mut gated = service(&json!({}));
+    gated["metadata"]["annotations"]["longboat.dev/serving-proof"] = json!("gate");
+    std::fs::write(&manifest, gated.to_string()).unwrap();
+    let world = World::start(&[manifest.to_str().unwrap()]);
+
+    let proven = |world: &World| {
+        let token = says(world, "ServingProven", "True", "TokenReceived");
+        assert!(token.contains("a token of model org/model came back from http://127.0.0.1:"), "{token}");
+        let transfer = says(world, "KVTransferObserved", "True", "KVTransferred");
+        assert!(transfer.contains("vllm:external_prefix_cache_hits grew"), "{transfer}");
+    };
+    proven(&world);
+    // One request, whatever else is reconciled.
+    world.ask(&["annotate", "llmisvc", "llm", "note=touched"]);
+    world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"labels":{}}}"#]);
+    let annotated = || world.object(&["llmisvc", "llm"])["metadata"]["annotations"]["note"] == "touched";
+    until("the annotation", || annotated().then_some(()));
+    for role in ["prefill", "decode"] {
+        assert!((counted(&world, role, "vllm:request_success_total") - 1.0).abs() < f64::EPSILON, "{role}");
+    }
+
+    apply(&world, &service(&engine("--ignore-kv-transfer")));
+    let said = says(&world, "KVTransferObserved", "False", "KVNotTransferred");
+    assert!(said.contains("compare --kv-transfer-config"), "{said}");
+    says(&world, "ServingProven", "True", "TokenReceived");
+
+    apply(&world, &service(&engine("--served-model-name other")));
+    let said = says(&world, "ServingProven", "False", "ModelNotServed");
+    assert!(said.contains("does not serve a model named org/model"), "{said}");
+    assert!(said.contains("--served-model-name"), "{said}");
+    // A report does not keep the service from being ready.
+    says(&world, "Ready", "True", "");
+
+    apply(&world, &service(&picker(&json!({"type": "decode-filter"}))));
+    let said = says(&world, "KVTransferObserved", "False", "PrefillNotUsed");
+    assert!(said.contains("Look at the prefill profile and its decider"), "{said}");
+    says(&world, "ServingProven", "True", "TokenReceived");
+
+    let nobody = json!({"type": "by-label", "parameters": {"label": "team", "validValues": ["nobody"]}});
+    apply(&world, &service(&picker(&nobody)));
+    let said = says(&world, "ServingProven", "False", "PickerFailed");
+    assert!(said.contains("Look at the logs of the picker"), "{said}");
+
+    apply(&world, &elsewhere());
+    let refs = json!({"router": {"route": {"http": {"refs": [{"name": "elsewhere"}]}}}});
+    apply(&world, &service(&refs));
+    let said = says(&world, "ServingProven", "False", "NoRoute");
+    assert!(said.contains("no HTTPRoute matches /elsewhere/v1/completions"), "{said}");
+
+    // An engine that hangs: its service is reconciled all the same.
+    apply(&world, &service(&engine("--time-to-first-token 10m")));
+    says(&world, "ServingProven", "Unknown", "ProofPending");
+    world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"replicas":2}}"#]);
+    until("a second pod", || {
+        (world.object(&["deployment", "llm-kserve"])["status"]["availableReplicas"] == 2).then_some(())
+    });
+    let said = says(&world, "ServingProven", "False", "NoAnswer");
+    assert!(said.contains("gave no answer within 30 s"), "{said}");
+
+    apply(&world, &service(&json!({})));
+    proven(&world);
+    let mut off = service(&json!({}));
+    off["metadata"]["annotations"] = json!({"longboat.dev/serving-proof": "off"});
+    apply(&world, &off);
+    until("no trace of a proof", || {
+        let live = world.object(&["llmisvc", "llm"]);
+        let text = live["status"].to_string();
+        (!text.contains("ServingProven") && !text.contains("serving-proof-record")).then_some(())
+    });
+}
+
+#[test]
+fn a_word_that_is_not_known_is_refused() {
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("service.json");
+    let mut wrong = service(&json!({}));
+    wrong["metadata"]["annotations"]["longboat.dev/serving-proof"] = json!("always");
+    std::fs::write(&manifest, wrong.to_string()).unwrap();
+    let ended = crate::world::up_to_its_end(&[manifest.to_str().unwrap()]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    for part in ["longboat.dev/serving-proof", "\"always\"", "\"off\", \"report\", \"gate\""] {
+        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+    }
+}
