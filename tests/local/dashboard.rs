@@ -135,7 +135,12 @@ fn questions_that_make_no_sense_are_refused_with_a_sentence() {
         ("GET", "/api/explain?service=default/qwen&path=spec.nothing", "", 400),
         ("POST", "/api/diff", "a: [", 400),
         ("POST", "/api/diff", "kind: Pod\napiVersion: v1\nmetadata: {name: x}", 400),
-        ("PUT", "/api/manifest?service=default/qwen", "kind: Pod\napiVersion: v1\nmetadata: {name: qwen}", 400),
+        (
+            "PUT",
+            "/api/manifest?service=default/qwen",
+            "kind: Pod\napiVersion: v1\nmetadata: {name: qwen}",
+            400,
+        ),
         ("POST", "/api/chat?service=default/qwen", "[]", 400),
         ("POST", "/api/diff", long.as_str(), 413),
     ] {
@@ -204,9 +209,7 @@ fn an_edit_is_compared_applied_and_seen() {
     assert!(difference["text"].as_str().unwrap().contains("spec.replicas: 1 → 2"), "{difference}");
     let applied = page.ask("PUT", "/api/manifest?service=default/qwen", edited.clone());
     assert_eq!(applied.status, 200, "{applied:?}");
-    let tree = feed.until("service", |data| {
-        data["tree"]["lines"].to_string().contains("2/2 ready")
-    });
+    let tree = feed.until("service", |data| data["tree"]["lines"].to_string().contains("2/2 ready"));
     let pods = tree["tree"]["lines"].as_array().unwrap().iter();
     let pods = pods.filter(|line| line["subject"].as_str().unwrap().contains("Pod qwen-kserve-"));
     assert_eq!(pods.count(), 3, "two replicas and the picker: {tree}");

@@ -168,14 +168,18 @@ impl Admission {
             let _ = sender.send(Err(dropped(core, "rejected-ttl-expired", message)));
         }
         loop {
+            let started = Instant::now();
             let next = {
                 let mut queue = self.queue.lock();
                 if queue.is_empty() {
                     return;
                 }
                 // Each admission counts before the next one is decided.
-                queue.pop(self.saturation(core)).map(|sender| (sender, Permit::new(&self.admitted)))
+                queue
+                    .pop(self.saturation(core), core.now_ms())
+                    .map(|sender| (sender, Permit::new(&self.admitted)))
             };
+            core.metrics.flow.cycle(started.elapsed());
             let Some((sender, permit)) = next else { return };
             // A client that is gone gives the permit back.
             let _ = sender.send(Ok(permit));
@@ -192,8 +196,18 @@ impl Admission {
         }
     }
 
+    /// Whether what flows were served decides who comes next.
+    pub(crate) fn asks_for_service(&self) -> bool {
+        self.settings.asks_for_service()
+    }
+
+    /// A request of this flow was answered, with so many tokens of prompt and of answer.
+    pub(crate) fn served(&self, core: &Core, flow: &str, tokens: (u64, u64)) {
+        self.queue.lock().served(flow, tokens, core.now_ms());
+    }
+
     /// How full the pool is: 1 and more is full, and so is a pool without endpoints.
-    fn saturation(&self, core: &Core) -> f64 {
+    pub(crate) fn saturation(&self, core: &Core) -> f64 {
         let members = core.pool.members();
         let count = float(members.len() as u64);
         if members.is_empty() {

@@ -64,6 +64,11 @@ impl Refusal {
         Self { dropped: Some(reason), ..Self::new(code, message) }
     }
 
+    /// Why admission dropped the request, if it was that.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        self.dropped
+    }
+
     /// There is no memory for another body. Bodies are here for moments, so the client may come back soon.
     pub(crate) fn full(limit: usize) -> Self {
         let message = format!("the bodies of all requests in flight take more than {limit} bytes");

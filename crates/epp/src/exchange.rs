@@ -18,7 +18,7 @@ use crate::{
     body::{Api, Parsed},
     core::Core,
     decisions::Record,
-    metrics::RequestLabels,
+    metrics::{RequestLabels, Waiting},
 };
 
 mod headers;
@@ -66,7 +66,7 @@ enum Phase {
     /// The request's body comes.
     Body(Pending),
     /// The request waits until the pool has room for it.
-    Queued(Box<(Understood, Queued)>),
+    Queued(Box<(Understood, Queued, Option<Waiting>)>),
     /// The request has room, and waits for what is found out about it.
     Preparing(Box<Preparing>),
     /// The request was sent on.
@@ -105,6 +105,8 @@ struct Understood {
 struct Picked {
     reservation: Reservation,
     labels: RequestLabels,
+    /// Whom the request belongs to, where that decides who comes next.
+    flow: Option<String>,
     since: Instant,
     first_byte: Option<Duration>,
     response_bytes: usize,

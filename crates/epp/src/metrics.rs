@@ -2,10 +2,12 @@
 //! twins.
 
 mod buckets;
+mod flow;
 mod labels;
 
 use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
 
+use longboat_scheduler::Slot;
 use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{
@@ -17,13 +19,20 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub(crate) use self::labels::RequestLabels;
 use self::{
-    buckets::{Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING},
-    labels::{
-        AttemptLabels, EndpointLabels, ErrorLabels, InfoLabels, LegacyErrorLabels, LegacyLabels, ModelLabel,
-        OutcomeLabel, PodLabels, PoolLabel, RewriteLabels, SourceLabel,
+    buckets::{
+        Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PREFIX_BYTES, PROCESSING, RATIO,
+        REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING, STREAMED_TOKEN,
     },
+    labels::{
+        AttemptLabels, EndpointLabels, ErrorLabels, InfoLabels, LegacyErrorLabels, LegacyLabels, LoadLabels,
+        ModelLabel, OutcomeLabel, PodAttemptLabels, PodLabels, PoolLabel, RewriteLabels, SourceLabel,
+        StreamingLabels,
+    },
+};
+pub(crate) use self::{
+    flow::{FlowMetrics, Waiting},
+    labels::RequestLabels,
 };
 use crate::pool::Member;
 
@@ -64,6 +73,8 @@ pub(crate) struct Finished {
     pub(crate) duration: Duration,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) response_bytes: usize,
+    /// Whether the response is a stream of events.
+    pub(crate) stream: bool,
     pub(crate) usage: Option<Usage>,
 }
 
@@ -88,21 +99,32 @@ pub(crate) struct PickerMetrics {
     input_tokens: Twin<RequestLabels, Histogram, Buckets>,
     output_tokens: Twin<RequestLabels, Histogram, Buckets>,
     cached_tokens: Twin<RequestLabels, Histogram, Buckets>,
-    first_byte: Histograms<RequestLabels>,
+    first_byte: Histograms<StreamingLabels>,
+    per_token: Twin<RequestLabels, Histogram, Buckets>,
+    streamed_per_token: Histograms<RequestLabels>,
+    processing: Histogram,
     running: Family<RequestLabels, Gauge>,
     former_running: Family<ModelLabel, Gauge>,
     scheduling: Histogram,
     attempts: Family<AttemptLabels, Counter>,
+    former_attempts: Family<PodAttemptLabels, Counter>,
     rewrites: Family<RewriteLabels, Counter>,
     token_lookups: Family<OutcomeLabel, Counter>,
     poll_errors: Family<SourceLabel, Counter>,
     kv_usage: Family<PoolLabel, Decimal>,
     queue: Family<PoolLabel, Decimal>,
     running_average: Family<PoolLabel, Decimal>,
+    deviations: [Family<PoolLabel, Decimal>; 3],
     ready: Family<PoolLabel, Gauge>,
     endpoint_queue: Family<EndpointLabels, Decimal>,
     pod_queue: Family<PodLabels, Decimal>,
     prefixes: Gauge,
+    prefix_ratio: Histogram,
+    prefix_bytes: Histogram,
+    in_flight_requests: Family<LoadLabels, Gauge>,
+    in_flight_tokens: Family<LoadLabels, Gauge>,
+    /// What flow control does.
+    pub(crate) flow: FlowMetrics,
     body_bytes: Gauge,
     body_limit: Gauge,
 }
@@ -182,6 +204,25 @@ impl PickerMetrics {
             "Time from the request to the first byte of its response",
             first_byte.clone(),
         );
+        let per_token = histograms(
+            r,
+            "request_ntpot_seconds",
+            "normalized_time_per_output_token_seconds",
+            "Time of a request for each generated token",
+            PER_TOKEN,
+        );
+        let streamed_per_token = Family::new_with_constructor(Buckets(STREAMED_TOKEN));
+        r.register(
+            "llm_d_epp_request_streaming_tpot_seconds",
+            "Time for each generated token after the first, where the response is a stream",
+            streamed_per_token.clone(),
+        );
+        let processing = Buckets(PROCESSING).new_metric();
+        r.register(
+            "llm_d_epp_request_processing_duration_seconds",
+            "Time from the request to its way on to an endpoint",
+            processing.clone(),
+        );
         let running = Family::default();
         let former_running = Family::default();
         r.register("llm_d_epp_request_running", "Requests in flight", running.clone());
@@ -196,6 +237,8 @@ impl PickerMetrics {
         }
         let attempts = Family::default();
         r.register("llm_d_epp_scheduler_attempts", "Picks", attempts.clone());
+        let former_attempts = Family::default();
+        r.register("inference_extension_scheduler_attempts", "Picks", former_attempts.clone());
         let rewrites = Family::default();
         for prefix in [PRESENT, "inference_extension_"] {
             r.register(
@@ -227,6 +270,15 @@ impl PickerMetrics {
             "average_running_requests",
             "Average of running requests",
         );
+        let deviations = ["kv_cache_utilization", "queue_size", "running_requests"].map(|what| {
+            let family = Family::<PoolLabel, Decimal>::default();
+            r.register(
+                format!("{PRESENT}std_dev_{what}"),
+                "Standard deviation over endpoints",
+                family.clone(),
+            );
+            family
+        });
         let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Endpoints of the pool");
         let endpoint_queue = Family::default();
         let pod_queue = Family::default();
@@ -240,6 +292,22 @@ impl PickerMetrics {
                 prefixes.clone(),
             );
         }
+        let prefix_ratio = Buckets(RATIO).new_metric();
+        let prefix_bytes = Buckets(PREFIX_BYTES).new_metric();
+        for prefix in [PRESENT, "inference_extension_"] {
+            let help = "Share of a prompt that its endpoint probably has cached";
+            r.register(format!("{prefix}prefix_indexer_hit_ratio"), help, prefix_ratio.clone());
+            let help = "Bytes of a prompt that its endpoint probably has cached";
+            r.register(format!("{prefix}prefix_indexer_hit_bytes"), help, prefix_bytes.clone());
+        }
+        let (in_flight_requests, in_flight_tokens) = (Family::default(), Family::default());
+        r.register("llm_d_epp_inflight_requests", "Requests in flight", in_flight_requests.clone());
+        r.register(
+            "llm_d_epp_inflight_tokens",
+            "Uncached prompt tokens that endpoints work on",
+            in_flight_tokens.clone(),
+        );
+        let flow = FlowMetrics::new(r, pool);
         let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
         r.register(
             "llm_d_epp_body_bytes_in_flight",
@@ -271,20 +339,30 @@ impl PickerMetrics {
             output_tokens,
             cached_tokens,
             first_byte,
+            per_token,
+            streamed_per_token,
+            processing,
             running,
             former_running,
             scheduling,
             attempts,
+            former_attempts,
             rewrites,
             token_lookups,
             poll_errors,
             kv_usage,
             queue,
             running_average,
+            deviations,
             ready,
             endpoint_queue,
             pod_queue,
             prefixes,
+            prefix_ratio,
+            prefix_bytes,
+            in_flight_requests,
+            in_flight_tokens,
+            flow,
             body_bytes,
             body_limit,
         }
@@ -328,13 +406,21 @@ impl PickerMetrics {
     pub(crate) fn scheduled(&self, took: Duration, target: &str, endpoint: Option<&Member>) {
         self.scheduling.observe(took.as_secs_f64());
         let endpoint = endpoint.map(|member| &member.endpoint);
-        self.attempts
-            .get_or_create(&AttemptLabels {
-                status: if endpoint.is_some() { "success" } else { "failure" },
-                target_model_name: self.models.label(target),
-                endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
-                namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
-                port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),
+        let labels = AttemptLabels {
+            status: if endpoint.is_some() { "success" } else { "failure" },
+            target_model_name: self.models.label(target),
+            endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
+            namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
+            port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),
+        };
+        self.attempts.get_or_create(&labels).inc();
+        self.former_attempts
+            .get_or_create(&PodAttemptLabels {
+                status: labels.status,
+                target_model_name: labels.target_model_name,
+                pod_name: labels.endpoint_name,
+                namespace: labels.namespace,
+                port: labels.port,
             })
             .inc();
     }
@@ -350,12 +436,26 @@ impl PickerMetrics {
         self.durations.observe(labels, end.duration.as_secs_f64());
         self.response_bytes.observe(labels, length(end.response_bytes));
         if let Some(first) = end.first_byte {
-            self.first_byte.get_or_create(labels).observe(first.as_secs_f64());
+            let labels = StreamingLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                fairness_id: labels.fairness_id.clone(),
+                priority: labels.priority,
+                streaming: if end.stream { "true" } else { "false" },
+            };
+            self.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
         }
         if let Some(usage) = end.usage {
             self.input_tokens.observe(labels, tokens(usage.input));
             self.output_tokens.observe(labels, tokens(usage.output));
             self.cached_tokens.observe(labels, tokens(usage.cached));
+            if usage.output > 0 {
+                self.per_token.observe(labels, end.duration.as_secs_f64() / tokens(usage.output));
+            }
+            if let Some(first) = end.first_byte.filter(|_| end.stream && usage.output > 1) {
+                let rest = end.duration.saturating_sub(first).as_secs_f64();
+                self.streamed_per_token.get_or_create(labels).observe(rest / tokens(usage.output - 1));
+            }
         }
     }
 
@@ -372,6 +472,36 @@ impl PickerMetrics {
     /// A tokenizer was asked: `answered`, `failed` or `late`.
     pub(crate) fn token_lookup(&self, outcome: &'static str) {
         self.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// A request goes on to an endpoint, so long after it came.
+    pub(crate) fn processed(&self, took: Duration) {
+        self.processing.observe(took.as_secs_f64());
+    }
+
+    /// An endpoint was picked that probably has so many blocks of a prompt, of so many, and so many bytes.
+    pub(crate) fn prefix_matched(&self, matched: u32, total: u32, bytes: u32) {
+        self.prefix_bytes.observe(f64::from(bytes));
+        if total > 0 {
+            self.prefix_ratio.observe(f64::from(matched) / f64::from(total));
+        }
+    }
+
+    /// What is in flight at each endpoint: requests, and uncached prompt tokens.
+    pub(crate) fn in_flight(&self, members: &[std::sync::Arc<Member>], load: impl Fn(Slot) -> (u64, u64)) {
+        self.in_flight_requests.clear();
+        self.in_flight_tokens.clear();
+        for member in members {
+            let labels = LoadLabels {
+                endpoint_name: member.endpoint.name.clone(),
+                namespace: member.endpoint.namespace.clone(),
+                producer_name: "inflight-load-producer",
+            };
+            let (requests, tokens) = load(member.endpoint.slot);
+            let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            self.in_flight_requests.get_or_create(&labels).set(gauge(requests));
+            self.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
+        }
     }
 
     pub(crate) fn poll_failed(&self) {
@@ -402,11 +532,18 @@ impl PickerMetrics {
         self.pod_queue.clear();
         let now = tokio::time::Instant::now();
         let (mut kv, mut queue, mut running) = (0.0, 0.0, 0.0);
+        let mut squares = [0.0; 3];
         for member in members {
             let snapshot = member.snapshot(now, None);
             kv += snapshot.metrics.kv_usage;
             queue += snapshot.metrics.waiting;
             running += snapshot.metrics.running;
+            let metrics = &snapshot.metrics;
+            for (square, value) in
+                squares.iter_mut().zip([metrics.kv_usage, metrics.waiting, metrics.running])
+            {
+                *square += value * value;
+            }
             self.endpoint_queue
                 .get_or_create(&EndpointLabels {
                     name: self.pool.name.clone(),
@@ -424,6 +561,11 @@ impl PickerMetrics {
         self.kv_usage.get_or_create(&self.pool).set(kv / count);
         self.queue.get_or_create(&self.pool).set(queue / count);
         self.running_average.get_or_create(&self.pool).set(running / count);
+        for ((family, square), sum) in self.deviations.iter().zip(squares).zip([kv, queue, running]) {
+            let mean = sum / count;
+            // Rounding can lead below 0.
+            family.get_or_create(&self.pool).set((square / count - mean * mean).max(0.0).sqrt());
+        }
         self.ready.get_or_create(&self.pool).set(i64::try_from(members.len()).unwrap_or(i64::MAX));
     }
 }

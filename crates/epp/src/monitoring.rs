@@ -30,6 +30,20 @@ pub(crate) struct Monitoring {
     pub(crate) reviewer: Option<Client>,
 }
 
+/// The metrics page, with what is known only when somebody asks.
+pub(crate) fn metrics_page(core: &Core) -> String {
+    let members = core.pool.members();
+    if core.settings.flow.enabled {
+        core.metrics.flow.saturated(core.admission.saturation(core));
+    }
+    let blocks = {
+        let state = core.state.read();
+        core.metrics.in_flight(&members, |slot| state.in_flight(slot));
+        state.prefix_blocks()
+    };
+    core.metrics.page(&members, blocks, &core.bodies)
+}
+
 impl Monitoring {
     /// Serves until shutdown.
     pub(crate) async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
@@ -83,8 +97,7 @@ impl Monitoring {
     }
 
     fn page(&self) -> Response<Full<Bytes>> {
-        let blocks = self.core.state.read().prefix_blocks();
-        let page = self.core.metrics.page(&self.core.pool.members(), blocks, &self.core.bodies);
+        let page = metrics_page(&self.core);
         let mut response = Response::new(Full::from(page));
         let kind =
             header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

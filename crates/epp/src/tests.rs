@@ -4,6 +4,7 @@ mod arguments;
 mod cluster;
 mod decisions;
 mod golden;
+mod metrics;
 mod precise;
 mod requests;
 mod service;

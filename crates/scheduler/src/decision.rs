@@ -115,4 +115,12 @@ impl Decision {
         let target = *self.primary_run().targets.first()?;
         Some((matches.matched(target), matches.total()))
     }
+
+    /// Bytes of the prompt that the primary target held, at four bytes for a token.
+    pub fn prefix_hit_bytes(&self) -> u32 {
+        let found = self.prefixes.first().zip(self.primary_run().targets.first());
+        found.map_or(0, |(matches, target)| {
+            matches.matched(*target).saturating_mul(matches.block_tokens()).saturating_mul(4)
+        })
+    }
 }

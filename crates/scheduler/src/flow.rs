@@ -5,11 +5,12 @@
 
 mod limits;
 mod queue;
+mod service;
 mod settings;
 
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Full, Queue, Ticket};
-pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, Ordering, Settings};
+pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, LeastService, Ordering, Settings};
 pub(crate) use settings::{check_part, read_detector};
 
 #[cfg(test)]

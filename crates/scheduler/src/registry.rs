@@ -107,6 +107,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
     ("edf-ordering-policy", Beta, Producer, producers::elsewhere),
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
+    ("program-aware-fairness", Beta, Producer, producers::elsewhere),
     ("round-robin-fairness-policy", Beta, Producer, producers::elsewhere),
     ("utilization-detector", Beta, Scheduling, filters::saturation::build_utilization),
     ("static-usage-limit-policy", Beta, Producer, producers::elsewhere),

@@ -51,7 +51,13 @@ impl Exchange {
         let Phase::Queued(waiting) = &mut self.phase else { return };
         let Poll::Ready(admitted) = waiting.1.poll(context) else { return };
         let Phase::Queued(waiting) = mem::replace(&mut self.phase, Phase::Refused) else { return };
-        let prepared = admitted.and_then(|permit| self.prepare(waiting.0, permit, out));
+        let (understood, _, counted) = *waiting;
+        match (&admitted, counted) {
+            (Ok(_), Some(counted)) => counted.dispatched(),
+            (Err(refusal), Some(counted)) => counted.evicted(refusal),
+            (_, None) => {}
+        }
+        let prepared = admitted.and_then(|permit| self.prepare(understood, permit, out));
         if let Err(refusal) = prepared {
             self.refuse(&refusal, out);
         }

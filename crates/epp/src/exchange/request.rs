@@ -151,7 +151,17 @@ impl Exchange {
             bytes: u64::try_from(pending.bytes).unwrap_or(u64::MAX),
             within_ms: headers::first_token_within(&pending.headers),
         };
-        let admitted = self.core.admission.admit(&self.core, arrival)?;
+        let counted = self.core.settings.flow.enabled;
+        let counted = counted.then(|| self.core.metrics.flow.arrived(&labels, arrival.bytes));
+        let admitted = match self.core.admission.admit(&self.core, arrival) {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                if let Some(counted) = counted {
+                    counted.rejected(&refusal);
+                }
+                return Err(refusal);
+            }
+        };
         let understood = Understood {
             pending,
             trailers,
@@ -164,9 +174,18 @@ impl Exchange {
             tokens_held: None,
         };
         match admitted {
-            Admitted::Now(permit) => self.prepare(understood, permit, out),
+            Admitted::Now(permit) => {
+                if let Some(counted) = counted {
+                    counted.enqueued("Dispatched");
+                    counted.dispatched();
+                }
+                self.prepare(understood, permit, out)
+            }
             Admitted::Later(queued) => {
-                self.phase = Phase::Queued(Box::new((understood, queued)));
+                if let Some(counted) = &counted {
+                    counted.enqueued("NotYetFinalized");
+                }
+                self.phase = Phase::Queued(Box::new((understood, queued, counted)));
                 Ok(())
             }
         }

@@ -94,11 +94,16 @@ impl Exchange {
     pub(super) fn release(&self, picked: Picked) {
         let metrics = &self.core.metrics;
         metrics.running(&picked.labels, -1);
+        let usage = picked.usage.usage();
+        if let (Some(flow), Some(usage)) = (&picked.flow, usage) {
+            self.core.admission.served(&self.core, flow, (usage.input, usage.output));
+        }
         let end = Finished {
             duration: picked.since.elapsed(),
             first_byte: picked.first_byte,
             response_bytes: picked.response_bytes,
-            usage: picked.usage.usage(),
+            stream: picked.stream,
+            usage,
         };
         if let Some(record) = &picked.record {
             record.ended(&end);

@@ -44,6 +44,9 @@ impl Exchange {
             decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
         }
         self.core.metrics.running(&labels, 1);
+        self.core.metrics.processed(pending.since.elapsed());
+        let flow = self.core.admission.asks_for_service();
+        let flow = flow.then(|| headers::fairness(&pending.headers).to_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let chunks = if rewritten.is_some() {
             vec![rewrite::request(&pending.chunks, &parsed.model_at, &target)]
@@ -67,6 +70,7 @@ impl Exchange {
         self.picked = Some(Picked {
             reservation,
             labels,
+            flow,
             since: pending.since,
             first_byte: None,
             response_bytes: 0,
@@ -126,6 +130,9 @@ impl Exchange {
                 return Err(error.into());
             }
         };
+        if let Some((matched, total)) = decision.prefix_hit() {
+            core.metrics.prefix_matched(matched, total, decision.prefix_hit_bytes());
+        }
         let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
         let member = members.iter().find(|member| member.endpoint.slot == slot);
         core.metrics.scheduled(started.elapsed(), target, member.map(AsRef::as_ref));

@@ -88,3 +88,28 @@ pub(super) struct RewriteLabels {
 pub(super) struct OutcomeLabel {
     pub(super) outcome: &'static str,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct StreamingLabels {
+    pub(super) model_name: String,
+    pub(super) target_model_name: String,
+    pub(super) fairness_id: String,
+    pub(super) priority: i64,
+    pub(super) streaming: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PodAttemptLabels {
+    pub(super) status: &'static str,
+    pub(super) target_model_name: String,
+    pub(super) pod_name: String,
+    pub(super) namespace: String,
+    pub(super) port: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LoadLabels {
+    pub(super) endpoint_name: String,
+    pub(super) namespace: String,
+    pub(super) producer_name: &'static str,
+}

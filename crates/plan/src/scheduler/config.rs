@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
+use longboat_compose::platform::Images;
 use serde_json::{Map, Value, json};
 
 use super::config_text;
@@ -30,17 +31,23 @@ pub(super) fn attach(
     inline: Option<String>,
     live: Option<&[String]>,
 ) -> Origin {
+    let spreads = knows_sharing(context, container);
     let args = container.args.get_or_insert_default();
     flags::split_config(args);
     let (pair, origin) = match inline {
         Some(text) => (["--config-text".to_owned(), text], Origin::Asked),
         None if flags::config_pair(args).is_some() => return Origin::Asked,
         None => {
-            if let Some(pair) = live.and_then(flags::config_pair).filter(|pair| !is_a_default(&pair[1])) {
-                (pair, Origin::Kept)
-            } else {
-                let text = yaml::to_yaml(&default(Shape::of(context)));
-                (["--config-text".to_owned(), text], Origin::Default)
+            let live = live.and_then(flags::config_pair);
+            match live.map(|pair| (default_in(&pair[1]), pair)) {
+                Some((None, pair)) => (pair, Origin::Kept),
+                found => {
+                    // A picker that runs without it goes on as it does.
+                    let spreads =
+                        spreads && found.is_none_or(|(live, _)| live.is_some_and(|live| live.spreads));
+                    let text = yaml::to_yaml(&default(Shape::of(context, spreads)));
+                    (["--config-text".to_owned(), text], Origin::Default)
+                }
             }
         }
     };
@@ -55,29 +62,40 @@ struct Shape {
     disaggregated: bool,
     /// Whether there are adapters.
     adapters: bool,
+    /// Whether conversations with one system prompt are spread over the endpoints.
+    spreads: bool,
 }
 
-impl Shape {
-    const ALL: [Self; 4] = [
-        Self { disaggregated: false, adapters: false },
-        Self { disaggregated: false, adapters: true },
-        Self { disaggregated: true, adapters: false },
-        Self { disaggregated: true, adapters: true },
-    ];
-
-    fn of(context: &Context) -> Self {
-        let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
-        Self { disaggregated: context.spec.prefill.is_some(), adapters }
+/// Whether the picker is ours: another one would not start with a parameter that it does not know.
+fn knows_sharing(context: &Context, container: &Container) -> bool {
+    match &context.snapshot.platform.images {
+        Images::Ours(image) => container.image.as_ref() == Some(image),
+        Images::Reference => false,
     }
 }
 
-/// Whether a text is the default for a service of some shape. Plugins may have been added to it for the picker's version.
-fn is_a_default(text: &str) -> bool {
+impl Shape {
+    fn all() -> impl Iterator<Item = Self> {
+        (0..8_u8).map(|bits| Self {
+            disaggregated: bits & 1 != 0,
+            adapters: bits & 2 != 0,
+            spreads: bits & 4 != 0,
+        })
+    }
+
+    fn of(context: &Context, spreads: bool) -> Self {
+        let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
+        Self { disaggregated: context.spec.prefill.is_some(), adapters, spreads }
+    }
+}
+
+/// The shape for which a text is the default. Plugins may have been added to it for the picker's version.
+fn default_in(text: &str) -> Option<Shape> {
     let live = config_text::parse(text);
     let plugins = |config: &Map<String, Value>| config.get("plugins").and_then(Value::as_array).cloned();
-    let Some(present) = plugins(&live) else { return false };
-    Shape::ALL.into_iter().any(|shape| {
-        let Value::Object(default) = default(shape) else { return false };
+    let present = plugins(&live)?;
+    Shape::all().find(|shape| {
+        let Value::Object(default) = default(*shape) else { return false };
         default["schedulingProfiles"] == live.get("schedulingProfiles").cloned().unwrap_or_default()
             && plugins(&default).is_some_and(|plugins| present.starts_with(&plugins))
     })
@@ -85,11 +103,18 @@ fn is_a_default(text: &str) -> bool {
 
 /// The scorer that needs exact tokens.
 pub(super) const PRECISE_SCORER: &str = "precise-prefix-cache-scorer";
+const PREFIX_PRODUCER: &str = "approx-prefix-cache-producer";
 const LORA_SCORER: &str = "lora-affinity-scorer";
 
 /// The configuration of a service that does not bring one: with or without prefill apart, with or without adapters.
 fn default(shape: Shape) -> Value {
     let (mut plugins, mut profiles) = if shape.disaggregated { disaggregated() } else { single_profile() };
+    if shape.spreads {
+        // Three prompts that go on differently are the fewest that cannot be turns of one conversation. It stands first, so
+        // that the default without it is no beginning of this one.
+        let producer = json!({"type": PREFIX_PRODUCER, "parameters": {"sharedPrefixAfter": 3}});
+        plugins.insert(0, producer);
+    }
     if shape.adapters {
         plugins.push(json!({"type": LORA_SCORER}));
         for (_, references) in &mut profiles {

@@ -82,6 +82,29 @@ fn a_picker_keeps_a_configuration_that_is_no_default_and_the_user_is_told() {
 }
 
 #[test]
+fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
+    const SPREADS: &str = "- parameters:\n    sharedPrefixAfter: 3\n  type: approx-prefix-cache-producer\n";
+    let spreads = |world: &World| picker_args(world).iter().any(|arg| arg.contains(SPREADS));
+    let mut world = settled(&[plain()]);
+    assert!(spreads(&world), "{:?}", picker_args(&world));
+    world.put(with_prefill(), NAMESPACE);
+    world.settle();
+    assert!(spreads(&world), "another shape");
+    // As a release without it wrote it.
+    let mut picker =
+        world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap().clone();
+    let pod = picker.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+    for arg in pod.containers[0].args.iter_mut().flatten() {
+        *arg = arg.replace(SPREADS, "");
+    }
+    world.store(picker);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    assert!(!spreads(&world), "a running picker goes on as it does");
+    assert_eq!(said(&world), Vec::<&str>::new());
+}
+
+#[test]
 fn host_names_that_the_service_asked_for_go_with_it_and_those_of_others_stay() {
     let names = |world: &World| {
         world.snapshot.http_routes.get(NAMESPACE, "llm-kserve-route").unwrap().spec.hostnames.clone()

@@ -31,7 +31,8 @@ const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser:
 
 /// Types that a part of flow control may have. Each is there under its own name without being declared.
 const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector"];
-const FAIRNESS: &[&str] = &["global-strict-fairness-policy", "round-robin-fairness-policy"];
+const FAIRNESS: &[&str] =
+    &["global-strict-fairness-policy", "round-robin-fairness-policy", "program-aware-fairness"];
 const ORDERING: &[&str] = &["fcfs-ordering-policy", "edf-ordering-policy", "slo-deadline-ordering-policy"];
 const LIMITS: &[&str] =
     &["static-usage-limit-policy", "priority-holdback-policy", "soft-reflective-ceiling-policy"];

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::settings::{Fairness, Ordering, Settings};
+use super::{
+    service::Attained,
+    settings::{Fairness, Ordering, Settings},
+};
 
 /// Names a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +44,7 @@ pub struct Queue<T> {
     bytes: u64,
     next: u64,
     cycles: u64,
+    attained: Attained,
 }
 
 #[derive(Debug)]
@@ -80,8 +84,15 @@ impl<T> Band<T> {
 impl<T> Queue<T> {
     /// An empty queue with the configured bands, and band 0.
     pub fn new(settings: Settings) -> Self {
-        let mut queue =
-            Self { settings, bands: BTreeMap::new(), index: BTreeMap::new(), bytes: 0, next: 0, cycles: 0 };
+        let mut queue = Self {
+            settings,
+            bands: BTreeMap::new(),
+            index: BTreeMap::new(),
+            bytes: 0,
+            next: 0,
+            cycles: 0,
+            attained: Attained::default(),
+        };
         queue.provision([]);
         queue
     }
@@ -107,6 +118,11 @@ impl<T> Queue<T> {
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
+    }
+
+    /// How many flows are remembered with what they were served.
+    pub fn remembered_flows(&self) -> usize {
+        self.attained.len()
     }
 
     /// The bytes of all requests that wait.
@@ -146,7 +162,7 @@ impl<T> Queue<T> {
         // Under global-strict the flows of a band are one queue.
         let flow = match settings.fairness {
             Fairness::GlobalStrict => Arc::from(""),
-            Fairness::RoundRobin => band
+            Fairness::RoundRobin | Fairness::LeastService(_) => band
                 .flows
                 .get_key_value(arrival.flow)
                 .map_or_else(|| Arc::from(arrival.flow), |(flow, _)| Arc::clone(flow)),
@@ -163,21 +179,40 @@ impl<T> Queue<T> {
 
     /// One dispatch cycle: the request whose turn it is, unless the pool is too saturated for it. A band that must wait makes
     /// all lower ones wait.
-    pub fn pop(&mut self, saturation: f64) -> Option<T> {
+    pub fn pop(&mut self, saturation: f64, now: u64) -> Option<T> {
         self.cycles += 1;
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
         let limit = self.settings.usage_limit;
-        for (index, band) in self.bands.values_mut().enumerate() {
+        for (index, (Reverse(priority), band)) in self.bands.iter_mut().enumerate() {
             // Not below, rather than at or above: a saturation that is no number stops everything.
             let open = saturation < limit.ceiling(saturation, &priorities, index, self.cycles);
             if !open {
                 return None;
             }
-            if let Some(ticket) = band.next() {
+            let ticket = match self.settings.band(*priority).fairness {
+                Fairness::LeastService(policy) => {
+                    let first = |(_, ticket): &Key| self.index.get(ticket).map_or(now, |place| place.since);
+                    let heads = band.flows.iter().filter_map(|(flow, requests)| {
+                        requests.first_key_value().map(|(key, _)| (flow, first(key)))
+                    });
+                    let flow = self.attained.next(&policy, heads, now);
+                    flow.and_then(|flow| band.flows.get(flow)?.first_key_value())
+                        .map(|((_, ticket), _)| *ticket)
+                }
+                Fairness::GlobalStrict | Fairness::RoundRobin => band.next(),
+            };
+            if let Some(ticket) = ticket {
                 return self.cancel(ticket);
             }
         }
         None
+    }
+
+    /// A request of this flow was answered, with so many tokens of prompt and of answer.
+    pub fn served(&mut self, flow: &str, tokens: (u64, u64), now: u64) {
+        if let Some(policy) = self.settings.least_service() {
+            self.attained.add(&policy, flow, tokens, now);
+        }
     }
 
     /// A request that waited longer than it may, if there is one.

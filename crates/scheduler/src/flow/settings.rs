@@ -37,7 +37,7 @@ pub struct Settings {
 }
 
 /// One band.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BandSettings {
     /// The most requests that may wait in it; `None`: any number.
     pub max_requests: Option<u64>,
@@ -50,12 +50,29 @@ pub struct BandSettings {
 }
 
 /// A fairness policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fairness {
     /// The first request of all flows.
     GlobalStrict,
     /// Flows take turns.
     RoundRobin,
+    /// The flow that was served least.
+    LeastService(LeastService),
+}
+
+/// How flows are compared by what they were served.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeastService {
+    /// How much it counts that a flow was served little.
+    pub service_weight: f64,
+    /// How much it counts that its first request waits long.
+    pub wait_weight: f64,
+    /// The time in milliseconds after which service counts half; 0: it counts for ever.
+    pub half_life_ms: u64,
+    /// The time in milliseconds after which a flow without requests is forgotten.
+    pub forget_ms: u64,
+    /// How often such flows are looked for, in milliseconds.
+    pub sweep_ms: u64,
 }
 
 /// An ordering policy.
@@ -182,6 +199,30 @@ impl Default for StaticLimit {
     }
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ProgramAware {
+    strategy: String,
+    las_weight_service: f64,
+    las_weight_head_wait: f64,
+    las_half_life_seconds: u64,
+    eviction_ttl_seconds: u64,
+    eviction_sweep_seconds: u64,
+}
+
+impl Default for ProgramAware {
+    fn default() -> Self {
+        Self {
+            strategy: "las".to_owned(),
+            las_weight_service: 0.8,
+            las_weight_head_wait: 0.2,
+            las_half_life_seconds: 60,
+            eviction_ttl_seconds: 3600,
+            eviction_sweep_seconds: 300,
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Holdback {
@@ -241,6 +282,20 @@ impl Settings {
         })
     }
 
+    /// Whether a fairness policy asks what flows were served.
+    pub fn asks_for_service(&self) -> bool {
+        self.enabled && self.least_service().is_some()
+    }
+
+    /// The first such policy: what flows were served is counted once, as it says.
+    pub(super) fn least_service(&self) -> Option<LeastService> {
+        let bands = self.bands.values().chain([&self.default_band, &self.negative_band]);
+        bands.into_iter().find_map(|band| match band.fairness {
+            Fairness::LeastService(policy) => Some(policy),
+            _ => None,
+        })
+    }
+
     /// How the band of this priority works.
     pub(super) fn band(&self, priority: i32) -> &BandSettings {
         let other = if priority < 0 { &self.negative_band } else { &self.default_band };
@@ -255,15 +310,21 @@ fn band(
 ) -> Result<BandSettings, ConfigError> {
     let spec = spec.cloned().unwrap_or_default();
     let fairness = match part(config, spec.fairness_policy_ref.as_deref(), "global-strict-fairness-policy") {
-        ("round-robin-fairness-policy", parameters) => (Fairness::RoundRobin, parameters),
-        (_, parameters) => (Fairness::GlobalStrict, parameters),
+        ("round-robin-fairness-policy", parameters) => {
+            parameters.read::<NoParameters>()?;
+            Fairness::RoundRobin
+        }
+        ("program-aware-fairness", parameters) => Fairness::LeastService(least_service(&parameters)?),
+        (_, parameters) => {
+            parameters.read::<NoParameters>()?;
+            Fairness::GlobalStrict
+        }
     };
     let ordering = match part(config, spec.ordering_policy_ref.as_deref(), "fcfs-ordering-policy") {
         ("edf-ordering-policy", parameters) => (Ordering::EarliestDeadline, parameters),
         ("slo-deadline-ordering-policy", parameters) => (Ordering::SloDeadline, parameters),
         (_, parameters) => (Ordering::FirstCome, parameters),
     };
-    fairness.1.read::<NoParameters>()?;
     ordering.1.read::<NoParameters>()?;
     Ok(BandSettings {
         max_requests: Some(
@@ -272,7 +333,7 @@ fn band(
         max_bytes: Some(
             count(whole, "maxBytes of a band", spec.max_bytes.as_ref())?.unwrap_or(1_000_000_000),
         ),
-        fairness: fairness.0,
+        fairness,
         ordering: ordering.0,
     })
 }
@@ -283,6 +344,9 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
     match plugin_type {
         "static-usage-limit-policy" | "priority-holdback-policy" | "soft-reflective-ceiling-policy" => {
             read_usage_limit(plugin_type, parameters)?;
+        }
+        "program-aware-fairness" => {
+            least_service(parameters)?;
         }
         "global-strict-fairness-policy"
         | "round-robin-fairness-policy"
@@ -309,6 +373,30 @@ fn part<'c>(
         }
         None => (name, Parameters { name, value: None }),
     }
+}
+
+fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigError> {
+    let given: ProgramAware = parameters.read()?;
+    if given.strategy != "las" {
+        return Err(parameters.invalid(format!("strategy {:?} is not known; it must be las", given.strategy)));
+    }
+    for (field, value) in
+        [("lasWeightService", given.las_weight_service), ("lasWeightHeadWait", given.las_weight_head_wait)]
+    {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(parameters.invalid(format!("{field} must be 0 or more")));
+        }
+    }
+    if given.eviction_sweep_seconds == 0 {
+        return Err(parameters.invalid("evictionSweepSeconds must be above 0"));
+    }
+    Ok(LeastService {
+        service_weight: given.las_weight_service,
+        wait_weight: given.las_weight_head_wait,
+        half_life_ms: given.las_half_life_seconds.saturating_mul(1000),
+        forget_ms: given.eviction_ttl_seconds.saturating_mul(1000),
+        sweep_ms: given.eviction_sweep_seconds.saturating_mul(1000),
+    })
 }
 
 fn usage_limit(config: &EndpointPickerConfig, name: Option<&str>) -> Result<UsageLimit, ConfigError> {

@@ -22,7 +22,7 @@ fn from(flow: &str, priority: i32) -> Arrival<'_> {
 }
 
 fn drained(queue: &mut Queue<u32>) -> Vec<u32> {
-    std::iter::from_fn(|| queue.pop(0.0)).collect()
+    std::iter::from_fn(|| queue.pop(0.0, 0)).collect()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_deadline_comes_before_none() {
 fn a_saturated_pool_gets_nothing_and_time_runs_out() {
     let mut queue = queue("flowControl: {defaultRequestTTL: 1s}\n");
     queue.push(from("a", 0), 7, 10).unwrap();
-    assert_eq!((queue.pop(1.0), queue.pop(f64::NAN)), (None, None));
+    assert_eq!((queue.pop(1.0, 0), queue.pop(f64::NAN, 0)), (None, None));
     assert_eq!((queue.expired(1009), queue.expired(1010)), (None, Some(7)));
     assert!(queue.is_empty());
 }
@@ -74,9 +74,9 @@ flowControl: {usageLimitPolicyPluginRef: priority-holdback-policy}\n",
     );
     queue.provision([10]);
     queue.push(from("a", 0), 0, 0).unwrap();
-    assert_eq!(queue.pop(0.7), None);
+    assert_eq!(queue.pop(0.7, 0), None);
     queue.push(from("a", 10), 1, 0).unwrap();
-    assert_eq!((queue.pop(0.7), queue.pop(0.4)), (Some(1), Some(0)));
+    assert_eq!((queue.pop(0.7, 0), queue.pop(0.4, 0)), (Some(1), Some(0)));
 }
 
 #[test]
@@ -139,7 +139,7 @@ proptest! {
                     }
                 }
                 Step::Pop(saturation) => {
-                    let popped = queue.pop(saturation);
+                    let popped = queue.pop(saturation, 0);
                     prop_assert_eq!(popped.is_some(), saturation < 1.0 && !inside.is_empty());
                     prop_assert!(popped.is_none_or(|item| inside.remove(&item)));
                 }
@@ -160,4 +160,37 @@ proptest! {
         }
         prop_assert!(inside.is_empty() && queue.bytes() == 0);
     }
+}
+
+#[test]
+fn the_flow_that_was_served_least_comes_next() {
+    let fair = "plugins: [{type: program-aware-fairness, parameters: {lasHalfLifeSeconds: 10}}]\nflowControl: {defaultPriorityBand: {fairnessPolicyRef: program-aware-fairness}}\n";
+    let mut queue = Queue::new(settings(fair));
+    queue.served("greedy", (100, 500), 0);
+    queue.served("modest", (100, 0), 0);
+    for (at, flow) in ["greedy", "greedy", "modest", "new", "modest"].into_iter().enumerate() {
+        queue.push(Arrival { priority: 0, flow, bytes: 1, within_ms: None }, flow, at as u64).unwrap();
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.pop(0.0, 10)).collect();
+    assert_eq!(order, ["new", "modest", "modest", "greedy", "greedy"]);
+    // After many half-lives the service of long ago counts as nothing, and the wait decides.
+    let late = 3_600_000;
+    queue.served("modest", (200, 0), late);
+    for (at, flow) in [(late - 5, "modest"), (late, "greedy")] {
+        queue.push(Arrival { priority: 0, flow, bytes: 1, within_ms: None }, flow, at).unwrap();
+    }
+    assert_eq!(queue.pop(0.0, late), Some("greedy"));
+    assert_eq!(queue.pop(0.0, late), Some("modest"));
+}
+
+#[test]
+fn flows_that_were_not_served_for_long_are_forgotten_and_their_number_is_bounded() {
+    let fair = "plugins: [{type: program-aware-fairness, parameters: {evictionTtlSeconds: 1, evictionSweepSeconds: 1}}]\nflowControl: {defaultPriorityBand: {fairnessPolicyRef: program-aware-fairness}}\n";
+    let mut queue: Queue<u32> = Queue::new(settings(fair));
+    for flow in 0..20_000_u32 {
+        queue.served(&flow.to_string(), (1, 1), 0);
+    }
+    assert_eq!(queue.remembered_flows(), 10_000);
+    queue.served("last", (1, 1), 5_000);
+    assert_eq!(queue.remembered_flows(), 1);
 }

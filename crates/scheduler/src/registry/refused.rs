@@ -30,7 +30,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("p2p-source-producer", "model servers that pull caches from each other"),
     ("predicted-latency-producer", "a latency predictor"),
     ("priority-then-time-eviction-order-policy", "eviction of requests in flight"),
-    ("program-aware-fairness", "tokens that each flow has used"),
     ("request-attribute-reporter", "expressions over the usage in a response"),
     ("session-id-producer", "plugins that read the session of a request"),
     ("sheddable-eviction-filter", "eviction of requests in flight"),

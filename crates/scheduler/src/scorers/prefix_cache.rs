@@ -24,7 +24,6 @@ struct Given {
     max_prefix_tokens_to_match: Option<u32>,
     max_prefix_blocks_to_match: Option<u32>,
     lru_capacity_per_server: Option<u32>,
-    shared_prefix_after: Option<u32>,
 }
 
 impl Default for Given {
@@ -39,7 +38,6 @@ impl Default for Given {
             max_prefix_tokens_to_match: None,
             max_prefix_blocks_to_match: None,
             lru_capacity_per_server: None,
-            shared_prefix_after: None,
         }
     }
 }
@@ -65,7 +63,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         max_prefix_tokens_to_match: given.max_prefix_tokens_to_match,
         max_prefix_blocks_to_match: given.max_prefix_blocks_to_match,
         lru_capacity_per_server: given.lru_capacity_per_server,
-        shared_prefix_after: given.shared_prefix_after,
+        shared_prefix_after: None,
     };
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), producer.settings())?;

@@ -213,11 +213,12 @@ fn average(plugins: &str, profile: &str, system_bytes: usize) -> Outcome {
     }
 }
 
-/// KServe's configuration with these parameters of the prefix scorer.
+/// KServe's configuration, with these parameters of the prefix producer.
 fn kserve(parameters: &str) -> String {
     format!(
-        "{{type: single-profile-handler}}, {{type: queue-scorer}}, {{type: kv-cache-utilization-scorer}}, \
-         {{type: prefix-cache-scorer, parameters: {{{parameters}}}}}, {{type: no-hit-lru-scorer}}, {{type: max-score-picker}}"
+        "{{type: approx-prefix-cache-producer, parameters: {{{parameters}}}}}, {{type: single-profile-handler}}, \
+         {{type: queue-scorer}}, {{type: kv-cache-utilization-scorer}}, {{type: prefix-cache-scorer}}, \
+         {{type: no-hit-lru-scorer}}, {{type: max-score-picker}}"
     )
 }
 

@@ -161,14 +161,13 @@ const PUBLISHED: &[Published] = &[
          {type: disagg-profile-handler, parameters: {deciders: {prefill: prefix-based-pd-decider}}}",
         PAIR_PROFILES,
     ),
-    Published {
-        file: "sim-program-aware-config",
-        plugins: "{type: program-aware-fairness}, {type: queue-scorer}, {type: max-score-picker}, {type: single-profile-handler}",
-        rest: "featureGates: [flowControl]\n\
+    loads(
+        "sim-program-aware-config",
+        "{type: program-aware-fairness}, {type: queue-scorer}, {type: max-score-picker}, {type: single-profile-handler}",
+        "featureGates: [flowControl]\n\
              flowControl: {defaultPriorityBand: {fairnessPolicyRef: program-aware-fairness}}\n\
              schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}, {pluginRef: max-score-picker}]}]",
-        refused: Some(&["program-aware-fairness"]),
-    },
+    ),
     loads(
         "soft-reflective-ceiling-epp-config",
         "{type: queue-scorer}, {type: kv-cache-utilization-scorer}, {type: prefix-cache-scorer}, \

@@ -1,0 +1,103 @@
+//! What each flow has been served: tokens, of which those of long ago count ever less.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::settings::LeastService;
+
+/// The most flows that are remembered; clients choose their names. Others count as not served at all.
+const MAX_FLOWS: usize = 10_000;
+
+/// The service of flows, where a fairness policy asks for it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Attained {
+    flows: HashMap<Arc<str>, Service>,
+    swept: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Service {
+    tokens: f64,
+    /// When `tokens` was right, in milliseconds.
+    at: u64,
+}
+
+impl Service {
+    fn now(self, policy: &LeastService, now: u64) -> f64 {
+        if policy.half_life_ms == 0 {
+            return self.tokens;
+        }
+        self.tokens * (-float(now.saturating_sub(self.at)) / float(policy.half_life_ms)).exp2()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds and token counts are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+impl Attained {
+    /// A flow was served: generated tokens count twice.
+    pub(super) fn add(&mut self, policy: &LeastService, flow: &str, (input, output): (u64, u64), now: u64) {
+        if now.saturating_sub(self.swept) >= policy.sweep_ms {
+            self.flows.retain(|_, service| now.saturating_sub(service.at) < policy.forget_ms);
+            self.swept = now;
+        }
+        let more = float(input) + 2.0 * float(output);
+        if let Some(service) = self.flows.get_mut(flow) {
+            *service = Service { tokens: service.now(policy, now) + more, at: now };
+        } else if self.flows.len() < MAX_FLOWS {
+            self.flows.insert(Arc::from(flow), Service { tokens: more, at: now });
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn of(&self, policy: &LeastService, flow: &str, now: u64) -> f64 {
+        self.flows.get(flow).map_or(0.0, |service| service.now(policy, now))
+    }
+
+    /// The flow whose turn it is, from flows with the time at which their first request came: the one that was served
+    /// least, and of those the one that waits longest.
+    pub(super) fn next<'f>(
+        &self,
+        policy: &LeastService,
+        flows: impl Iterator<Item = (&'f Arc<str>, u64)>,
+        now: u64,
+    ) -> Option<&'f Arc<str>> {
+        let known: Vec<_> = flows
+            .map(|(flow, since)| (flow, self.of(policy, flow, now), float(now.saturating_sub(since))))
+            .collect();
+        let service = Range::of(known.iter().map(|(_, service, _)| *service));
+        let wait = Range::of(known.iter().map(|(_, _, wait)| *wait));
+        let score = |(_, served, waited): &(&Arc<str>, f64, f64)| {
+            policy.service_weight * (1.0 - service.place(*served)) + policy.wait_weight * wait.place(*waited)
+        };
+        let mut best: Option<(&Arc<str>, f64)> = None;
+        for entry in &known {
+            let score = score(entry);
+            if best.is_none_or(|(_, highest)| score > highest) {
+                best = Some((entry.0, score));
+            }
+        }
+        best.map(|(flow, _)| flow)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Range(f64, f64);
+
+impl Range {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        values.fold(Self(f64::INFINITY, f64::NEG_INFINITY), |Self(low, high), value| {
+            Self(low.min(value), high.max(value))
+        })
+    }
+
+    /// 0 for the lowest, 1 for the highest; 0 where all are alike.
+    fn place(self, value: f64) -> f64 {
+        let width = self.1 - self.0;
+        if width > 0.0 { (value - self.0) / width } else { 0.0 }
+    }
+}
