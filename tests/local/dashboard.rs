@@ -70,7 +70,7 @@ impl Feed {
                     return data;
                 }
             }
-            let chunk = block(timeout(LIMIT, self.stream.next())).unwrap().unwrap().unwrap();
+            let chunk = block(async { timeout(LIMIT, self.stream.next()).await }).unwrap().unwrap().unwrap();
             self.rest.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
@@ -135,7 +135,12 @@ fn questions_that_make_no_sense_are_refused_with_a_sentence() {
         ("GET", "/api/explain?service=default/qwen&path=spec.nothing", "", 400),
         ("POST", "/api/diff", "a: [", 400),
         ("POST", "/api/diff", "kind: Pod\napiVersion: v1\nmetadata: {name: x}", 400),
-        ("PUT", "/api/manifest?service=default/qwen", "kind: Pod\napiVersion: v1\nmetadata: {name: qwen}", 400),
+        (
+            "PUT",
+            "/api/manifest?service=default/qwen",
+            "kind: Pod\napiVersion: v1\nmetadata: {name: qwen}",
+            400,
+        ),
         ("POST", "/api/chat?service=default/qwen", "[]", 400),
         ("POST", "/api/diff", long.as_str(), 413),
     ] {
@@ -150,7 +155,9 @@ fn an_answer_leads_to_its_decision_on_the_page_and_on_the_terminal() {
     let _turn = turn();
     let world = World::shared();
     let page = Page::of(world);
-    let chat = json!({"messages": [{"role": "user", "content": "Hello"}]});
+    let chat = json!({
+        "messages": [{"role": "user", "content": "Hello"}], "stream_options": {"include_usage": true},
+    });
     let answer = page.ask("POST", "/api/chat?service=default/qwen", chat.to_string());
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.contains("data: [DONE]"), "{answer:?}");
@@ -204,9 +211,7 @@ fn an_edit_is_compared_applied_and_seen() {
     assert!(difference["text"].as_str().unwrap().contains("spec.replicas: 1 → 2"), "{difference}");
     let applied = page.ask("PUT", "/api/manifest?service=default/qwen", edited.clone());
     assert_eq!(applied.status, 200, "{applied:?}");
-    let tree = feed.until("service", |data| {
-        data["tree"]["lines"].to_string().contains("2/2 ready")
-    });
+    let tree = feed.until("service", |data| data["tree"]["lines"].to_string().contains("2/2 ready"));
     let pods = tree["tree"]["lines"].as_array().unwrap().iter();
     let pods = pods.filter(|line| line["subject"].as_str().unwrap().contains("Pod qwen-kserve-"));
     assert_eq!(pods.count(), 3, "two replicas and the picker: {tree}");
