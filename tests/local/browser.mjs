@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 
-const { PAGE, BROWSER, PACKAGES, SERVICE, LONGBOAT_SCREENSHOTS } = process.env;
+const { PAGE, BROWSER, PACKAGES, SERVICE, THEME, WIDTH, LONGBOAT_SCREENSHOTS } = process.env;
 const { chromium } = createRequire(`${PACKAGES}/`)("playwright-core");
 const axe = readFileSync(`${PACKAGES}/axe-core/axe.min.js`, "utf8");
 const LIMIT = 60_000;
@@ -13,7 +13,7 @@ let fine = 0;
 /// What shows that a view is drawn, and what a person does there first.
 const VIEWS = {
   "": { shown: "h1:text('Services')" },
-  tree: { shown: "td:text('InferencePoolReady')" },
+  tree: { shown: "th:text('InferencePoolReady')" },
   playground: {
     shown: "#ask",
     async act(page) {
@@ -55,8 +55,8 @@ const VIEWS = {
 };
 
 const browser = await chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] });
-for (const colorScheme of ["light", "dark"]) {
-  for (const width of [1280, 390]) {
+for (const colorScheme of [THEME]) {
+  for (const width of [Number(WIDTH)]) {
     const context = await browser.newContext({ colorScheme, viewport: { width, height: 844 } });
     const page = await context.newPage();
     const outside = [];

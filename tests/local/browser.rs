@@ -25,12 +25,16 @@ fn people_can_use_the_page() {
     let world = World::shared();
     let page = Page::of(world);
     let script = tools::root().join("tests/local/browser.mjs");
-    let mut node = Command::new("node");
-    node.arg(script)
-        .env("PAGE", format!("{}/#token={}", page.address, page.token))
-        .env("BROWSER", browser)
-        .env("PACKAGES", packages)
-        .env("SERVICE", "default/qwen");
-    let said = run(&mut node).ok();
-    assert_eq!(said.lines().last(), Some("32 views are fine"), "{said}");
+    for (theme, width) in [("light", "1280"), ("light", "390"), ("dark", "1280"), ("dark", "390")] {
+        let mut node = Command::new("node");
+        node.arg(&script)
+            .env("PAGE", format!("{}/#token={}", page.address, page.token))
+            .env("BROWSER", browser)
+            .env("PACKAGES", &packages)
+            .env("SERVICE", "default/qwen")
+            .env("THEME", theme)
+            .env("WIDTH", width);
+        let said = run(&mut node).ok();
+        assert_eq!(said.lines().last(), Some("8 views are fine"), "{theme}, {width}: {said}");
+    }
 }

@@ -70,7 +70,7 @@ impl Feed {
                     return data;
                 }
             }
-            let chunk = block(timeout(LIMIT, self.stream.next())).unwrap().unwrap().unwrap();
+            let chunk = block(async { timeout(LIMIT, self.stream.next()).await }).unwrap().unwrap().unwrap();
             self.rest.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
@@ -155,7 +155,9 @@ fn an_answer_leads_to_its_decision_on_the_page_and_on_the_terminal() {
     let _turn = turn();
     let world = World::shared();
     let page = Page::of(world);
-    let chat = json!({"messages": [{"role": "user", "content": "Hello"}]});
+    let chat = json!({
+        "messages": [{"role": "user", "content": "Hello"}], "stream_options": {"include_usage": true},
+    });
     let answer = page.ask("POST", "/api/chat?service=default/qwen", chat.to_string());
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.contains("data: [DONE]"), "{answer:?}");
