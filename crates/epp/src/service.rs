@@ -129,7 +129,7 @@ impl Server {
                 Ok(listening) => events.push(listening),
                 Err(error) if wanted.required => return Err(error),
                 Err(error) => {
-                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.")
+                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.");
                 }
             }
         }
