@@ -18,7 +18,7 @@ pub fn check(path: &Path, weights: Option<u64>) -> Result<String, LoadError> {
         None => Weights::open(path)?,
     };
     let config = Config::of(&opened)?;
-    let weights = weights.unwrap_or_else(|| memory::of_weights(path));
+    let weights = weights.unwrap_or_else(|| opened.memory(false));
     memory::check(weights, DEFAULT_CACHE_BYTES as u64)?;
     Ok(format!(
         "{}, {} layers, {} MB of weights, {} MB of KV cache",

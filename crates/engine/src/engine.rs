@@ -55,9 +55,8 @@ impl Engine {
         let block_bytes = token_bytes * args.block_size;
         let blocks = (args.cache_bytes / block_bytes).max(1);
         // Every request that is accepted fits into the cache, so it can end whatever the others do.
-        let context =
-            args.max_model_len.unwrap_or(config.context).min(config.context).min(blocks * args.block_size);
-        memory::check(memory::of_weights(path), (blocks * block_bytes) as u64)?;
+        let context = context(args.max_model_len, config.context, blocks * args.block_size)?;
+        memory::check(weights.memory(args.as_shipped), (blocks * block_bytes) as u64)?;
         let transformer = Transformer::load(&weights, config, context, args.as_shipped)?;
         let config = transformer.config();
         tracing::info!(
@@ -144,6 +143,18 @@ impl Engine {
 struct Taken {
     running: Vec<oneshot::Receiver<usize>>,
     events: mpsc::Receiver<longboat_serving::Event>,
+}
+
+/// Tokens of a prompt and its answer: what was asked for, if model and cache allow it, else as many as they allow.
+fn context(asked: Option<usize>, model: usize, cache: usize) -> Result<usize, LoadError> {
+    match asked {
+        None => Ok(model.min(cache)),
+        Some(asked) if asked > model => Err(LoadError::Context { asked, limit: model, of: "the model" }),
+        Some(asked) if asked > cache => {
+            Err(LoadError::Context { asked, limit: cache, of: "the KV cache (see `--kv-cache-memory-bytes`)" })
+        }
+        Some(asked) => Ok(asked),
+    }
 }
 
 impl Model for Engine {

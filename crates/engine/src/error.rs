@@ -38,6 +38,16 @@ pub enum LoadError {
         /// What is not supported.
         what: String,
     },
+    /// More tokens were asked for than can be computed.
+    #[error("--max-model-len {asked} is above the limit of {of}, {limit} tokens")]
+    Context {
+        /// What `--max-model-len` says.
+        asked: usize,
+        /// The most tokens.
+        limit: usize,
+        /// What has this limit.
+        of: &'static str,
+    },
     /// The machine has too little memory.
     #[error(
         "the model needs {needed} MiB (weights {weights} MiB, KV cache {cache} MiB), {available} MiB are available: \

@@ -29,3 +29,22 @@ pub use check::check;
 pub use engine::Engine;
 pub use error::LoadError;
 pub use server::{EngineError, run, serve};
+
+/// Parsers of files that anybody may have written, for the fuzz targets.
+#[doc(hidden)]
+pub mod fuzz {
+    use crate::weights;
+
+    /// Each target by its name.
+    pub const ALL: [(&str, fn(&[u8])); 2] = [("engine_gguf", gguf), ("engine_safetensors", safetensors)];
+
+    /// The header of a GGUF file.
+    pub fn gguf(bytes: &[u8]) {
+        weights::gguf_probe(bytes);
+    }
+
+    /// The header of a safetensors file.
+    pub fn safetensors(bytes: &[u8]) {
+        weights::safetensors_probe(bytes);
+    }
+}

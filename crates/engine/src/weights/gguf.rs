@@ -138,6 +138,11 @@ impl Gguf {
         self.metadata.get(key)
     }
 
+    /// The format and the shape of every tensor.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (GgmlDType, &[usize])> {
+        self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
+    }
+
     pub(super) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
         let Some(place) = self.tensors.get(name) else { return Ok(None) };
         let mut data = vec![0; place.length];
@@ -151,6 +156,11 @@ impl Gguf {
             data,
         }))
     }
+}
+
+/// Reads a header of a file that has no tensors, for the fuzz target.
+pub(crate) fn probe(bytes: &[u8]) {
+    let _ = Header::read(bytes, bytes.len() as u64);
 }
 
 struct Header {

@@ -62,14 +62,18 @@ impl Raw {
             .map_err(|error| self.malformed(error))
     }
 
-    /// The format in which the tensor is multiplied: its own where that is fast (or wanted), else Q8_0.
     fn multiplied_as(&self, as_shipped: bool) -> GgmlDType {
-        use GgmlDType::{Q2K, Q3K, Q4_0, Q4K, Q5K, Q6K, Q8_0};
-        match self.format {
-            Q8_0 | Q4_0 | Q2K | Q3K | Q4K | Q5K | Q6K => self.format,
-            format if as_shipped => format,
-            _ => Q8_0,
-        }
+        multiplied_as(self.format, as_shipped)
+    }
+}
+
+/// The format in which a tensor is multiplied: its own where that is fast (or wanted), else Q8_0.
+pub(super) fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
+    use GgmlDType::{Q2K, Q3K, Q4_0, Q4K, Q5K, Q6K, Q8_0};
+    match format {
+        Q8_0 | Q4_0 | Q2K | Q3K | Q4K | Q5K | Q6K => format,
+        format if as_shipped => format,
+        _ => Q8_0,
     }
 }
 

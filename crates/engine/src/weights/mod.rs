@@ -8,18 +8,19 @@ mod safetensors;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::{
-    gguf::{Gguf, Value},
+    gguf::{Gguf, Value, probe as gguf_probe},
     matrix::{Embedding, Matrix},
-    safetensors::{Safetensors, json},
+    safetensors::{Safetensors, json, probe as safetensors_probe},
 };
 use crate::LoadError;
+use candle_core::quantized::GgmlDType;
 
 /// A tensor as its file has it.
 pub(crate) struct Raw {
     /// The file, for messages.
     pub(crate) path: PathBuf,
     pub(crate) name: String,
-    pub(crate) format: candle_core::quantized::GgmlDType,
+    pub(crate) format: GgmlDType,
     /// The outermost dimension first.
     pub(crate) shape: Vec<usize>,
     pub(crate) data: Vec<u8>,
@@ -60,6 +61,26 @@ impl Weights {
                 })
             }
         }
+    }
+
+    /// Bytes of memory that loading takes: all tensors as they are kept, and the largest one while it is converted.
+    pub(crate) fn memory(&self, as_shipped: bool) -> u64 {
+        let tensors: Vec<(GgmlDType, &[usize])> = match self {
+            Self::Gguf(file) => file.tensors().collect(),
+            Self::Safetensors(files) => files.tensors().collect(),
+        };
+        let (mut kept, mut most) = (0_u64, 0_u64);
+        for (format, shape) in tensors {
+            let numbers: u64 = shape.iter().map(|length| *length as u64).product();
+            let bytes = |format: GgmlDType| numbers / format.block_size() as u64 * format.type_size() as u64;
+            // Vectors are kept as numbers.
+            let as_kept =
+                if shape.len() < 2 { GgmlDType::F32 } else { matrix::multiplied_as(format, as_shipped) };
+            kept += bytes(as_kept);
+            let converts = as_kept != format;
+            most = most.max(bytes(format) + if converts { bytes(GgmlDType::F32) } else { 0 });
+        }
+        kept + most
     }
 
     /// Reads a tensor; none where the model has no such tensor.

@@ -65,6 +65,11 @@ impl Safetensors {
         &self.config
     }
 
+    /// The format and the shape of every tensor.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (GgmlDType, &[usize])> {
+        self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
+    }
+
     pub(super) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
         let Some(place) = self.tensors.get(name) else { return Ok(None) };
         let (path, file) = &self.files[place.file];
@@ -108,11 +113,23 @@ fn read_header(
     }
     let mut header = vec![0; usize::try_from(length).unwrap_or_default()];
     file.read_exact_at(&mut header, 8).map_err(failed)?;
+    tensors.append(&mut places(&header, number, size).map_err(malformed)?);
+    Ok(())
+}
+
+/// Reads a header for the fuzz target.
+pub(crate) fn probe(bytes: &[u8]) {
+    let _ = places(bytes, 0, 8 + 2 * bytes.len() as u64);
+}
+
+/// The places that a header gives to tensors, all of them within its file of `size` bytes.
+fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Place>, String> {
     let entries: BTreeMap<String, Value> =
-        serde_json::from_slice(&header).map_err(|error| malformed(error.to_string()))?;
-    let start = 8 + length;
+        serde_json::from_slice(header).map_err(|error| error.to_string())?;
+    let start = 8 + header.len() as u64;
+    let mut tensors = BTreeMap::new();
     for (name, entry) in entries.into_iter().filter(|(name, _)| name != "__metadata__") {
-        let wrong = |reason: String| malformed(format!("tensor `{name}`: {reason}"));
+        let wrong = |reason: String| format!("tensor `{name}`: {reason}");
         let entry: Entry = serde_json::from_value(entry).map_err(|error| wrong(error.to_string()))?;
         let format = match entry.dtype.as_str() {
             "F32" => GgmlDType::F32,
@@ -132,7 +149,7 @@ fn read_header(
         let offset = offset.ok_or_else(|| wrong("it lies outside of the file: is it cut off?".into()))?;
         tensors.insert(name, Place { file: number, format, shape: entry.shape, offset, length });
     }
-    Ok(())
+    Ok(tensors)
 }
 
 #[cfg(test)]
