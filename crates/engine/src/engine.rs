@@ -150,9 +150,11 @@ fn context(asked: Option<usize>, model: usize, cache: usize) -> Result<usize, Lo
     match asked {
         None => Ok(model.min(cache)),
         Some(asked) if asked > model => Err(LoadError::Context { asked, limit: model, of: "the model" }),
-        Some(asked) if asked > cache => {
-            Err(LoadError::Context { asked, limit: cache, of: "the KV cache (see `--kv-cache-memory-bytes`)" })
-        }
+        Some(asked) if asked > cache => Err(LoadError::Context {
+            asked,
+            limit: cache,
+            of: "the KV cache (see `--kv-cache-memory-bytes`)",
+        }),
         Some(asked) => Ok(asked),
     }
 }

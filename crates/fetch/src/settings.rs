@@ -49,11 +49,13 @@ impl Settings {
     }
 
     /// The same settings, with the network forbidden.
+    #[must_use]
     pub fn offline(&self) -> Self {
         self.with(OFFLINE_VARIABLE, "1").with("HF_HUB_OFFLINE", "1")
     }
 
     /// The same settings with one variable changed.
+    #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut changed = self.clone();
         changed.variables.insert(name.to_owned(), value.to_owned());

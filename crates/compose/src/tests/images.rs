@@ -88,5 +88,5 @@ fn a_setting_that_names_no_image_is_refused() {
     let error = platform(Some(r#"{"image": "the reference"}"#)).unwrap_err();
     assert!(error.contains("expected an image, or \"reference\""), "{error}");
     let error = platform(Some(r#"{"images": "reference"}"#)).unwrap_err();
-    assert!(error.contains("unknown field `images`, expected `image`"), "{error}");
+    assert!(error.contains("unknown field `images`, expected one of `image`"), "{error}");
 }

@@ -236,7 +236,6 @@ pub(super) const PLUGINS: &[Told] = &[
             MAX_TOKENS,
             MAX_BLOCKS,
             CAPACITY,
-            SHARED,
         ],
     ),
     told(
@@ -478,6 +477,11 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told("global-strict-fairness-policy", "Flow control: one order for all flows. The default.", &[]),
     told("round-robin-fairness-policy", "Flow control: flows take turns.", &[]),
+    told(
+        "program-aware-fairness",
+        "Flow control: the flow that has used the fewest tokens lately goes first.",
+        &[],
+    ),
 ];
 
 const COUNT: &[(&str, &str)] = &[(
