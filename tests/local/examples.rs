@@ -103,7 +103,8 @@ fn a_prompt_goes_where_the_engines_say_that_it_is_cached() {
     let world = start("precise-prefix");
     let (mut first, mut second) = (0, 0);
     for prompt in 0..40 {
-        let text: String = (0..100).map(|number| format!(" prompt{prompt}word{number}")).collect();
+        let words: Vec<_> = (0..100).map(|number| format!(" prompt{prompt}word{number}")).collect();
+        let text = words.concat();
         let cached = || {
             let answer = answered(&chat(&world.url, "Qwen/Qwen2.5-0.5B-Instruct", &text));
             answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default() >= 96

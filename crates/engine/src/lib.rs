@@ -35,8 +35,11 @@ pub use server::{EngineError, run, serve};
 pub mod fuzz {
     use crate::weights;
 
+    /// What is fed with bytes.
+    pub type Target = fn(&[u8]);
+
     /// Each target by its name.
-    pub const ALL: [(&str, fn(&[u8])); 2] = [("engine_gguf", gguf), ("engine_safetensors", safetensors)];
+    pub const ALL: [(&str, Target); 2] = [("engine_gguf", gguf), ("engine_safetensors", safetensors)];
 
     /// The header of a GGUF file.
     pub fn gguf(bytes: &[u8]) {

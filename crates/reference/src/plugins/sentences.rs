@@ -480,7 +480,14 @@ pub(super) const PLUGINS: &[Told] = &[
     told(
         "program-aware-fairness",
         "Flow control: the flow that has used the fewest tokens lately goes first.",
-        &[],
+        &[
+            ("strategy", "How flows are compared; `las`, the least attained service, is the only one."),
+            ("lasHalfLifeSeconds", "Time after which used tokens count half. Default 60."),
+            ("lasWeightService", "How much the used tokens count."),
+            ("lasWeightHeadWait", "How much the wait of the flow's first request counts."),
+            ("evictionTtlSeconds", "Time without requests after which a flow is forgotten. Default 3600."),
+            ("evictionSweepSeconds", "Time between two looks for flows to forget."),
+        ],
     ),
 ];
 
