@@ -59,17 +59,17 @@ fn an_older_preset_is_found_and_what_it_rolls_and_a_pin_keeps_the_service() {
     assert_eq!((&found["unchanged"], &service["service"]), (&json!(0), &json!("default/qwen")), "{found:#}");
     let field = "spec.template.containers[name=main].image";
     let change = json!({
-        "field": field, "before": old, "after": new,
+        "path": field, "before": old, "after": new,
         "setBy": {"kind": "preset", "config": "kserve/kserve-config-llm-template"},
     });
     assert_eq!(service["effective"], json!([change]), "{found:#}");
-    let because = json!({"field": "spec.template.spec.containers[name=main].image", "from": [field]});
+    let because = json!({"path": "spec.template.spec.containers[name=main].image", "from": [field]});
     assert_eq!(
         service["rolls"],
         json!([{"object": "Deployment/qwen-kserve", "because": [because]}]),
         "{found:#}"
     );
-    assert_eq!(service["pins"], json!([{"field": field, "value": old}]), "{found:#}");
+    assert_eq!(service["pins"], json!([{"path": field, "value": old}]), "{found:#}");
     let text = plan(&world, &[]);
     assert_eq!(text.status.code(), Some(1), "{text:#?}");
 
