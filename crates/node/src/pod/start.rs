@@ -230,7 +230,9 @@ impl Worker {
     /// Says in an annotation of the pod what its `vllm` is. A simulator's answer must not pass for a model's.
     async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
         let note = &self.shared.engine_note;
-        let is_engine = launch.program == self.shared.host.bin_dir.join("vllm");
+        // Presets start it from a script.
+        let is_engine = launch.program == self.shared.host.bin_dir.join("vllm")
+            || launch.args.iter().any(|argument| argument.contains("vllm serve"));
         if !is_engine || self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
             return Ok(());
         }

@@ -110,8 +110,8 @@ const LORA_SCORER: &str = "lora-affinity-scorer";
 fn default(shape: Shape) -> Value {
     let (mut plugins, mut profiles) = if shape.disaggregated { disaggregated() } else { single_profile() };
     if shape.spreads {
-        // Several questions about one document belong together; a system prompt has more than eight. It stands first, so that the default without it is no beginning of this one.
-        let producer = json!({"type": PREFIX_PRODUCER, "parameters": {"sharedPrefixAfter": 8}});
+        // Several questions about one document belong together; a system prompt has more than five. It stands first, so that the default without it is no beginning of this one.
+        let producer = json!({"type": PREFIX_PRODUCER, "parameters": {"sharedPrefixAfter": 5}});
         plugins.insert(0, producer);
     }
     if shape.adapters {

@@ -83,7 +83,7 @@ fn a_picker_keeps_a_configuration_that_is_no_default_and_the_user_is_told() {
 
 #[test]
 fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
-    const SPREADS: &str = "- parameters:\n    sharedPrefixAfter: 8\n  type: approx-prefix-cache-producer\n";
+    const SPREADS: &str = "- parameters:\n    sharedPrefixAfter: 5\n  type: approx-prefix-cache-producer\n";
     let spreads = |world: &World| picker_args(world).iter().any(|arg| arg.contains(SPREADS));
     let mut world = settled(&[plain()]);
     assert!(spreads(&world), "{:?}", picker_args(&world));
