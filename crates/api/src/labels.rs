@@ -21,6 +21,9 @@ pub const LOCAL_MODEL: &str = "internal.serving.kserve.io/localmodel";
 /// Namespace of a namespaced model cache.
 pub const LOCAL_MODEL_NAMESPACE: &str = "internal.serving.kserve.io/localmodel-namespace";
 
+/// The Gateway that an implementation made an object for.
+pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+
 /// Prefixes of label keys that travel from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 2] = ["kueue.x-k8s.io", "internal.serving.kserve.io/localmodel"];
 

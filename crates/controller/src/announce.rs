@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use longboat_plan::{Key, ObjectKey};
+
 use crate::{
     cache::{Asked, Change},
     config,
     context::Context,
-    key::{Key, ObjectKey},
     observe,
     watch::Watched,
 };

@@ -1,6 +1,6 @@
 //! Apply: writes the planned children that differ from the live ones.
 
-use std::{collections::BTreeSet, marker::PhantomData};
+use std::collections::BTreeSet;
 
 use k8s_openapi::{
     Metadata,
@@ -16,8 +16,8 @@ use longboat_api::{
     reasons::{condition, event},
 };
 use longboat_plan::{
-    Applied, CertificateRequest, Child, Children, ObjectRef, Phase, Planned, Problem, Snapshot,
-    types::{Deployment, LeaderWorkerSet},
+    Applied, CertificateRequest, Child, Children, Key, ObjectRef, Phase, Planned, Problem, Snapshot, Wave,
+    kinds,
 };
 use longboat_tls::{LeafRequest, self_signed};
 use serde::Serialize;
@@ -29,7 +29,6 @@ use crate::{
     context::Context,
     error::{has_code, text_of},
     events::Subject,
-    key::Key,
     settled,
     watch::Watched,
 };
@@ -63,99 +62,49 @@ pub(crate) async fn all(
     context: &Context,
     subject: &Subject,
     seen: &Snapshot,
-    planned: Children<Planned>,
+    mut planned: Children<Planned>,
     certificates: Vec<CertificateRequest>,
 ) -> Outcome {
-    let mut pass = Pass { context, subject, seen, failure: None };
     let bound = bound_accounts(&planned);
+    let mut pass = Pass { context, subject, seen, failure: None };
+    let mut written = Children::default();
 
-    let (config_maps, service_accounts, roles, resource_claim_templates, services) = tokio::join!(
-        Box::pin(pass.kind(planned.config_maps)),
-        Box::pin(pass.kind(planned.service_accounts)),
-        Box::pin(pass.kind(planned.roles)),
-        Box::pin(pass.kind(planned.resource_claim_templates)),
-        Box::pin(pass.kind(planned.services)),
-    );
-    // Of several failures the first one in this order is reported.
-    let config_maps = pass.keep(config_maps);
-    let service_accounts = pass.keep(service_accounts);
-    let roles = pass.keep(roles);
-    let resource_claim_templates = pass.keep(resource_claim_templates);
-    let services = pass.keep(services);
-
-    let mut secrets = planned.secrets;
+    let foundation = pass.wave(planned.take(Wave::Foundation), None).await;
+    pass.keep(foundation, &mut written);
     if pass.failure.is_none() {
-        pass.failure = issue(subject, certificates, &services, &mut secrets).err();
+        pass.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
     }
     let (report_bindings, bindings) = watch::channel(None);
+    let (rights, secrets) = (planned.take(Wave::Binding), planned.take(Wave::Certificate));
+    let workloads = planned.take(Wave::Workload);
     let binding = async {
-        let written = tokio::join!(
-            Box::pin(pass.kind(planned.role_bindings)),
-            Box::pin(pass.kind(planned.cluster_role_bindings)),
-        );
-        report_bindings.send_replace(Some(written.0.failure.is_none() && written.1.failure.is_none()));
+        let written = pass.wave(rights, None).await;
+        report_bindings.send_replace(Some(written.failure.is_none()));
         written
     };
     let running = async {
-        let secrets = Box::pin(pass.kind(secrets)).await;
+        let secrets = pass.wave(secrets, None).await;
         let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
-        let (sets, deployments) = tokio::join!(
-            Box::pin(pass.kind_behind(Some((&gate, accounts_of_set)), planned.leader_worker_sets)),
-            Box::pin(pass.kind_behind(Some((&gate, accounts_of_deployment)), planned.deployments)),
-        );
-        (secrets, sets, deployments)
+        let workloads = pass.wave(workloads, Some(&gate)).await;
+        (secrets, workloads)
     };
-    let ((role_bindings, cluster_role_bindings), (secrets, leader_worker_sets, deployments)) =
-        tokio::join!(binding, running);
-    let secrets = pass.keep(secrets);
-    let role_bindings = pass.keep(role_bindings);
-    let cluster_role_bindings = pass.keep(cluster_role_bindings);
-    let leader_worker_sets = pass.keep(leader_worker_sets);
-    let deployments = pass.keep(deployments);
-
-    let (horizontal_pod_autoscalers, scaled_objects) = tokio::join!(
-        Box::pin(pass.kind(planned.horizontal_pod_autoscalers)),
-        Box::pin(pass.kind(planned.scaled_objects)),
-    );
-    let horizontal_pod_autoscalers = pass.keep(horizontal_pod_autoscalers);
-    let scaled_objects = pass.keep(scaled_objects);
-
-    let (inference_pools, inference_pools_x) = tokio::join!(
-        Box::pin(pass.kind(planned.inference_pools)),
-        Box::pin(pass.kind(planned.inference_pools_x)),
-    );
-    let inference_pools = pass.keep(inference_pools);
-    let inference_pools_x = pass.keep(inference_pools_x);
-
-    let http_routes = Box::pin(pass.kind(planned.http_routes)).await;
-    let http_routes = pass.keep(http_routes);
-
-    let children = Children {
-        config_maps,
-        secrets,
-        service_accounts,
-        roles,
-        role_bindings,
-        cluster_role_bindings,
-        resource_claim_templates,
-        leader_worker_sets,
-        deployments,
-        services,
-        horizontal_pod_autoscalers,
-        scaled_objects,
-        inference_pools,
-        inference_pools_x,
-        http_routes,
-        state: PhantomData,
-    };
-    Outcome { children, failure: pass.failure }
+    let (bindings, (secrets, workloads)) = tokio::join!(binding, running);
+    // Of several failures the first one in this order is reported.
+    for part in [secrets, bindings, workloads] {
+        pass.keep(part, &mut written);
+    }
+    for wave in [Wave::Scaling, Wave::Pool, Wave::Route] {
+        let part = pass.wave(planned.take(wave), None).await;
+        pass.keep(part, &mut written);
+    }
+    Outcome { children: written, failure: pass.failure }
 }
 
 /// Replaces children by newer versions that the caches hold: others may have changed them since they were written, their
 /// controllers their status for instance.
 pub(crate) fn refresh(context: &Context, children: &mut Children<Applied>) {
     macro_rules! each {
-        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             $(for child in &mut children.$field {
                 if let Some(newer) = context.caches.$field.newer(child.metadata()) {
                     *child = newer.as_ref().clone();
@@ -163,7 +112,7 @@ pub(crate) fn refresh(context: &Context, children: &mut Children<Applied>) {
             })*
         };
     }
-    longboat_plan::child_kinds!(each);
+    kinds!(children each);
 }
 
 /// The accounts to which a planned binding gives rights.
@@ -172,17 +121,6 @@ fn bound_accounts(planned: &Children<Planned>) -> BTreeSet<String> {
     let cluster_roles = planned.cluster_role_bindings.iter().map(|binding| &binding.subjects);
     let subjects = roles.chain(cluster_roles).flatten().flatten();
     subjects.map(|subject| subject.name.clone()).collect()
-}
-
-fn accounts_of_deployment(deployment: &Deployment) -> Vec<&str> {
-    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    pod.and_then(|pod| pod.service_account_name.as_deref()).into_iter().collect()
-}
-
-fn accounts_of_set(set: &LeaderWorkerSet) -> Vec<&str> {
-    let template = &set.spec.leader_worker_template;
-    let pods = template.leader_template.iter().chain([&template.worker_template]);
-    pods.filter_map(|pod| pod.spec.as_ref()?.service_account_name.as_deref()).collect()
 }
 
 /// Issues certificates and puts them into the planned Secrets. The addresses of Services that were just created are part of
@@ -229,9 +167,6 @@ struct Gate<'a> {
     bindings: watch::Receiver<Option<bool>>,
 }
 
-/// The accounts that the pods of a child run under.
-type Accounts<K> = fn(&K) -> Vec<&str>;
-
 impl Gate<'_> {
     /// Whether pods that run under these accounts have what they need; waits until that is known.
     async fn lets_through(&self, accounts: Vec<&str>) -> bool {
@@ -254,9 +189,10 @@ struct Pass<'a> {
     failure: Option<Failure>,
 }
 
-/// The children of one kind, as the API server holds them, and the first that could not be written.
-struct Written<K> {
-    children: Vec<K>,
+/// Children as the API server holds them, and the first failure to write one.
+#[derive(Default)]
+struct Written<C> {
+    children: C,
     failure: Option<Failure>,
 }
 
@@ -267,23 +203,33 @@ struct Refused {
 }
 
 impl Pass<'_> {
-    async fn kind<K: Child + Watched + Serialize>(&self, planned: Vec<K>) -> Written<K> {
-        self.kind_behind(None, planned).await
+    /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
+    async fn wave(&self, planned: Children<Planned>, gate: Option<&Gate<'_>>) -> Written<Children<Applied>> {
+        macro_rules! each {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
+                $(let $field = self.kind(planned.$field, gate);)*
+                let ($($field,)*) = tokio::join!($($field,)*);
+                let mut failure = None;
+                $(failure = failure.or($field.failure);)*
+                let children = Children { $($field: $field.children,)* ..Children::default() };
+                Written { children, failure }
+            }};
+        }
+        kinds!(children each)
     }
 
-    /// The same, of a kind that runs pods: each when what its pods need is there.
-    async fn kind_behind<K: Child + Watched + Serialize>(
+    /// Writes the children of one kind, one after another: where the model server's Deployment cannot be written, the picker's is not.
+    async fn kind<K: Child + Watched + Serialize>(
         &self,
-        gate: Option<(&Gate<'_>, Accounts<K>)>,
         planned: Vec<K>,
-    ) -> Written<K> {
-        // One after another: where the model server's Deployment cannot be written, the picker's is not.
+        gate: Option<&Gate<'_>>,
+    ) -> Written<Vec<K>> {
         let mut written = Written { children: Vec::with_capacity(planned.len()), failure: None };
         for child in planned {
             let reference = child.reference();
             let may_be_written = match gate {
                 _ if self.failure.is_some() || written.failure.is_some() => false,
-                Some((gate, accounts)) => gate.lets_through(accounts(&child)).await,
+                Some(gate) => gate.lets_through(child.accounts()).await,
                 None => true,
             };
             if !may_be_written {
@@ -292,7 +238,7 @@ impl Pass<'_> {
                 written.children.extend(live.map(|live| live.as_ref().clone()));
                 continue;
             }
-            match self.child(&reference, child).await {
+            match Box::pin(self.child(&reference, child)).await {
                 Ok(child) => written.children.push(child),
                 Err(failure) => written.failure = Some(failure),
             }
@@ -300,9 +246,9 @@ impl Pass<'_> {
         written
     }
 
-    fn keep<K>(&mut self, written: Written<K>) -> Vec<K> {
-        self.failure = self.failure.take().or(written.failure);
-        written.children
+    fn keep(&mut self, part: Written<Children<Applied>>, written: &mut Children<Applied>) {
+        self.failure = self.failure.take().or(part.failure);
+        written.append(part.children);
     }
 
     async fn child<K: Child + Watched + Serialize>(

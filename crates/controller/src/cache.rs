@@ -7,10 +7,10 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_plan::{Edition, Kept, Objects, Peer, Peers, Sample};
+use longboat_plan::{Edition, Kept, Key, Objects, Peer, Peers, Sample};
 use parking_lot::RwLock;
 
-use crate::{key::Key, watch::Watched};
+use crate::watch::Watched;
 
 /// How many deletions are remembered for responses that are on their way. After more of them it is not known whether the object of a
 /// response was deleted meanwhile.
@@ -302,7 +302,6 @@ mod tests {
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
     use super::{Cache, REMEMBERED};
-    use crate::key::Key;
 
     fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
         let metadata = ObjectMeta {

@@ -6,24 +6,18 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt, future::BoxFuture};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, ResourceExt,
     core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
     },
 };
-use longboat_api::{
-    foreign::{gateway::Gateway, gatewayclass::GatewayClass},
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
-};
-use longboat_plan::{
-    Capabilities,
-    types::{HTTPRoute, InferencePool, InferencePoolX, LeaderWorkerSet, ResourceClaimTemplate, ScaledObject},
-};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_plan::{Kind, kinds, types};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +26,7 @@ use crate::{
     error::has_code,
     reader,
     run::Startup,
-    watch::{FirstList, Watched, forget_others, list, scopes, watch},
+    watch::{Capability, FirstList, Served, Watched, forget_others, list, scopes, watch},
 };
 
 /// Between two discoveries of the served APIs, for a controller that may not watch CRDs.
@@ -40,90 +34,29 @@ const PERIOD: Duration = Duration::from_secs(15);
 /// The same while nothing is known yet.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Kinds that clusters may lack, each with the name of its CRD and its field of the capabilities.
-macro_rules! optional {
-    ($($kind:ident: $type:ty, $crd:literal $(=> $capability:ident)?;)*) => {
-        /// A kind that clusters may lack.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-        enum Optional {
-            $($kind,)*
-        }
-
-        const ALL: &[Optional] = &[$(Optional::$kind,)*];
-
-        impl Optional {
-            fn of_crd(name: &str) -> Option<Self> {
-                match name {
-                    $($crd => Some(Self::$kind),)*
-                    _ => None,
-                }
-            }
-
-            async fn list(self, context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
-                match self {
-                    $(Self::$kind => list::<$type>(context, namespace).await,)*
-                }
-            }
-
-            /// The kind as requests name it.
-            fn plural(self) -> String {
-                match self {
-                    $(Self::$kind => <$type as Resource>::plural(&()).into_owned(),)*
-                }
-            }
-
-            /// Group and version, and the name of the kind.
-            fn resource(self) -> (String, String) {
-                match self {
-                    $(Self::$kind => (
-                        <$type as Resource>::api_version(&()).into_owned(),
-                        <$type as Resource>::kind(&()).into_owned(),
-                    ),)*
-                }
-            }
-
-            fn set(self, capabilities: &mut Capabilities, served: bool) {
-                match self {
-                    $(Self::$kind => optional!(@set capabilities, served $(, $capability)?),)*
-                }
-            }
-        }
-
-        impl Follower {
-            fn start(&mut self, optional: Optional) {
-                match optional {
-                    $(Optional::$kind => self.start_kind::<$type>(optional),)*
-                }
-            }
-
-            fn empty(&self, optional: Optional) {
-                match optional {
-                    $(Optional::$kind => self.empty_kind::<$type>(),)*
-                }
-            }
-        }
-    };
-    (@set $capabilities:ident, $served:ident, $capability:ident) => {
-        $capabilities.$capability = $served
-    };
-    (@set $capabilities:ident, $served:ident) => {
-        {}
-    };
+/// A kind that clusters may lack, and what is done with it.
+#[derive(Clone, Copy)]
+struct Optional {
+    kind: Kind,
+    served: Served,
+    capability: Option<Capability>,
+    /// The kind as requests name it.
+    plural: fn() -> String,
+    /// Group and version, and the name of the kind.
+    resource: fn() -> (String, String),
+    list: for<'a> fn(&'a Context, Option<&'a str>) -> BoxFuture<'a, Result<(), kube::Error>>,
+    start: fn(&mut Follower, Self),
+    empty: fn(&Context),
 }
 
-optional! {
-    Service: LLMInferenceService, "llminferenceservices.serving.kserve.io";
-    Config: LLMInferenceServiceConfig, "llminferenceserviceconfigs.serving.kserve.io";
-    Gateway: Gateway, "gateways.gateway.networking.k8s.io";
-    GatewayClass: GatewayClass, "gatewayclasses.gateway.networking.k8s.io";
-    // Of the Gateway API services need routes; their CRD is installed together with that of Gateways.
-    HttpRoute: HTTPRoute, "httproutes.gateway.networking.k8s.io" => gateway_api;
-    InferencePool: InferencePool, "inferencepools.inference.networking.k8s.io" => inference_pool;
-    LeaderWorkerSet: LeaderWorkerSet, "leaderworkersets.leaderworkerset.x-k8s.io" => leader_worker_set;
-    ScaledObject: ScaledObject, "scaledobjects.keda.sh" => scaled_object;
-    // No CRD: see `follow_builtin`.
-    ResourceClaimTemplate: ResourceClaimTemplate, "resourceclaimtemplates.resource.k8s.io" => resource_claim_template;
-    InferencePoolX: InferencePoolX, "inferencepools.inference.networking.x-k8s.io" => inference_pool_x;
+/// The kinds that clusters may lack: our own first.
+fn optional_kinds() -> Vec<Optional> {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+            [Optional::of::<LLMInferenceService>(), Optional::of::<LLMInferenceServiceConfig>(), $(Optional::of::<types::$kind>(),)*]
+        };
+    }
+    kinds!(all each).into_iter().flatten().collect()
 }
 
 /// Follows the CRDs of optional kinds, and watches each kind while it is there.
@@ -145,6 +78,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
     // Metadata only: a schema has a megabyte.
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+    let kinds = optional_kinds();
     let mut listed = Vec::new();
     loop {
         let event = tokio::select! {
@@ -154,34 +88,40 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         match event {
             None => break,
             Some(Ok(Event::Init)) => listed.clear(),
-            Some(Ok(Event::InitApply(crd))) => listed.extend(Optional::of_crd(&crd.name_any())),
+            Some(Ok(Event::InitApply(crd))) => {
+                listed.extend(of_crd(&kinds, &crd).map(|optional| optional.kind))
+            }
             Some(Ok(Event::InitDone)) => {
-                for &optional in ALL.iter().filter(|optional| **optional != Optional::ResourceClaimTemplate) {
-                    if listed.contains(&optional) {
-                        follower.start(optional);
-                    } else {
-                        follower.stop(optional);
+                for &optional in &kinds {
+                    match optional.served {
+                        // It changes only with the version of the API server, whose restart ends all watches. So discovery is asked each
+                        // time the CRDs are listed anew.
+                        Served::ByVersion(_) => {
+                            if let Some(served) = is_served(&follower.context, optional).await {
+                                follower.set(optional, served);
+                            }
+                        }
+                        _ => follower.set(optional, listed.contains(&optional.kind)),
                     }
                 }
-                follow_builtin(&mut follower).await;
                 follower.startup = None;
             }
             Some(Ok(Event::Apply(crd))) => {
-                if let Some(optional) = Optional::of_crd(&crd.name_any()) {
-                    follower.start(optional);
+                if let Some(optional) = of_crd(&kinds, &crd) {
+                    follower.set(optional, true);
                 }
             }
             Some(Ok(Event::Delete(crd))) => {
-                if let Some(optional) = Optional::of_crd(&crd.name_any()) {
-                    follower.stop(optional);
+                if let Some(optional) = of_crd(&kinds, &crd) {
+                    follower.set(optional, false);
                 }
             }
             Some(Err(error)) => {
                 tracing::debug!(%error, "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
                     // Without the right to list CRDs, every kind is watched: the response says whether it is served.
-                    for &optional in ALL {
-                        follower.start(optional);
+                    for &optional in &kinds {
+                        follower.set(optional, true);
                     }
                     follower.startup = None;
                 }
@@ -195,16 +135,15 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
 async fn discover(follower: &mut Follower) {
     loop {
         let mut served: HashMap<String, Option<Vec<String>>> = HashMap::new();
-        for &optional in ALL {
-            let (api, kind) = optional.resource();
+        for optional in optional_kinds() {
+            let (api, kind) = (optional.resource)();
             if !served.contains_key(&api) {
                 let found = kinds_of(&follower.context, &api).await;
                 served.insert(api.clone(), found);
             }
             let kinds = served.get(&api).and_then(Option::as_ref);
             match kinds {
-                Some(kinds) if kinds.contains(&kind) => follower.start(optional),
-                Some(_) => follower.stop(optional),
+                Some(kinds) => follower.set(optional, kinds.contains(&kind)),
                 // It is not known: nothing changes.
                 None => {}
             }
@@ -229,6 +168,18 @@ async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
     }
 }
 
+/// Whether the API server serves a kind, if it says.
+async fn is_served(context: &Context, optional: Optional) -> Option<bool> {
+    let (api, kind) = (optional.resource)();
+    Some(kinds_of(context, &api).await?.contains(&kind))
+}
+
+/// The kind of a CRD.
+fn of_crd(kinds: &[Optional], crd: &PartialObjectMeta<CustomResourceDefinition>) -> Option<Optional> {
+    let name = crd.name_any();
+    kinds.iter().copied().find(|optional| matches!(optional.served, Served::ByCrd(crd, _) if crd == name))
+}
+
 fn is_forbidden(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 403))
 }
@@ -238,19 +189,55 @@ struct Follower {
     /// Until the first list of CRDs; kinds that appear later hold nothing up.
     startup: Option<Startup>,
     cancel: CancellationToken,
-    watches: HashMap<Optional, CancellationToken>,
+    watches: HashMap<Kind, CancellationToken>,
     tasks: JoinSet<()>,
+}
+
+// === impl Optional ===
+
+impl Optional {
+    /// None if every cluster serves the kind.
+    fn of<K: Watched>() -> Option<Self> {
+        let (Served::ByCrd(_, capability) | Served::ByVersion(capability)) = K::SERVED else { return None };
+        Some(Self {
+            kind: <K as Watched>::KIND,
+            served: K::SERVED,
+            capability,
+            plural: || K::plural(&()).into_owned(),
+            resource: || (K::api_version(&()).into_owned(), K::kind(&()).into_owned()),
+            list: |context, namespace| list::<K>(context, namespace).boxed(),
+            start: Follower::start::<K>,
+            empty: |context| forget_others::<K>(context, None, &BTreeSet::new()),
+        })
+    }
+
+    /// Records whether it is served.
+    fn note(self, context: &Context, served: bool) {
+        context.update_capabilities(|all| {
+            if let Some(capability) = self.capability {
+                *capability(all) = served;
+            }
+        });
+    }
 }
 
 // === impl Follower ===
 
 impl Follower {
-    fn start_kind<K: Watched>(&mut self, optional: Optional) {
-        if self.watches.contains_key(&optional) {
-            return;
+    /// Watches a kind if it is served, and forgets it otherwise.
+    fn set(&mut self, optional: Optional, served: bool) {
+        if served && !self.watches.contains_key(&optional.kind) {
+            (optional.start)(self, optional);
+        } else if !served && let Some(cancel) = self.watches.remove(&optional.kind) {
+            cancel.cancel();
+            (optional.empty)(&self.context);
+            optional.note(&self.context, false);
         }
+    }
+
+    fn start<K: Watched>(&mut self, optional: Optional) {
         let cancel = self.cancel.child_token();
-        self.watches.insert(optional, cancel.clone());
+        self.watches.insert(optional.kind, cancel.clone());
         for scope in scopes::<K>(&self.context.args) {
             let (context, cancel) = (self.context.clone(), cancel.clone());
             let pending = parking_lot::Mutex::new(self.startup.as_ref().map(Startup::expect));
@@ -258,35 +245,13 @@ impl Follower {
                 let context = context.clone();
                 move |how| {
                     if how == FirstList::Complete {
-                        context.update_capabilities(|all| optional.set(all, true));
+                        optional.note(&context, true);
                     }
                     drop(pending.lock().take());
                 }
             };
             self.tasks.spawn(async move { watch::<K>(context, scope, cancel, first).await });
         }
-    }
-
-    fn stop(&mut self, optional: Optional) {
-        let Some(cancel) = self.watches.remove(&optional) else { return };
-        cancel.cancel();
-        self.empty(optional);
-        self.context.update_capabilities(|all| optional.set(all, false));
-    }
-
-    fn empty_kind<K: Watched>(&self) {
-        forget_others::<K>(&self.context, None, &BTreeSet::new());
-    }
-}
-
-/// Watches built-in kinds that not every version of Kubernetes has. They change only with the version of the API server, whose restart
-/// ends all watches. So discovery is asked each time the CRDs are listed anew.
-async fn follow_builtin(follower: &mut Follower) {
-    let (api, kind) = Optional::ResourceClaimTemplate.resource();
-    match kinds_of(&follower.context, &api).await {
-        Some(kinds) if kinds.contains(&kind) => follower.start(Optional::ResourceClaimTemplate),
-        Some(_) => follower.stop(Optional::ResourceClaimTemplate),
-        None => {}
     }
 }
 
@@ -296,12 +261,13 @@ async fn follow_builtin(follower: &mut Follower) {
 /// The kind that cannot be listed, and why.
 pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, kube::Error)> {
     let mut hidden = Vec::new();
-    for &optional in ALL.iter().filter(|optional| !matches!(optional, Optional::Service | Optional::Config)) {
-        match optional.list(context, None).await {
-            Ok(()) => context.update_capabilities(|all| optional.set(all, true)),
+    let others = optional_kinds().into_iter();
+    for optional in others.filter(|one| !matches!(one.kind, Kind::InferenceService | Kind::Config)) {
+        match (optional.list)(context, None).await {
+            Ok(()) => optional.note(context, true),
             Err(error) if reader::is_missing(&error) => {}
             Err(error) if has_code(&error, 403) => hidden.extend(list_in_part(context, optional).await),
-            Err(error) => return Err((optional.plural(), error)),
+            Err(error) => return Err(((optional.plural)(), error)),
         }
     }
     Ok(hidden)
@@ -310,15 +276,14 @@ pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, 
 /// The same for who may not list a kind in the whole cluster: what is in the namespaces that are looked at has to do. API
 /// servers refuse also what they do not serve, so discovery says whether they do. What stays hidden, if something does.
 async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
-    let (api, kind) = optional.resource();
-    if kinds_of(context, &api).await.is_some_and(|kinds| !kinds.contains(&kind)) {
+    if is_served(context, optional).await == Some(false) {
         return None;
     }
-    context.update_capabilities(|all| optional.set(all, true));
+    optional.note(context, true);
     let namespaces = context.args.namespaces.iter().chain([&context.args.system_namespace]);
     let mut refused = Vec::new();
     for namespace in namespaces.collect::<BTreeSet<_>>() {
-        if optional.list(context, Some(namespace)).await.is_err() {
+        if (optional.list)(context, Some(namespace)).await.is_err() {
             refused.push(namespace.as_str());
         }
     }
@@ -329,7 +294,7 @@ async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     } else {
         format!(" of {}", refused.join(" and "))
     };
-    Some(format!("{}{where_from} may not be listed, and count as absent", optional.plural()))
+    Some(format!("{}{where_from} may not be listed, and count as absent", (optional.plural)()))
 }
 
 /// Asks for the version of the API server, which some features depend on. Not knowing it costs an advisory condition.

@@ -11,7 +11,7 @@ use longboat_api::{
     reasons::{condition, event},
     v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference},
 };
-use longboat_plan::{Peer, UsedConfigs};
+use longboat_plan::{Key, Peer, UsedConfigs};
 use serde_json::json;
 
 use crate::{
@@ -20,7 +20,6 @@ use crate::{
     error::{PassError, has_code},
     events::Subject,
     finalizer,
-    key::Key,
     watch::Watched,
 };
 

@@ -2,24 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
-    resource::v1::ResourceClaimTemplate,
-};
 use kube::Client;
 use longboat_api::{
-    foreign::{
-        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-        inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
-    },
     names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::{Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError};
-use longboat_plan::Capabilities;
+use longboat_plan::{Capabilities, Key, kinds, types};
 use parking_lot::RwLock;
 
 use crate::{
@@ -28,7 +17,6 @@ use crate::{
     events::EventSink,
     hash,
     index::Index,
-    key::Key,
     merged::Judge,
     metrics::{Metrics, Worker},
     proof::Proofs,
@@ -81,33 +69,21 @@ struct Composed {
 /// The parsed platform settings, or why there are none.
 pub(crate) type PlatformState = Result<Arc<Platform>, PlatformError>;
 
-/// The objects of every kind that is watched.
-#[derive(Debug, Default)]
-pub(crate) struct Caches {
-    pub(crate) inference_services: Cache<LLMInferenceService>,
-    pub(crate) configs: Cache<LLMInferenceServiceConfig>,
-    pub(crate) config_maps: Cache<ConfigMap>,
-    /// Secrets of ours: the certificates of services.
-    pub(crate) secrets: Cache<Secret>,
-    /// Which other Secrets there are.
-    pub(crate) secret_metadata: Cache<SecretMetadata>,
-    pub(crate) service_accounts: Cache<ServiceAccount>,
-    pub(crate) services: Cache<Service>,
-    pub(crate) deployments: Cache<Deployment>,
-    pub(crate) pods: Cache<Pod>,
-    pub(crate) roles: Cache<Role>,
-    pub(crate) role_bindings: Cache<RoleBinding>,
-    pub(crate) cluster_role_bindings: Cache<ClusterRoleBinding>,
-    pub(crate) resource_claim_templates: Cache<ResourceClaimTemplate>,
-    pub(crate) leader_worker_sets: Cache<LeaderWorkerSet>,
-    pub(crate) horizontal_pod_autoscalers: Cache<HorizontalPodAutoscaler>,
-    pub(crate) scaled_objects: Cache<ScaledObject>,
-    pub(crate) http_routes: Cache<HTTPRoute>,
-    pub(crate) inference_pools: Cache<InferencePool>,
-    pub(crate) inference_pools_x: Cache<inferencepool_x::InferencePool>,
-    pub(crate) gateways: Cache<Gateway>,
-    pub(crate) gateway_classes: Cache<GatewayClass>,
+macro_rules! caches {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+        /// The objects of every kind that is watched.
+        #[derive(Debug, Default)]
+        pub(crate) struct Caches {
+            pub(crate) inference_services: Cache<LLMInferenceService>,
+            pub(crate) configs: Cache<LLMInferenceServiceConfig>,
+            /// Which Secrets there are beside ours.
+            pub(crate) secret_metadata: Cache<SecretMetadata>,
+            $(pub(crate) $field: Cache<types::$kind>,)*
+        }
+    };
 }
+
+kinds!(all caches);
 
 // === impl Context ===
 

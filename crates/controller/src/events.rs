@@ -22,10 +22,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{
-    error::{has_code, text_of},
-    key::Key,
-};
+use longboat_plan::Key;
+
+use crate::error::{has_code, text_of};
 
 /// Events that may wait to be written: those of a thousand services that come at once. What does not fit is dropped: events help
 /// people, nothing depends on them.

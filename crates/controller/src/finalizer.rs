@@ -3,10 +3,11 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use longboat_plan::Key;
+
 use crate::{
     context::Context,
     error::{PassError, has_code},
-    key::Key,
     watch::Watched,
 };
 

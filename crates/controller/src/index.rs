@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use crate::key::{Key, ObjectKey};
+use longboat_plan::{Key, ObjectKey};
 
 /// How many changes are remembered for reconciles that are running. After more of them it is not known what a reconcile missed.
 const RECENT: usize = 256;
@@ -73,6 +73,15 @@ impl Index {
             *known = uses;
         }
         is_late
+    }
+
+    /// As [`Self::set`], beside what the service is known to depend on.
+    pub(crate) fn add(&self, service: &Key, uses: &BTreeSet<ObjectKey>, began: Moment) -> bool {
+        let known: BTreeSet<ObjectKey> = {
+            let state = self.state.lock();
+            state.uses(service).into_iter().flatten().flatten().cloned().collect()
+        };
+        !uses.is_subset(&known) && self.set(service, known.union(uses).cloned().collect(), began)
     }
 
     /// Forgets a service.
@@ -192,7 +201,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{Index, RECENT};
-    use crate::key::{Key, Kind, ObjectKey};
+    use longboat_plan::{Key, Kind, ObjectKey};
 
     fn key(name: &str) -> ObjectKey {
         Key::new("ns", name).of_kind(Kind::Config)

@@ -19,7 +19,6 @@ mod finalizer;
 mod hash;
 mod health;
 mod index;
-mod key;
 mod lease;
 mod lookups;
 mod merged;

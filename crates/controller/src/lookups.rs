@@ -6,13 +6,10 @@ use std::{
 };
 
 use longboat_compose::{ConfigMapSource, ConfigSource, Layer};
-use longboat_plan::Snapshot;
+use longboat_plan::{Key, Kind, ObjectKey, Snapshot};
 use parking_lot::Mutex;
 
-use crate::{
-    context::Context,
-    key::{Key, Kind, ObjectKey},
-};
+use crate::context::Context;
 
 /// Lookups of a composition. Each is recorded, whether or not something was found, so that an object that is created later triggers
 /// a reconcile.

@@ -7,7 +7,9 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::outcome::Rejection;
 use parking_lot::Mutex;
 
-use crate::{hash, key::Key};
+use longboat_plan::Key;
+
+use crate::hash;
 
 /// The result of validating each service's merged spec. No request is sent: the schema and its rules are part of the program.
 #[derive(Debug, Default)]

@@ -2,26 +2,25 @@
 
 use kube::api::{DeleteParams, Preconditions};
 use longboat_api::reasons::event;
-use longboat_plan::{ChildKind, ObjectRef, types};
+use longboat_plan::{ChildKind, Key, ObjectRef, types};
 
 use crate::{
     context::Context,
     error::{PassError, has_code},
     events::Subject,
-    key::Key,
     watch::Watched,
 };
 
 /// Deletes one child, if it is still the object that was planned against.
 pub(crate) async fn one(context: &Context, subject: &Subject, object: &ObjectRef) -> Result<(), PassError> {
     macro_rules! each {
-        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             match object.kind {
                 $(ChildKind::$kind => delete::<types::$kind>(context, subject, object).await,)*
             }
         };
     }
-    longboat_plan::child_kinds!(each)
+    longboat_plan::kinds!(children each)
 }
 
 async fn delete<K: Watched>(

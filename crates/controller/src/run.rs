@@ -2,16 +2,12 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
-};
 use kube::Client;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+
+use longboat_plan::{Key, kinds, types};
 
 use crate::{
     args::Args,
@@ -19,7 +15,6 @@ use crate::{
     context::Context,
     error::{Error, PassError},
     events,
-    key::Key,
     lease::Candidate,
     metrics::{Metrics, Worker},
     migration, outbound, proof,
@@ -27,7 +22,7 @@ use crate::{
     readiness::{Check, Readiness},
     secrets::SecretMetadata,
     service, spans,
-    watch::{self, FirstList, Watched, scopes},
+    watch::{self, FirstList, Rules, Served, Watched, scopes},
 };
 
 /// How long running reconciles may take at the end. It fits into the time that Kubernetes gives a pod.
@@ -168,18 +163,17 @@ async fn lead(
     result
 }
 
+/// Watches what every cluster serves.
 fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
-    start::<ConfigMap>(context, startup, stop, tasks);
-    start::<Secret>(context, startup, stop, tasks);
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+            $(if matches!(types::$kind::SERVED, Served::Always) {
+                start::<types::$kind>(context, startup, stop, tasks);
+            })*
+        };
+    }
+    kinds!(all each);
     start::<SecretMetadata>(context, startup, stop, tasks);
-    start::<ServiceAccount>(context, startup, stop, tasks);
-    start::<Service>(context, startup, stop, tasks);
-    start::<Deployment>(context, startup, stop, tasks);
-    start::<HorizontalPodAutoscaler>(context, startup, stop, tasks);
-    start::<Pod>(context, startup, stop, tasks);
-    start::<Role>(context, startup, stop, tasks);
-    start::<RoleBinding>(context, startup, stop, tasks);
-    start::<ClusterRoleBinding>(context, startup, stop, tasks);
 }
 
 fn start<K: Watched>(

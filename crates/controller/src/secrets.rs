@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{conditions::types, reasons::condition};
-use longboat_plan::{Edition, Phase, Problem, Snapshot};
+use longboat_plan::{Edition, Key, Kind, Phase, Problem, Snapshot};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -20,8 +20,7 @@ use crate::{
     context::Context,
     error::{PassError, has_code, text_of},
     index::Index,
-    key::{Key, Kind},
-    watch::Watched,
+    watch::{Rules, Watched},
 };
 
 /// Between two looks for contents that no service refers to any more, and how long contents are kept in any case: they are
@@ -62,27 +61,36 @@ pub(crate) enum Unread {
     Failed(PassError),
 }
 
-/// Completes a snapshot by the Secrets of these names. Those that do not exist are left out.
+impl From<PassError> for Unread {
+    fn from(error: PassError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Adds Secrets to a snapshot. Returns whether any of them exists.
 ///
 /// # Errors
 /// When one exists and cannot be read.
-pub(crate) async fn add_contents(
-    context: &Context,
-    namespace: &str,
-    names: impl IntoIterator<Item = String>,
-    snapshot: &mut Snapshot,
-) -> Result<(), Unread> {
-    if let Some(reason) = denial(&context.args, namespace) {
-        return Err(Unread::Denied(problem(reason)));
-    }
-    for name in names {
-        if snapshot.secrets.get(namespace, &name).is_none()
-            && let Some(secret) = content_of(context, &Key::new(namespace, &name)).await?
-        {
+pub(crate) async fn add(context: &Context, missed: &[Key], snapshot: &mut Snapshot) -> Result<bool, Unread> {
+    let mut found = false;
+    for key in missed {
+        if let Some(secret) = content_of(context, key).await? {
             snapshot.secrets.insert(secret);
+            found = true;
         }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// Checks that the controller may use Secrets in a namespace: every service keeps its certificate in one.
+///
+/// # Errors
+/// When it may not.
+pub(crate) fn check(context: &Context, namespace: &str) -> Result<(), Unread> {
+    match denial(&context.args, namespace) {
+        Some(reason) => Err(Unread::Denied(problem(reason))),
+        None => Ok(()),
+    }
 }
 
 /// Why no service of a namespace can be served, if the controller may not use Secrets there.

@@ -13,7 +13,7 @@ use longboat_compose::{
     outcome::{Applied as AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
-use longboat_plan::{self as plan, Children, Plan, Problem, Snapshot};
+use longboat_plan::{self as plan, Children, Key, ObjectKey, Plan, Problem, Snapshot};
 use tracing::Instrument;
 
 use crate::{
@@ -23,7 +23,6 @@ use crate::{
     events::Subject,
     finalizer,
     index::Moment,
-    key::{Key, Kind, ObjectKey},
     lookups::Lookups,
     metrics::Phase,
     observe, remove,
@@ -113,38 +112,27 @@ async fn update(
         Some(_) => None,
         None => Some(spec.as_deref().filter(|_| !composition.use_own_spec).unwrap_or(&service.spec)),
     };
-    let (done, after) = match spec {
+    let (done, after, observed) = match spec {
         None => {
-            record_dependencies(context, &subject.key, seen, began);
             let verdict = match composition.stop {
                 Some(Retry::Backoff) => Err(PassError::Unfinished(composition.message.clone())),
                 _ => Ok(()),
             };
-            (Done { children: Children::default(), problem: None, verdict }, snapshot)
+            (Done { children: Children::default(), problem: None, verdict }, snapshot, began)
         }
         Some(spec) => {
             let mut snapshot = snapshot;
-            let secrets = observe::secrets_to_read(service, spec, &snapshot);
-            let read = secrets::add_contents(context, &subject.key.namespace, secrets, &mut snapshot).await;
-            let denied = match read {
-                Ok(()) => None,
-                // Stopping needs no Secret.
-                Err(Unread::Denied(_)) if annotations::is_stopped(service.metadata.annotations.as_ref()) => {
-                    None
-                }
-                Err(Unread::Denied(problem)) => Some(problem),
+            let planned = plan_with_secrets(context, &subject.key, service, spec, &mut snapshot);
+            let (planned, denied) = match planned.instrument(spans::phase(Phase::Plan)).await {
+                Ok(planned) => (planned, None),
+                Err(Unread::Denied(problem)) => (Plan::default(), Some(problem)),
                 Err(Unread::Failed(error)) => return Err(error),
             };
-            let planned = match &denied {
-                Some(_) => Plan::default(),
-                None => spans::phase(Phase::Plan)
-                    .in_scope(|| plan::children(service, spec, &snapshot))
-                    .map_err(|error| not_stored(&error))?,
-            };
-            seen.extend(observe::dependencies(service, spec, &snapshot, &planned.children));
-            seen.extend(observe::models(service, spec, &planned));
-            seen.extend(planned.taken.iter().map(observe::key_of));
-            record_dependencies(context, &subject.key, seen, began);
+            seen.extend(planned.reads.iter().cloned());
+            // Before the writes: what changes while they are under way must reach the service.
+            if context.index.add(&subject.key, &seen, began) {
+                context.services.add(subject.key.clone());
+            }
             phases.end(Phase::Plan);
             let is_removing = !planned.remove.is_empty();
             let mut done = match denied {
@@ -161,13 +149,14 @@ async fn update(
             // The status describes the world after the writes, and what others have changed while they were under way. Deletions
             // and failures are not announced.
             let is_same = context.index.now() == began && !is_removing && done.verdict.is_ok();
-            let after = if is_same {
-                snapshot
+            let (after, observed) = if is_same {
+                (snapshot, began)
             } else {
                 apply::refresh(context, &mut done.children);
-                observe::snapshot(context, &subject.key, snapshot.platform.clone(), now)
+                let observed = context.index.now();
+                (observe::snapshot(context, &subject.key, snapshot.platform.clone(), now), observed)
             };
-            (done, after)
+            (done, after, observed)
         }
     };
     let Done { children, problem, verdict } = done;
@@ -189,6 +178,8 @@ async fn update(
         None => Ok(None),
     };
     let due = due.map_err(|error| not_stored(&error))?;
+    seen.extend(after.reads(&subject.uid));
+    record_dependencies(context, &subject.key, seen, observed);
     // A conflict is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(PassError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
@@ -197,6 +188,27 @@ async fn update(
     phases.end(Phase::Report);
     let stopped = composition.stop.is_some().then_some(composition.message);
     verdict.map(|()| stopped.or(problem.map(|problem| problem.message)).or(found))
+}
+
+/// Plans the children, and reads the contents of the Secrets that planning asks for.
+async fn plan_with_secrets(
+    context: &Context,
+    key: &Key,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    snapshot: &mut Snapshot,
+) -> Result<Plan, Unread> {
+    // Stopping needs no Secret.
+    if !annotations::is_stopped(service.metadata.annotations.as_ref()) {
+        secrets::check(context, &key.namespace)?;
+    }
+    loop {
+        let planned = plan::children(service, spec, snapshot).map_err(|error| not_stored(&error))?;
+        // Planning stops at the first Secret that it lacks, so each turn reads one that exists, and there are as many as the spec names.
+        if !secrets::add(context, &planned.missed_secrets, snapshot).await? {
+            return Ok(planned);
+        }
+    }
 }
 
 /// Records what a reconcile that began at that moment depends on. If one of these objects has changed since, the service is enqueued
@@ -314,7 +326,7 @@ struct Done {
 
 /// Writes what differs, removes what is superfluous, and records the planned events.
 async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planned: Plan) -> Done {
-    let Plan { children, certificates, remove, events, problem, taken: _ } = planned;
+    let Plan { children, certificates, remove, events, problem, .. } = planned;
     for event in events {
         context.events.once(subject, event.type_.as_str(), event.reason, event.message);
     }
@@ -350,10 +362,12 @@ async fn finalize(
         let began = context.index.now();
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
-        let plan::Finalization { remove, senders } =
+        let plan::Finalization { remove, senders, reads } =
             plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))?;
         if !senders.is_empty() {
-            return wait_for(context, subject, service, &senders, began).await;
+            // It depends on their routes, so it is enqueued when that ends.
+            record_dependencies(context, &subject.key, reads, began);
+            return wait_for(context, subject, service, &senders).await;
         }
         for object in remove {
             remove::one(context, subject, &object).await?;
@@ -364,19 +378,13 @@ async fn finalize(
     Ok(())
 }
 
-/// Reports which members still send traffic to the service. It depends on their routes, so it is enqueued when that ends.
+/// Reports which members still send traffic to the service.
 async fn wait_for(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
     senders: &[String],
-    began: Moment,
 ) -> Result<(), PassError> {
-    let namespace = &subject.key.namespace;
-    let route = |sender: &String| Key::new(namespace, plan::names::route(sender)).of_kind(Kind::HttpRoute);
-    let mut seen: BTreeSet<ObjectKey> = senders.iter().map(route).collect();
-    seen.extend(observe::group(&service.spec, namespace));
-    record_dependencies(context, &subject.key, seen, began);
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
     let status = plan::leaving(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await

@@ -8,12 +8,10 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use longboat_plan::ObjectRef;
+use longboat_plan::{Key, ObjectRef};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::key::Key;
 
 /// What was requested and what was stored, for each such child of each service.
 #[derive(Debug, Default)]

@@ -3,9 +3,10 @@
 use longboat_telemetry::traces::SPANS;
 use tracing::{Span, field::Empty};
 
+use longboat_plan::Key;
+
 use crate::{
     error::PassError,
-    key::Key,
     metrics::{Asked, Phase, Worker},
 };
 

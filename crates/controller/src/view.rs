@@ -3,16 +3,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
-};
 use kube::Client;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::{PresetNames, platform::PlatformError};
-use longboat_plan::Snapshot;
+use longboat_plan::{
+    Kind, Snapshot, kinds,
+    types::{self, ClusterRoleBinding},
+};
 
 use crate::{
     args::Args,
@@ -22,7 +19,7 @@ use crate::{
     events,
     metrics::Metrics,
     observe, reader,
-    watch::{Watched, list, list_selected},
+    watch::{Served, Watched, list, list_selected},
 };
 
 /// What the controller would see now.
@@ -81,15 +78,14 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     for scope in scopes {
         needed::<LLMInferenceService>(&context, scope).await?;
         needed::<LLMInferenceServiceConfig>(&context, scope).await?;
-        needed::<ConfigMap>(&context, scope).await?;
-        secrets(&context, scope, &mut hidden).await?;
-        wanted::<ServiceAccount>(&context, scope, &mut hidden).await?;
-        wanted::<Service>(&context, scope, &mut hidden).await?;
-        wanted::<Deployment>(&context, scope, &mut hidden).await?;
-        wanted::<HorizontalPodAutoscaler>(&context, scope, &mut hidden).await?;
-        wanted::<Pod>(&context, scope, &mut hidden).await?;
-        wanted::<Role>(&context, scope, &mut hidden).await?;
-        wanted::<RoleBinding>(&context, scope, &mut hidden).await?;
+        macro_rules! each {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+                $(if matches!(types::$kind::SERVED, Served::Always) && !types::$kind::OF_CLUSTER {
+                    built_in::<types::$kind>(&context, scope, &mut hidden).await?;
+                })*
+            };
+        }
+        kinds!(all each);
     }
     wanted::<ClusterRoleBinding>(&context, None, &mut hidden).await?;
     hidden.extend(
@@ -120,6 +116,21 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     })
 }
 
+/// Lists a kind that every cluster serves.
+async fn built_in<K: Watched>(
+    context: &Context,
+    scope: Option<&str>,
+    hidden: &mut Vec<String>,
+) -> Result<(), ViewError> {
+    match <K as Watched>::KIND {
+        // The platform's settings are in one.
+        Kind::ConfigMap => needed::<K>(context, scope).await,
+        // All, and not only ours: manifests that are compared with a cluster may refer to any of them.
+        Kind::Secret => note::<K>(list_selected::<K>(context, scope, None).await, scope, hidden),
+        _ => wanted::<K>(context, scope, hidden).await,
+    }
+}
+
 async fn needed<K: Watched>(context: &Context, scope: Option<&str>) -> Result<(), ViewError> {
     list::<K>(context, scope).await.map_err(|source| {
         let what = what::<K>(scope);
@@ -138,11 +149,6 @@ async fn wanted<K: Watched>(
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
     note::<K>(list::<K>(context, scope).await, scope, hidden)
-}
-
-/// All Secrets with their contents: manifests that are compared with a cluster may refer to any of them.
-async fn secrets(context: &Context, scope: Option<&str>, hidden: &mut Vec<String>) -> Result<(), ViewError> {
-    note::<Secret>(list_selected::<Secret>(context, scope, None).await, scope, hidden)
 }
 
 /// A list that was refused is noted and does not end the others.

@@ -16,25 +16,25 @@ pub struct Object {
 /// All children of a service.
 pub(crate) fn of<S>(children: &Children<S>) -> Vec<Object> {
     macro_rules! each {
-        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
             let mut all = Vec::new();
             $(add(&children.$field, &mut all);)*
             all
         }};
     }
-    longboat_plan::child_kinds!(each)
+    longboat_plan::kinds!(children each)
 }
 
 /// All children of a service as YAML documents, and its Secrets as `secret` leaves them.
 pub(crate) fn documents<S>(children: &Children<S>, secret: impl Fn(&mut Value)) -> String {
     macro_rules! each {
-        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
             let mut text = String::new();
             $(document(&children.$field, &secret, &mut text);)*
             text
         }};
     }
-    longboat_plan::child_kinds!(each)
+    longboat_plan::kinds!(children each)
 }
 
 fn document<K: Child + Serialize>(objects: &[K], secret: &impl Fn(&mut Value), text: &mut String) {
@@ -62,13 +62,13 @@ pub(crate) struct Write {
 /// All children beside the live ones.
 pub(crate) fn writes<S>(children: &Children<S>, snapshot: &Snapshot) -> Vec<Write> {
     macro_rules! each {
-        ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
             let mut all = Vec::new();
             $(write(&children.$field, snapshot, &mut all);)*
             all
         }};
     }
-    longboat_plan::child_kinds!(each)
+    longboat_plan::kinds!(children each)
 }
 
 fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec<Write>) {

@@ -3,8 +3,12 @@
 use std::{fmt, marker::PhantomData};
 
 use crate::{
-    child_kinds,
-    kinds::types::{self, Deployment, LeaderWorkerSet},
+    key::{Key, Kind, ObjectKey},
+    kinds::{
+        Child,
+        types::{self, Deployment, LeaderWorkerSet},
+    },
+    wave::Wave,
 };
 
 /// Children as they should be.
@@ -16,10 +20,10 @@ pub enum Planned {}
 pub enum Applied {}
 
 macro_rules! children {
-    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident ($go_type:literal, $wave:ident) $observed:tt;)*) => {
         /// The children of one service, a field per kind, what others need before them.
         ///
-        /// Whoever applies them does so by the [table of kinds](crate::child_kinds): none is planned and not applied.
+        /// Whoever applies them does so by the [table of kinds](crate::kinds!): none is planned and not applied.
         /// [`crate::status()`] takes only `Children<Applied>`, so that conditions come from what the server returned.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Children<S> {
@@ -32,6 +36,30 @@ macro_rules! children {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ChildKind {
             $(#[doc = concat!("`", $go_type, "`.")] $kind,)*
+        }
+
+        impl<S> Children<S> {
+            /// Takes out those that are written in a wave.
+            #[must_use]
+            pub fn take(&mut self, wave: Wave) -> Self {
+                let mut taken = Self::default();
+                $(if Wave::$wave == wave {
+                    taken.$field = std::mem::take(&mut self.$field);
+                })*
+                taken
+            }
+
+            /// Adds others.
+            pub fn append(&mut self, others: Self) {
+                $(self.$field.extend(others.$field);)*
+            }
+
+            /// The children by kind and name, in the order of the table.
+            pub fn references(&self) -> impl Iterator<Item = ObjectRef> {
+                let all = std::iter::empty();
+                $(let all = all.chain(self.$field.iter().map(Child::reference));)*
+                all
+            }
         }
 
         impl<S> Default for Children<S> {
@@ -47,11 +75,18 @@ macro_rules! children {
                     $(Self::$kind => $go_type,)*
                 }
             }
+
+            /// The kind among all kinds.
+            pub const fn kind(self) -> Kind {
+                match self {
+                    $(Self::$kind => Kind::$kind,)*
+                }
+            }
         }
     };
 }
 
-child_kinds!(children);
+crate::kinds!(children children);
 
 /// One child by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +114,13 @@ impl<S> Children<S> {
 }
 
 // === impl ObjectRef ===
+
+impl ObjectRef {
+    /// The same among all objects.
+    pub fn key(&self) -> ObjectKey {
+        Key::new(&self.namespace, &self.name).of_kind(self.kind.kind())
+    }
+}
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! A plan in the making.
 
 use crate::{
-    children::{Children, ObjectRef, Planned},
+    children::{Children, Planned},
     context::Context,
     event::PlannedEvent,
     kinds::Child,
@@ -15,7 +15,6 @@ pub(crate) struct Draft {
     pub(crate) children: Children<Planned>,
     pub(crate) certificates: Vec<CertificateRequest>,
     pub(crate) events: Vec<PlannedEvent>,
-    pub(crate) taken: Vec<ObjectRef>,
 }
 
 impl Draft {
@@ -25,7 +24,7 @@ impl Draft {
         // Without a namespace there is no owner to compare.
         if !reference.namespace.is_empty() {
             let live = K::observed(context.snapshot).get(&reference.namespace, &reference.name);
-            owner::check(context, &reference, live).inspect_err(|_| self.taken.push(reference))?;
+            owner::check(context, &reference, live)?;
         }
         K::of_mut(&mut self.children).push(child);
         Ok(())

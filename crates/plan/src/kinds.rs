@@ -1,4 +1,5 @@
-//! The kinds of children. A new kind is one row of the table here, and one file under `compare/`.
+//! The kinds of objects that planning makes and reads. A new kind of child is one row of the table here, one file under `compare/`, and
+//! one that makes it.
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
@@ -6,65 +7,100 @@ use crate::{
     children::{ChildKind, Children, ObjectRef},
     compare::Compare,
     context::Context,
-    objects::Objects,
+    observed::Observed,
     problem::Phase,
     prune,
     snapshot::Snapshot,
+    wave::Wave,
     yaml,
 };
 
-/// The types of children, each under a name of its own.
+/// The types of the kinds, each under a name of its own.
 pub mod types {
     pub use k8s_openapi::api::{
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
         resource::v1::ResourceClaimTemplate,
     };
     pub use longboat_api::foreign::{
-        httproute::HTTPRoute, inferencepool::InferencePool, inferencepool_x::InferencePool as InferencePoolX,
-        leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
+        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+        inferencepool_x::InferencePool as InferencePoolX, leaderworkerset::LeaderWorkerSet,
+        scaledobject::ScaledObject,
     };
 }
 
-/// Hands the table of child kinds to a macro: a row per kind, what others need before them. A row is what its children are
-/// for, the field that holds them, the type (of [`types`]), and the type's name in events of the reference.
+/// Hands the table of kinds to a macro: `kinds!(children each)` the rows of what planning makes, `kinds!(all each)` also those of what it
+/// only reads.
+///
+/// A row is what the kind is for, the field that holds its objects, the type (of [`types`]), and two groups:
+///
+/// * of a child: its type in events of the reference, and the [`Wave`](crate::Wave) in which it is written;
+/// * how it is observed: `namespaced` or `cluster`; stored `whole`, as compressed text (`packed`), or as text of which only metadata are
+///   decoded at first (`metadata_first`); `all` objects or those that are `labelled` as ours; what the controller adds to the watch of
+///   most kinds (`ruled`) or nothing (`plain`); whether every cluster serves it (`built_in`), or the name of its CRD, or that discovery
+///   says so (`discovered`), with the field of [`Capabilities`](crate::Capabilities) that says whether it is there, if there is one.
 #[macro_export]
-macro_rules! child_kinds {
-    ($then:ident) => {
-        $then! {
-            /// The copy of the platform's CA bundle. Shared by all services of a namespace, so without an owner.
-            config_maps: ConfigMap, "v1.ConfigMap";
-            /// The TLS secret.
-            secrets: Secret, "v1.Secret";
-            /// The accounts of the scheduler, and of workloads that need rights.
-            service_accounts: ServiceAccount, "v1.ServiceAccount";
-            /// What scheduler and routing sidecars may read.
-            roles: Role, "v1.Role";
-            /// Bind those roles.
-            role_bindings: RoleBinding, "v1.RoleBinding";
-            /// Lets the scheduler check tokens. Cluster-scoped, so without an owner: removed by the finalizer.
-            cluster_role_bindings: ClusterRoleBinding, "v1.ClusterRoleBinding";
-            /// What devices each pod of the model server claims.
-            resource_claim_templates: ResourceClaimTemplate, "v1.ResourceClaimTemplate";
-            /// Model servers whose replicas are groups of pods.
-            leader_worker_sets: LeaderWorkerSet, "v1.LeaderWorkerSet";
-            /// Model servers, the scheduler, the tokenizer.
-            deployments: Deployment, "v1.Deployment";
-            /// The workload's Service, the scheduler's, the tokenizer's.
-            services: Service, "v1.Service";
-            /// What scales workloads by metrics of the cluster.
-            horizontal_pod_autoscalers: HorizontalPodAutoscaler, "v2.HorizontalPodAutoscaler";
-            /// What scales workloads by KEDA.
-            scaled_objects: ScaledObject, "v1alpha1.ScaledObject";
-            /// The pool that the scheduler picks from.
-            inference_pools: InferencePool, "v1.InferencePool";
-            /// The same pool in the older group.
-            inference_pools_x: InferencePoolX, "v1alpha2pool.InferencePool";
-            /// The managed route.
-            http_routes: HTTPRoute, "v1.HTTPRoute";
+macro_rules! kinds {
+    ($which:ident $then:ident) => {
+        $crate::kinds! { @$which $then
+            // What others need before them comes first.
+            {
+                /// The copy of the platform's CA bundle. Shared by all services of a namespace, so without an owner.
+                config_maps: ConfigMap ("v1.ConfigMap", Foundation) (namespaced, whole, all, ruled, built_in);
+                /// The TLS secret, and the secrets that hold storage credentials.
+                secrets: Secret ("v1.Secret", Certificate) (namespaced, packed, labelled, ruled, built_in);
+                /// The accounts of the scheduler, and of workloads that need rights.
+                service_accounts: ServiceAccount ("v1.ServiceAccount", Foundation) (namespaced, metadata_first, all, plain, built_in);
+                /// What scheduler and routing sidecars may read.
+                roles: Role ("v1.Role", Foundation) (namespaced, metadata_first, labelled, plain, built_in);
+                /// Bind those roles.
+                role_bindings: RoleBinding ("v1.RoleBinding", Binding) (namespaced, metadata_first, labelled, plain, built_in);
+                /// Lets the scheduler check tokens. Cluster-scoped, so without an owner: removed by the finalizer.
+                cluster_role_bindings: ClusterRoleBinding ("v1.ClusterRoleBinding", Binding) (cluster, packed, labelled, ruled, built_in);
+                /// What devices each pod of the model server claims.
+                resource_claim_templates: ResourceClaimTemplate ("v1.ResourceClaimTemplate", Foundation)
+                    (namespaced, packed, all, plain, discovered resource_claim_template);
+                /// Model servers whose replicas are groups of pods.
+                leader_worker_sets: LeaderWorkerSet ("v1.LeaderWorkerSet", Workload)
+                    (namespaced, packed, labelled, plain, "leaderworkersets.leaderworkerset.x-k8s.io" leader_worker_set);
+                /// Model servers, the scheduler, the tokenizer.
+                deployments: Deployment ("v1.Deployment", Workload) (namespaced, metadata_first, labelled, plain, built_in);
+                /// The workload's Service, the scheduler's, the tokenizer's; and those that may be behind a Gateway.
+                services: Service ("v1.Service", Foundation) (namespaced, metadata_first, all, ruled, built_in);
+                /// What scales workloads by metrics of the cluster.
+                horizontal_pod_autoscalers: HorizontalPodAutoscaler ("v2.HorizontalPodAutoscaler", Scaling)
+                    (namespaced, whole, labelled, ruled, built_in);
+                /// What scales workloads by KEDA.
+                scaled_objects: ScaledObject ("v1alpha1.ScaledObject", Scaling)
+                    (namespaced, packed, labelled, plain, "scaledobjects.keda.sh" scaled_object);
+                /// The pool that the scheduler picks from.
+                inference_pools: InferencePool ("v1.InferencePool", Pool)
+                    (namespaced, packed, all, plain, "inferencepools.inference.networking.k8s.io" inference_pool);
+                /// The same pool in the older group.
+                inference_pools_x: InferencePoolX ("v1alpha2pool.InferencePool", Pool)
+                    (namespaced, packed, all, plain, "inferencepools.inference.networking.x-k8s.io" inference_pool_x);
+                // Of the Gateway API services need routes; their CRD is installed together with that of Gateways.
+                /// The managed route, and those that services reference.
+                http_routes: HTTPRoute ("v1.HTTPRoute", Route)
+                    (namespaced, packed, all, plain, "httproutes.gateway.networking.k8s.io" gateway_api);
+            }
+            {
+                /// Pods of services, for the addresses in certificates.
+                pods: Pod () (namespaced, whole, labelled, ruled, built_in);
+                /// Gateways, of all namespaces.
+                gateways: Gateway () (namespaced, whole, all, ruled, "gateways.gateway.networking.k8s.io");
+                /// Gateway classes.
+                gateway_classes: GatewayClass () (cluster, whole, all, plain, "gatewayclasses.gateway.networking.k8s.io");
+            }
         }
+    };
+    (@children $then:ident { $($child:tt)* } { $($other:tt)* }) => {
+        $then! { $($child)* }
+    };
+    (@all $then:ident { $($child:tt)* } { $($other:tt)* }) => {
+        $then! { $($child)* $($other)* }
     };
 }
 
@@ -72,9 +108,11 @@ macro_rules! child_kinds {
 pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
     /// Which one.
     const CHILD_KIND: ChildKind;
+    /// When it is written.
+    const WAVE: Wave;
 
     /// The live objects of this kind.
-    fn observed(snapshot: &Snapshot) -> &Objects<Self>;
+    fn observed(snapshot: &Snapshot) -> &Observed<Self>;
 
     /// The children of this kind.
     fn of<S>(children: &Children<S>) -> &Vec<Self>;
@@ -97,11 +135,12 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
 }
 
 macro_rules! children {
-    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident ($go_type:literal, $wave:ident) $observed:tt;)*) => {
         $(impl Child for types::$kind {
             const CHILD_KIND: ChildKind = ChildKind::$kind;
+            const WAVE: Wave = Wave::$wave;
 
-            fn observed(snapshot: &Snapshot) -> &Objects<Self> {
+            fn observed(snapshot: &Snapshot) -> &Observed<Self> {
                 &snapshot.$field
             }
 
@@ -130,4 +169,4 @@ macro_rules! children {
     };
 }
 
-child_kinds!(children);
+kinds!(children children);

@@ -1,5 +1,7 @@
 //! From the composed spec and what was observed to what must exist.
 
+use std::collections::BTreeSet;
+
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 
 use crate::{
@@ -7,6 +9,7 @@ use crate::{
     context::Context,
     draft::Draft,
     event::PlannedEvent,
+    key::{Key, ObjectKey},
     kinds,
     problem::{PlanError, Problem},
     router,
@@ -25,8 +28,11 @@ pub struct Plan {
     pub remove: Vec<ObjectRef>,
     /// What to tell the user once.
     pub events: Vec<PlannedEvent>,
-    /// Objects of others under the names of children: when they go, there is something to do.
-    pub taken: Vec<ObjectRef>,
+    /// What planning depends on beside the children themselves: what it asked for, found or not, and the objects of others that have the
+    /// names of children. When one of these changes, planning again may say something else.
+    pub reads: BTreeSet<ObjectKey>,
+    /// Secrets that planning asked for and the snapshot lacks. Where they exist, they are to be added, and then it is planned again.
+    pub missed_secrets: Vec<Key>,
     /// What planning stopped at. What comes after it is neither in `children` nor in `remove`: it stays as it is.
     pub problem: Option<Problem>,
 }
@@ -50,10 +56,15 @@ pub fn children(
     } else {
         workload::plan(&context, &mut draft).and_then(|()| router::plan(&context, &mut draft)).err()
     };
-    let Draft { children, certificates, events, taken } = draft;
+    let Draft { children, certificates, events } = draft;
     let mut remove = kinds::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
     workload::handover::spare(&context, &mut remove);
-    Ok(Plan { children, certificates, remove, events, taken, problem })
+    let mut reads = snapshot.reads(context.uid);
+    let own: BTreeSet<ObjectKey> = children.references().map(|child| child.key()).collect();
+    // What is written under these names concerns the service as its own child.
+    reads.retain(|object| !own.contains(object));
+    let missed_secrets = snapshot.secrets.missed();
+    Ok(Plan { children, certificates, remove, events, reads, missed_secrets, problem })
 }
 
 /// What must happen before the finalizer of a deleted service can go.
@@ -63,6 +74,8 @@ pub struct Finalization {
     pub remove: Vec<ObjectRef>,
     /// Members of its group that still send it traffic: they write their routes anew, and then it may go.
     pub senders: Vec<String>,
+    /// What this depends on.
+    pub reads: BTreeSet<ObjectKey>,
 }
 
 /// What must happen before the finalizer of a deleted service can go.
@@ -73,5 +86,6 @@ pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Resul
     let context = Context::new(service, &service.spec, snapshot)?;
     let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
     remove.retain(|object| object.namespace.is_empty());
-    Ok(Finalization { remove, senders: router::group::senders(&context) })
+    let senders = router::group::senders(&context);
+    Ok(Finalization { remove, senders, reads: snapshot.reads(context.uid) })
 }

@@ -1,81 +1,75 @@
 //! What was observed: the plain data that planning reads instead of a cluster.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
-        resource::v1::ResourceClaimTemplate,
-    },
-    jiff::Timestamp,
-};
-use longboat_api::foreign::{
-    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-    inferencepool_x, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
-};
+use k8s_openapi::jiff::Timestamp;
+use longboat_api::labels::GATEWAY_NAME;
 use longboat_compose::platform::Platform;
 
-use crate::{objects::Objects, peer::Peers};
+use crate::{
+    key::{Kind, ObjectKey},
+    kinds::types,
+    objects::Objects,
+    observed::{Observed, Reads},
+    peer::{Peer, Peers},
+};
 
-/// Everything that planning one service looks at beside the service itself and its composed spec.
-///
-/// Objects are shared with the caches they come from. "Namespace" below is that of the service. More objects than
-/// asked for do no harm.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// When the snapshot was taken: certificates expire by it.
-    pub now: Timestamp,
-    /// Which optional APIs the cluster serves, and its version.
-    pub capabilities: Capabilities,
-    /// The parsed `inferenceservice-config`.
-    pub platform: Arc<Platform>,
-    /// Where the platform is installed: presets, `inferenceservice-config`, the default Gateway.
-    pub system_namespace: String,
-    /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
-    pub cluster_domain: String,
-    /// Our services of the namespace, for those that share their traffic or the name of a model.
-    pub peers: Peers,
-    /// The live children of the service, and objects of the names that its children would get.
-    pub deployments: Objects<Deployment>,
-    /// Services of the namespace, and those in the namespaces of the Gateways, which may be backing them. Only such as a service
-    /// controls, and that have no label of a Gateway, may be kept as text.
-    pub services: Objects<Service>,
-    /// Service accounts of the namespace, `default` among them.
-    pub service_accounts: Objects<ServiceAccount>,
-    /// The TLS secret of the service, and the secrets that hold its storage credentials.
-    pub secrets: Objects<Secret>,
-    /// The CA bundle of the platform in the system namespace, and its copy in the namespace.
-    pub config_maps: Objects<ConfigMap>,
-    /// Pods of the service, for the addresses in its certificate.
-    pub pods: Objects<Pod>,
-    /// Roles of the namespace that belong to the service.
-    pub roles: Objects<Role>,
-    /// Role bindings of the namespace that belong to the service.
-    pub role_bindings: Objects<RoleBinding>,
-    /// The cluster role binding of the service's scheduler.
-    pub cluster_role_bindings: Objects<ClusterRoleBinding>,
-    /// Templates of device claims of the namespace.
-    pub resource_claim_templates: Objects<ResourceClaimTemplate>,
-    /// LeaderWorkerSets of the namespace.
-    pub leader_worker_sets: Objects<LeaderWorkerSet>,
-    /// Autoscalers of the namespace that belong to services.
-    pub horizontal_pod_autoscalers: Objects<HorizontalPodAutoscaler>,
-    /// ScaledObjects of the namespace.
-    pub scaled_objects: Objects<ScaledObject>,
-    /// HTTPRoutes of the namespace: the managed one, and those that the service references.
-    pub http_routes: Objects<HTTPRoute>,
-    /// InferencePools of the namespace.
-    pub inference_pools: Objects<InferencePool>,
-    /// InferencePools of the older group in the namespace.
-    pub inference_pools_x: Objects<inferencepool_x::InferencePool>,
-    /// Gateways, of all namespaces.
-    pub gateways: Objects<Gateway>,
-    /// Gateway classes.
-    pub gateway_classes: Objects<GatewayClass>,
+macro_rules! snapshot {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+        /// Everything that planning one service reads beside the service itself and its composed spec.
+        ///
+        /// Objects are shared with the caches they come from. More objects than asked for do no harm. Of namespaced kinds those of the
+        /// service's namespace are here, and
+        ///
+        /// * Gateways of all namespaces, and the Services in their namespaces, which may be backing them: only such as a service controls,
+        ///   and that have no label of a Gateway, may be stored as text;
+        /// * the ConfigMaps of the system namespace;
+        /// * of Secrets our own, and those that planning asked for (see [`crate::Plan::missed_secrets`]).
+        #[derive(Clone, Debug)]
+        pub struct Snapshot {
+            /// When the snapshot was taken: certificates expire by it.
+            pub now: Timestamp,
+            /// Which optional APIs the cluster serves, and its version.
+            pub capabilities: Capabilities,
+            /// The parsed `inferenceservice-config`.
+            pub platform: Arc<Platform>,
+            /// Where the platform is installed: presets, `inferenceservice-config`, the default Gateway.
+            pub system_namespace: String,
+            /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
+            pub cluster_domain: String,
+            /// Our services of the namespace, for those that share their traffic or the name of a model.
+            pub peers: Peers,
+            /// The keys of indexes that were asked for.
+            reads: Reads,
+            $($(#[$doc])* pub $field: Observed<types::$kind>,)*
+        }
+
+        impl Snapshot {
+            /// A snapshot of a cluster that serves every optional API and holds nothing.
+            pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: impl Into<String>) -> Self {
+                Self {
+                    now,
+                    capabilities: Capabilities::ALL,
+                    platform,
+                    system_namespace: system_namespace.into(),
+                    cluster_domain: "cluster.local".into(),
+                    peers: Peers::default(),
+                    reads: Reads::default(),
+                    $($field: Observed::default(),)*
+                }
+            }
+
+            /// What was asked for since this snapshot was taken, found or not, but for what the service with that uid controls.
+            pub fn reads(&self, uid: &str) -> BTreeSet<ObjectKey> {
+                let mut reads = self.reads.keys();
+                $(self.$field.add_reads(Kind::$kind, uid, &mut reads);)*
+                reads
+            }
+        }
+    };
 }
+
+crate::kinds!(all snapshot);
 
 /// Which optional APIs are served, and whether we are confined to namespaces. What is missing degrades the feature that needs it, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,33 +108,49 @@ impl Capabilities {
 }
 
 impl Snapshot {
-    /// A snapshot of a cluster that serves every optional API and holds nothing.
-    pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: impl Into<String>) -> Self {
-        Self {
-            now,
-            capabilities: Capabilities::ALL,
-            platform,
-            system_namespace: system_namespace.into(),
-            cluster_domain: "cluster.local".into(),
-            peers: Peers::default(),
-            deployments: Objects::default(),
-            services: Objects::default(),
-            service_accounts: Objects::default(),
-            secrets: Objects::default(),
-            config_maps: Objects::default(),
-            pods: Objects::default(),
-            roles: Objects::default(),
-            role_bindings: Objects::default(),
-            cluster_role_bindings: Objects::default(),
-            resource_claim_templates: Objects::default(),
-            leader_worker_sets: Objects::default(),
-            horizontal_pod_autoscalers: Objects::default(),
-            scaled_objects: Objects::default(),
-            http_routes: Objects::default(),
-            inference_pools: Objects::default(),
-            inference_pools_x: Objects::default(),
-            gateways: Objects::default(),
-            gateway_classes: Objects::default(),
+    /// The services of a namespace that join a group, by name.
+    pub(crate) fn members<'a>(
+        &'a self,
+        namespace: &str,
+        group: &str,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Peer)> {
+        self.reads.record(Kind::RoutingGroup, namespace, group);
+        let group = group.to_owned();
+        let all = self.peers.in_namespace(namespace);
+        all.filter(move |(_, _, peer)| peer.group.as_deref() == Some(&*group))
+            .map(|(_, name, peer)| (name, peer))
+    }
+
+    /// The first service of a namespace, by name, that serves one of these models and that `counts`, with the model. Where there is one,
+    /// the asking service depends on none of the others: otherwise a name that a whole namespace shares would enqueue all services
+    /// whenever one changes.
+    pub(crate) fn server_of<'a, 'm>(
+        &'a self,
+        namespace: &str,
+        models: &BTreeSet<&'m str>,
+        counts: impl Fn(&str, &Peer) -> bool,
+    ) -> Option<(&'a Arc<str>, &'m str)> {
+        let serves =
+            |peer: &Peer, model: &str| peer.models.binary_search_by(|one| (**one).cmp(model)).is_ok();
+        let found = self
+            .peers
+            .in_namespace(namespace)
+            .filter(|(_, name, peer)| counts(name, peer))
+            .find_map(|(_, name, peer)| Some((name, *models.iter().find(|model| serves(peer, model))?)));
+        if found.is_none() {
+            models.iter().for_each(|model| self.reads.record(Kind::ModelName, namespace, model));
         }
+        found
+    }
+
+    /// The Service that a gateway implementation made for a Gateway, by its label or by its name.
+    pub(crate) fn service_behind(&self, namespace: &str, gateway: &str) -> Option<&types::Service> {
+        self.reads.record(Kind::GatewayService, namespace, gateway);
+        // Those with the label are stored whole.
+        let labelled = self.services.whole_in_namespace(namespace).find(|service| {
+            let labels = service.metadata.labels.as_ref();
+            labels.and_then(|all| all.get(GATEWAY_NAME)).is_some_and(|value| value == gateway)
+        });
+        labelled.or_else(|| Objects::get(&self.services, namespace, gateway))
     }
 }

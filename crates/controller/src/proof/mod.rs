@@ -20,7 +20,9 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::{context::Context, key::Key};
+use longboat_plan::Key;
+
+use crate::context::Context;
 
 /// Requests under way at the same time, over all services.
 const AT_ONCE: usize = 8;

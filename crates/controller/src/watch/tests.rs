@@ -20,9 +20,11 @@ use longboat_testkit::World;
 use serde_json::{Value, json};
 
 use super::{Watched, list};
+use longboat_plan::Key;
+
 use crate::{
     announce::announce, args::Args, cache::Change, capabilities, config, context::Context, error::PassError,
-    events, key::Key, metrics::Metrics, queue::Ended, secrets::SecretMetadata, service,
+    events, metrics::Metrics, queue::Ended, secrets::SecretMetadata, service,
 };
 
 /// Nobody admits anything: passes fill in what is missing by themselves.

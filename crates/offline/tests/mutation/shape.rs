@@ -52,7 +52,7 @@ pub(crate) struct Admitted {
 }
 
 macro_rules! by_kind {
-    ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
         /// Whether anything is written or removed where these live, when those are planned.
         fn is_written(live: &Children<Planned>, planned: &Children<Planned>) -> bool {
             $(differ(&live.$field, &planned.$field))||*
@@ -83,7 +83,7 @@ macro_rules! by_kind {
     };
 }
 
-longboat_plan::child_kinds!(by_kind);
+longboat_plan::kinds!(children by_kind);
 
 fn differ<K: Child>(live: &[K], planned: &[K]) -> bool {
     live.len() != planned.len()

@@ -48,6 +48,11 @@ impl Compare for Deployment {
     }
 
     const INHERITS: bool = true;
+
+    fn accounts(&self) -> Vec<&str> {
+        let pod = self.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        pod.and_then(|pod| pod.service_account_name.as_deref()).into_iter().collect()
+    }
 }
 
 fn same_pod(desired: Option<&PodSpec>, live: Option<&PodSpec>) -> bool {

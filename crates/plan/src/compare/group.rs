@@ -50,6 +50,12 @@ impl Compare for LeaderWorkerSet {
         };
         parts(self) != parts(live)
     }
+
+    fn accounts(&self) -> Vec<&str> {
+        let template = &self.spec.leader_worker_template;
+        let pods = template.leader_template.iter().chain([&template.worker_template]);
+        pods.filter_map(|pod| pod.spec.as_ref()?.service_account_name.as_deref()).collect()
+    }
 }
 
 fn template_differs(desired: &PodTemplateSpec, live: &PodTemplateSpec) -> bool {

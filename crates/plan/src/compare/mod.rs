@@ -45,6 +45,11 @@ pub trait Compare: Sized {
         false
     }
 
+    /// The service accounts that its pods run under. It is written when the rights that are bound to them are.
+    fn accounts(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// Whether what the live object controls stays when it makes way, for this one to take over.
     const INHERITS: bool = false;
 }

@@ -13,13 +13,8 @@ pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
     let (namespace, name) = (context.namespace, context.name);
     let own = models_of_spec(context.spec, name);
     let group = name_of(context.spec);
-    let mut others = context.snapshot.peers.in_namespace(namespace).filter(|(_, other, peer)| {
-        ***other != *name && !peer.is_leaving && (group.is_none() || peer.group.as_deref() != group)
-    });
-    // By name: the first ends the search.
-    let (other, model) = others.find_map(|(_, other, peer)| {
-        let is_theirs = |model: &&str| peer.models.binary_search_by(|one| (**one).cmp(*model)).is_ok();
-        Some((other, own.iter().copied().find(is_theirs)?))
+    let (other, model) = context.snapshot.server_of(namespace, &own, |other, peer| {
+        other != name && !peer.is_leaving && (group.is_none() || peer.group.as_deref() != group)
     })?;
     let message = format!(
         "model name {model:?} overlaps with {other} in namespace {namespace}; shared publisher paths and model-routing \

@@ -80,10 +80,8 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
 
 /// The other members, by name.
 fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Arc<str>, &'a Peer)> {
-    let all = context.snapshot.peers.in_namespace(context.namespace);
-    let (own, group) = (context.name.to_owned(), group.to_owned());
-    all.filter(move |(_, name, peer)| ***name != *own && peer.group.as_deref() == Some(group.as_str()))
-        .map(|(_, name, peer)| (name, peer))
+    let own = context.name;
+    context.snapshot.members(context.namespace, group).filter(move |(name, _)| ***name != *own)
 }
 
 /// The share of its group's traffic that a spec asks for.

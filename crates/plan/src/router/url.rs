@@ -12,7 +12,6 @@ use crate::context::Context;
 
 /// What stands for the star of a wildcard listener.
 const WILDCARD: &str = "inference";
-const GATEWAY_NAME_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
 
 /// A URL and the Gateway behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,15 +119,9 @@ fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&s
     hosts
 }
 
-/// The Service that a gateway implementation made for a Gateway, by its label or by its name, and the ports it has.
+/// The Service that a gateway implementation made for a Gateway, and the ports it has.
 fn backing_service(context: &Context, namespace: &str, gateway: &str) -> Option<(String, Vec<i32>)> {
-    let services = &context.snapshot.services;
-    // Those with the label are: see `Snapshot::services`.
-    let labelled = services.whole_in_namespace(namespace).find(|service| {
-        let labels = service.metadata.labels.as_ref();
-        labels.and_then(|all| all.get(GATEWAY_NAME_LABEL)).is_some_and(|value| value == gateway)
-    });
-    let service = labelled.or_else(|| services.get(namespace, gateway))?;
+    let service = context.snapshot.service_behind(namespace, gateway)?;
     let ports =
         service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port).collect();
     Some((service.metadata.name.clone()?, ports))

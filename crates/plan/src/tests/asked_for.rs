@@ -164,16 +164,16 @@ fn without(world: &mut World, apis: &[&str]) {
         match *api {
             "pools" => {
                 snapshot.capabilities.inference_pool = false;
-                snapshot.inference_pools = crate::Objects::default();
+                snapshot.inference_pools = crate::Observed::default();
             }
             "older pools" => {
                 snapshot.capabilities.inference_pool_x = false;
-                snapshot.inference_pools_x = crate::Objects::default();
+                snapshot.inference_pools_x = crate::Observed::default();
             }
             _ => {
                 snapshot.capabilities.gateway_api = false;
-                snapshot.http_routes = crate::Objects::default();
-                snapshot.gateways = crate::Objects::default();
+                snapshot.http_routes = crate::Observed::default();
+                snapshot.gateways = crate::Observed::default();
             }
         }
     }

@@ -5,6 +5,7 @@ mod asked_for;
 mod composing;
 mod laws;
 mod proof;
+mod reads;
 mod simulate;
 mod world;
 
@@ -58,7 +59,21 @@ fn judge(mut world: World, case: &Case) -> Vec<Difference> {
         world.settle();
         assert_eq!(writes, world.writes.len(), "{}: a settled world is written to", case.name);
     }
+    if is_in_sample(case) {
+        assert_eq!(
+            reads::unnoticed(&world),
+            Vec::<String>::new(),
+            "{}: changes that would be missed",
+            case.name
+        );
+    }
     found
+}
+
+/// One case in six, and those in which services share traffic, are planned again for every change of every object. All of them take a minute
+/// and a half.
+fn is_in_sample(case: &Case) -> bool {
+    case.name.starts_with("group-") || case.name.bytes().map(u32::from).sum::<u32>().is_multiple_of(6)
 }
 
 /// None where the settings of the case cannot be read.

@@ -236,13 +236,13 @@ impl World {
 
     fn apply<S>(&mut self, children: &Children<S>) -> Children<Applied> {
         macro_rules! each {
-            ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {{
+            ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
                 let mut applied = Children::<Applied>::default();
                 $(self.apply_kind::<types::$kind, S>(children, &mut applied);)*
                 applied
             }};
         }
-        crate::child_kinds!(each)
+        crate::kinds!(children each)
     }
 
     fn apply_kind<K: Child + Stored, S>(&mut self, children: &Children<S>, applied: &mut Children<Applied>) {
@@ -278,13 +278,13 @@ impl World {
         let ObjectRef { kind, namespace, name } = object;
         let world = &mut self.snapshot;
         macro_rules! each {
-            ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
                 match kind {
                     $(ChildKind::$kind => world.$field.remove(namespace, name).is_some(),)*
                 }
             };
         }
-        let found = crate::child_kinds!(each);
+        let found = crate::kinds!(children each);
         assert!(found, "only live objects are removed: {object}");
     }
 }
@@ -424,11 +424,11 @@ impl World {
             }
         }
         macro_rules! each {
-            ($($(#[$doc:meta])* $field:ident: $kind:ident, $go_type:literal;)*) => {
+            ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
                 $(of::<types::$kind>(self, namespace, &file_prefix(stringify!($kind)), found);)*
             };
         }
-        crate::child_kinds!(each);
+        crate::kinds!(children each);
         of::<ClusterRoleBinding>(self, "", "clusterrolebinding", found);
     }
 }

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::lora;
-use crate::{context::Context, event::PlannedEvent, objects::Objects};
+use crate::{context::Context, event::PlannedEvent, observed::Observed};
 
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
 
@@ -81,7 +81,7 @@ pub(crate) struct Attachment<'a> {
     pub(crate) system_namespace: &'a str,
     /// The account that pods run with, or `default`; none where that does not exist.
     pub(crate) service_account: Option<&'a ServiceAccount>,
-    pub(crate) secrets: &'a Objects<Secret>,
+    pub(crate) secrets: &'a Observed<Secret>,
     /// The container that gets the model, and where.
     pub(crate) container: &'static str,
     pub(crate) path: &'static str,

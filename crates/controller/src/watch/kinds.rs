@@ -1,0 +1,393 @@
+//! The kinds that are watched: what the table of kinds says of each, and what is special about some.
+
+use std::fmt::Debug;
+
+use k8s_openapi::{Metadata, api::core::v1::PodStatus, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{Api, Client, Resource};
+use longboat_api::{
+    labels, names, v1alpha2,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+};
+use longboat_plan::{
+    Capabilities, Key, Kind, ObjectKey, Peer, kinds,
+    types::{self, ClusterRoleBinding, ConfigMap, Gateway, HorizontalPodAutoscaler, Pod, Secret, Service},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    cache::{Cache, Change},
+    config,
+    context::{Caches, Context},
+    received::Received,
+    secrets::SecretMetadata,
+};
+
+/// Types of Secrets that hold no credentials for models. Their contents are not stored.
+const SEALED: [&str; 5] = [
+    "bootstrap.kubernetes.io/token",
+    "helm.sh/release.v1",
+    "kubernetes.io/dockercfg",
+    "kubernetes.io/dockerconfigjson",
+    "kubernetes.io/service-account-token",
+];
+
+/// A kind that is watched, as the [table of kinds](longboat_plan::kinds!) says.
+pub(crate) trait Watched:
+    Rules + Resource<DynamicType = ()> + Debug + Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static
+{
+    const KIND: Kind;
+    /// Whether only objects that carry our label are watched.
+    const LABELLED: bool;
+    /// Whether its objects live in no namespace.
+    const OF_CLUSTER: bool;
+    /// Who serves it.
+    const SERVED: Served;
+    /// Makes an object with metadata only. It is set for built-in kinds whose metadata decide which services a change concerns and how
+    /// the object is stored: the rest is decoded only when a reconcile reads the object.
+    const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = None;
+
+    fn cache(caches: &Caches) -> &Cache<Self>;
+
+    /// The API of the objects of a namespace, or of all.
+    fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
+
+    /// The same, but an object that cannot be decoded does not fail the whole response.
+    fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>>;
+
+    /// Whether it is stored as compressed text, because only the reconcile of its own service reads it. A change event of such an
+    /// object does not contain the old object.
+    fn is_packed(&self) -> bool;
+}
+
+/// Which clusters serve a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Served {
+    /// All of them.
+    Always,
+    /// Those that have this CRD.
+    ByCrd(&'static str, Option<Capability>),
+    /// Those whose version of Kubernetes has it: discovery says so.
+    ByVersion(Option<Capability>),
+}
+
+/// The capability that says whether a kind is served.
+pub(crate) type Capability = fn(&mut Capabilities) -> &mut bool;
+
+/// What is special about a kind. Most kinds keep to what is said here.
+pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
+    /// Whether API servers are asked for the metadata only, and those that carry our label are left out.
+    const METADATA_ONLY: bool = false;
+    /// Whether its objects are Secrets, which a controller may be confined to some namespaces for.
+    const OF_SECRETS: bool = false;
+    /// Whether services of other namespaces depend on those of the platform's namespace.
+    const OF_PLATFORM: bool = false;
+
+    /// Whether it may be stored as text, where the table of kinds says that its kind is.
+    fn may_be_text(&self) -> bool {
+        true
+    }
+
+    /// Whether other objects resemble it, so that it may serve as the dictionary for compressing them. A dictionary stays in memory as
+    /// long as the process runs.
+    fn is_typical(&self) -> bool {
+        !self.concerns().is_empty()
+    }
+
+    /// The part of it that other services depend on, where they do not depend on the whole.
+    fn peer(&self) -> Option<Peer> {
+        None
+    }
+
+    /// Drops fields that nothing reads, to save memory. Returns whether there were any.
+    fn slim(&mut self) -> bool {
+        false
+    }
+
+    /// Whether a change can make a difference.
+    fn matters(_old: &Self, _new: &Self) -> bool {
+        true
+    }
+
+    /// Whether it was created or changed by somebody since its status was written.
+    fn is_unobserved(&self) -> bool {
+        false
+    }
+
+    /// Services that a change concerns whether or not they depend on the object: the one that controls it, or that it is labelled with. A
+    /// child that lost its owner, and a Service whose addresses are in a certificate, still have the labels.
+    fn concerns(&self) -> Vec<Key> {
+        let metadata = self.metadata();
+        let labelled = || labelled(metadata, metadata.namespace.as_deref()?);
+        owner(metadata).or_else(labelled).into_iter().collect()
+    }
+
+    /// Other names under which services depend on the object.
+    fn aliases(&self) -> Vec<ObjectKey> {
+        Vec::new()
+    }
+
+    /// What else follows from a change.
+    fn changed(_context: &Context, _key: &Key, _change: &Change<'_, Self>) {}
+}
+
+/// The service that controls an object.
+fn owner(metadata: &ObjectMeta) -> Option<Key> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| {
+        owner.controller == Some(true)
+            && owner.kind == "LLMInferenceService"
+            && owner.api_version.split('/').next() == Some(v1alpha2::GROUP)
+    })?;
+    Some(Key::new(metadata.namespace.clone().unwrap_or_default(), &owner.name))
+}
+
+/// The service that an object is labelled with.
+fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
+    let labels = metadata.labels.as_ref()?;
+    let is_ours = labels.get(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_VALUE);
+    Some(Key::new(namespace, labels.get(labels::NAME).filter(|_| is_ours)?))
+}
+
+/// The Gateway that a Service is labelled with.
+fn gateway_of(service: &Service) -> Option<&str> {
+    service.metadata.labels.as_ref()?.get(labels::GATEWAY_NAME).map(String::as_str)
+}
+
+macro_rules! watched {
+    ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt
+        ($scope:ident, $stored:ident, $watched:ident, $rules:ident, $($served:tt)+);)*) => {
+        $(watched!(@kind types::$kind, $kind, $field, ($scope, $stored, $watched, $rules, $($served)+));)*
+    };
+    (@kind $type:ty, $kind:ident, $field:ident,
+        ($scope:ident, $stored:ident, $watched:ident, $rules:ident, $($served:tt)+)) => {
+        impl Watched for $type {
+            const KIND: Kind = Kind::$kind;
+            const SERVED: Served = watched!(@served $($served)+);
+
+            fn cache(caches: &Caches) -> &Cache<Self> {
+                &caches.$field
+            }
+
+            watched!(@watched $watched);
+            watched!(@stored $stored);
+            watched!(@scope $scope);
+        }
+
+        watched!(@rules $rules $type);
+    };
+    (@served built_in) => { Served::Always };
+    (@served discovered) => { Served::ByVersion(None) };
+    (@served discovered $capability:ident) => { Served::ByVersion(Some(|all| &mut all.$capability)) };
+    (@served $crd:literal) => { Served::ByCrd($crd, None) };
+    (@served $crd:literal $capability:ident) => { Served::ByCrd($crd, Some(|all| &mut all.$capability)) };
+    (@watched all) => { const LABELLED: bool = false; };
+    (@watched labelled) => { const LABELLED: bool = true; };
+    (@rules ruled $type:ty) => {};
+    (@rules plain $type:ty) => { impl Rules for $type {} };
+    (@stored packed) => {
+        fn is_packed(&self) -> bool {
+            self.may_be_text()
+        }
+    };
+    (@stored metadata_first) => {
+        const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
+
+        watched!(@stored packed);
+    };
+    (@stored whole) => {
+        fn is_packed(&self) -> bool {
+            false
+        }
+    };
+    (@scope namespaced) => {
+        const OF_CLUSTER: bool = false;
+
+        fn api(client: &Client, namespace: Option<&str>) -> Api<Self> {
+            match namespace {
+                Some(namespace) => Api::namespaced(client.clone(), namespace),
+                None => Api::all(client.clone()),
+            }
+        }
+
+        fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>> {
+            match namespace {
+                Some(namespace) => Api::namespaced(client.clone(), namespace),
+                None => Api::all(client.clone()),
+            }
+        }
+    };
+    (@scope cluster) => {
+        const OF_CLUSTER: bool = true;
+
+        fn api(client: &Client, _namespace: Option<&str>) -> Api<Self> {
+            Api::all(client.clone())
+        }
+
+        fn guarded_api(client: &Client, _namespace: Option<&str>) -> Api<Received<Self>> {
+            Api::all(client.clone())
+        }
+    };
+}
+
+kinds!(all watched);
+// What reconciles are about, which no plan holds; and the Secrets of others.
+watched!(@kind LLMInferenceService, InferenceService, inference_services,
+    (namespaced, packed, all, ruled, "llminferenceservices.serving.kserve.io"));
+watched!(@kind LLMInferenceServiceConfig, Config, configs,
+    (namespaced, whole, all, ruled, "llminferenceserviceconfigs.serving.kserve.io"));
+watched!(@kind SecretMetadata, Secret, secret_metadata, (namespaced, whole, all, ruled, built_in));
+
+impl Rules for LLMInferenceService {
+    fn is_typical(&self) -> bool {
+        // Most of a service is its status.
+        self.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
+    }
+
+    fn peer(&self) -> Option<Peer> {
+        Some(Peer::of(self))
+    }
+
+    fn is_unobserved(&self) -> bool {
+        let observed = self.status.as_ref().map(|status| status.observed_generation);
+        observed != self.metadata.generation
+    }
+
+    fn concerns(&self) -> Vec<Key> {
+        vec![Key::of(self)]
+    }
+
+    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+        // A service uses its configs until it is deleted, also while it is being finalized. And a status may have been written
+        // although its response was lost.
+        let [before, now] = &change.peers;
+        config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
+    }
+}
+
+impl Rules for LLMInferenceServiceConfig {
+    const OF_PLATFORM: bool = true;
+
+    fn matters(old: &Self, new: &Self) -> bool {
+        // Nothing depends on the status of a config.
+        old.spec != new.spec
+            || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+            || old.metadata.finalizers != new.metadata.finalizers
+    }
+
+    fn concerns(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+        if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
+            context.set_layer(key, change.new);
+        }
+        context.configs.add(key.clone());
+    }
+}
+
+impl Rules for ConfigMap {
+    const OF_PLATFORM: bool = true;
+
+    fn slim(&mut self) -> bool {
+        // Every namespace has one.
+        self.metadata.name.as_deref() == Some("kube-root-ca.crt") && self.data.take().is_some()
+    }
+
+    fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
+        let platform =
+            *key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
+        if platform && context.load_platform() {
+            context.enqueue_all();
+        }
+    }
+}
+
+/// The certificates of services. What others keep in Secrets is watched by its metadata.
+impl Rules for Secret {
+    const OF_SECRETS: bool = true;
+
+    fn is_typical(&self) -> bool {
+        // A key must not outlive its Secret.
+        false
+    }
+
+    fn slim(&mut self) -> bool {
+        // In many clusters Helm's releases are most of the size of all Secrets.
+        let is_sealed = self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_));
+        is_sealed && self.data.take().is_some()
+    }
+}
+
+impl Rules for SecretMetadata {
+    const METADATA_ONLY: bool = true;
+    const OF_SECRETS: bool = true;
+
+    fn slim(&mut self) -> bool {
+        self.reduce();
+        true
+    }
+
+    fn concerns(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
+        context.secret_contents.forget(key);
+    }
+}
+
+impl Rules for Service {
+    const OF_PLATFORM: bool = true;
+    fn may_be_text(&self) -> bool {
+        // Services of Gateways are found by their label.
+        owner(&self.metadata).is_some() && gateway_of(self).is_none()
+    }
+
+    fn aliases(&self) -> Vec<ObjectKey> {
+        let own = Key::of(self);
+        let gateways = std::iter::once(&*own.name).chain(gateway_of(self));
+        gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
+    }
+}
+
+impl Rules for Pod {
+    fn slim(&mut self) -> bool {
+        // Certificates need the labels and the addresses only. Pods are never written.
+        self.spec = None;
+        self.metadata.annotations = None;
+        self.status = self.status.take().map(|status| PodStatus {
+            pod_ip: status.pod_ip,
+            pod_ips: status.pod_ips,
+            ..PodStatus::default()
+        });
+        true
+    }
+
+    fn matters(old: &Self, new: &Self) -> bool {
+        let ips = |pod: &Self| pod.status.as_ref().map(|s| (s.pod_ip.clone(), s.pod_ips.clone()));
+        old.metadata.labels != new.metadata.labels || ips(old) != ips(new)
+    }
+}
+
+impl Rules for ClusterRoleBinding {
+    fn concerns(&self) -> Vec<Key> {
+        let subjects = self.subjects.iter().flatten();
+        subjects.filter_map(|s| labelled(&self.metadata, s.namespace.as_deref()?)).collect()
+    }
+}
+
+impl Rules for HorizontalPodAutoscaler {
+    fn matters(old: &Self, new: &Self) -> bool {
+        // The status changes with every metric that is read; the conditions do not.
+        let says = |object: &Self| object.status.as_ref().and_then(|status| status.conditions.clone());
+        old.spec != new.spec
+            || old.metadata.labels != new.metadata.labels
+            || old.metadata.annotations != new.metadata.annotations
+            || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+            || says(old) != says(new)
+    }
+}
+
+impl Rules for Gateway {
+    const OF_PLATFORM: bool = true;
+}

@@ -1,0 +1,111 @@
+//! Objects of a snapshot, which record who was asked for.
+
+use std::{
+    collections::BTreeSet,
+    ops::{Deref, DerefMut},
+};
+
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use parking_lot::Mutex;
+
+use crate::{
+    key::{Key, Kind, ObjectKey},
+    objects::Objects,
+    owner,
+};
+
+/// The [`Objects`] of one kind, as one reconcile sees them.
+///
+/// [`Self::get`] records the name, whether or not there is an object: a service depends on what planning asked for, and is
+/// enqueued when it changes, appears or goes. What is found in another way must reach the service in another way: by an owner or a label
+/// of the object, or under a key of an index, which [`Reads`] records.
+#[derive(Debug)]
+pub struct Observed<K> {
+    objects: Objects<K>,
+    asked: Mutex<BTreeSet<Key>>,
+}
+
+/// Keys of indexes that planning looked into.
+#[derive(Debug, Default)]
+pub(crate) struct Reads(Mutex<BTreeSet<ObjectKey>>);
+
+// === impl Observed ===
+
+impl<K> Observed<K> {
+    /// The object of that name, if it was observed.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
+        self.asked.lock().insert(Key::new(namespace, name));
+        self.objects.get(namespace, name)
+    }
+
+    /// The names that were asked for and not found.
+    pub fn missed(&self) -> Vec<Key> {
+        let asked = self.asked.lock();
+        let is_missing = |key: &&Key| self.objects.kept(&key.namespace, &key.name).is_none();
+        asked.iter().filter(is_missing).cloned().collect()
+    }
+}
+
+impl<K: Metadata<Ty = ObjectMeta>> Observed<K> {
+    /// Adds what was asked for, but for what the owner with that uid controls: changes of its children concern it anyhow.
+    pub(crate) fn add_reads(&self, kind: Kind, uid: &str, reads: &mut BTreeSet<ObjectKey>) {
+        let asked = self.asked.lock();
+        let is_child = |key: &&Key| {
+            let found = self.objects.get(&key.namespace, &key.name);
+            found.is_some_and(|found| owner::controls(uid, found.metadata()))
+        };
+        reads.extend(asked.iter().filter(|key| !is_child(key)).map(|key| key.clone().of_kind(kind)));
+    }
+}
+
+impl<K> Default for Observed<K> {
+    fn default() -> Self {
+        Objects::default().into()
+    }
+}
+
+/// The copy was asked for nothing.
+impl<K> Clone for Observed<K> {
+    fn clone(&self) -> Self {
+        self.objects.clone().into()
+    }
+}
+
+impl<K> From<Objects<K>> for Observed<K> {
+    fn from(objects: Objects<K>) -> Self {
+        Self { objects, asked: Mutex::default() }
+    }
+}
+
+impl<K> Deref for Observed<K> {
+    type Target = Objects<K>;
+
+    fn deref(&self) -> &Objects<K> {
+        &self.objects
+    }
+}
+
+impl<K> DerefMut for Observed<K> {
+    fn deref_mut(&mut self) -> &mut Objects<K> {
+        &mut self.objects
+    }
+}
+
+// === impl Reads ===
+
+impl Reads {
+    pub(crate) fn record(&self, kind: Kind, namespace: &str, name: &str) {
+        self.0.lock().insert(Key::new(namespace, name).of_kind(kind));
+    }
+
+    pub(crate) fn keys(&self) -> BTreeSet<ObjectKey> {
+        self.0.lock().clone()
+    }
+}
+
+/// The copy was asked for nothing.
+impl Clone for Reads {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
