@@ -301,7 +301,7 @@ mod tests {
 
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-    use super::{Cache, REMEMBERED};
+    use super::{Cache, Key, REMEMBERED};
 
     fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
         let metadata = ObjectMeta {

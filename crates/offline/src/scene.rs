@@ -323,12 +323,14 @@ impl Scene {
 
     /// The same world under other settings of the platform.
     pub(crate) fn with_platform(&self, platform: Arc<Platform>) -> Self {
+        let mut snapshot = self.snapshot.clone();
+        snapshot.platform = platform;
         Self {
             subjects: Vec::new(),
             preset_names: self.preset_names.clone(),
             findings: Vec::new(),
             configs: self.configs.clone(),
-            snapshot: Snapshot { platform, ..self.snapshot.clone() },
+            snapshot,
             composer: Composer::default(),
             merged: self.merged.clone(),
             documents: BTreeMap::new(),
