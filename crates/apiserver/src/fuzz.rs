@@ -127,8 +127,8 @@ pub fn journal(data: &[u8]) {
 pub fn quantities(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(quantity) = Quantity::parse(text) {
-        let canonical = quantity.text();
-        let again = Quantity::parse(&canonical).map(Quantity::text);
+        let canonical = quantity.to_string();
+        let again = Quantity::parse(&canonical).map(|again| again.to_string());
         assert!(again.as_ref() == Some(&canonical), "{text:?} is {canonical}, which is {again:?}");
     }
 }

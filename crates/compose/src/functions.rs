@@ -1,13 +1,12 @@
 //! The functions that KServe adds to templates.
 
 use longboat_api::child_name;
+use longboat_quantity::Quantity;
 use longboat_template::{
     Function, Param,
     reflect::{Ty, Value},
 };
 use serde_json::{Map, Value as Json, json};
-
-use crate::codec::quantity;
 
 /// A pod's grace period where none is given, seconds.
 const DEFAULT_GRACE: i64 = 60;
@@ -57,12 +56,17 @@ fn shutdown_timeout(pod: &Value<'_>, pre_stop: &Value<'_>) -> i64 {
     grace.saturating_sub(pre_stop).saturating_sub(grace.min(EXIT_MARGIN)).max(0)
 }
 
+/// An amount as a whole number; 0 for what is none.
+fn bytes(text: &str) -> i64 {
+    Quantity::parse(text.trim()).and_then(|amount| i64::try_from(amount.whole()).ok()).unwrap_or(0)
+}
+
 /// The vLLM flag for KV cache offloading, with its quotes escaped to survive `VAR="…"` and an `eval`.
 fn kv_transfer_config(spec: &Value<'_>) -> String {
     let Some(spec) = pointee(spec, "v1alpha2.KVCacheOffloadingSpec") else { return String::new() };
     let mut extra = Map::new();
     let cpu = spec.get("cpu").and_then(Json::as_str).unwrap_or("0");
-    extra.insert("cpu_bytes_to_use".to_owned(), json!(quantity::whole(cpu).unwrap_or(0)));
+    extra.insert("cpu_bytes_to_use".to_owned(), json!(bytes(cpu)));
     if let Some(policy) = spec.get("evictionPolicy").and_then(Json::as_str).filter(|p| !p.is_empty()) {
         extra.insert("eviction_policy".to_owned(), json!(policy));
     }

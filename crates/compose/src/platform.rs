@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use longboat_api::{annotations::CERTIFICATE_EXPIRATION, proof::ProofMode};
+use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use crate::codec::quantity;
 
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,6 +26,8 @@ pub struct Platform {
     pub images: Images,
     /// Which profile of Pod Security pods keep to.
     pub pod_security: PodSecurity,
+    /// Whether workloads of several replicas get a PodDisruptionBudget: `disruptionBudgets` of the key `longboat`.
+    pub disruption_budgets: bool,
     /// Whether requests prove that services serve.
     pub serving_proof: ServingProof,
 }
@@ -313,6 +314,8 @@ struct RawLongboat {
     image: String,
     #[serde(rename = "podSecurity")]
     pod_security: String,
+    #[serde(rename = "disruptionBudgets")]
+    disruption_budgets: bool,
     #[serde(rename = "servingProof")]
     serving_proof: String,
     #[serde(rename = "servingProofCA")]
@@ -342,6 +345,7 @@ impl Platform {
             local_model: local.enabled,
             images,
             pod_security: pod_security(data)?,
+            disruption_budgets: disruption_budgets(data)?,
             serving_proof: serving_proof(data)?,
         })
     }
@@ -398,6 +402,11 @@ fn pod_security(data: &BTreeMap<String, String>) -> Result<PodSecurity, Platform
     }
 }
 
+fn disruption_budgets(data: &BTreeMap<String, String>) -> Result<bool, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    Ok(raw.disruption_budgets)
+}
+
 fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, PlatformError> {
     let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
     let invalid = |problem| PlatformError::Invalid { target: "LongboatConfig", problem };
@@ -414,6 +423,11 @@ fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, Platfo
         )));
     }
     Ok(ServingProof { mode, ca_config_map: ca })
+}
+
+/// An amount in billionths.
+fn amount(text: &str) -> Option<i128> {
+    Some(Quantity::parse(text.trim())?.nano())
 }
 
 /// A key's JSON; none if the key is absent.
@@ -490,7 +504,7 @@ fn storage(data: &BTreeMap<String, String>, images: &Images) -> Result<StorageIn
     if raw.memory_limit.is_empty() && !raw.memory_request.is_empty() {
         let limit = if ours { OUR_MEMORY_LIMIT } else { REFERENCE_MEMORY_LIMIT };
         // A limit below the request would be refused.
-        let needs_more = quantity::whole(&raw.memory_request) > quantity::whole(limit);
+        let needs_more = amount(&raw.memory_request) > amount(limit);
         let limit = if needs_more { raw.memory_request.clone() } else { limit.to_owned() };
         raw.memory_limit = limit;
     }
@@ -503,9 +517,9 @@ fn storage(data: &BTreeMap<String, String>, images: &Images) -> Result<StorageIn
     let optional = [("cpuModelcar", &raw.cpu_modelcar), ("memoryModelcar", &raw.memory_modelcar)];
     let given = optional.into_iter().filter(|(_, value)| !value.is_empty());
     for (field, value) in required.into_iter().chain(given) {
-        if let Err(problem) = quantity::canonical(value) {
+        if amount(value).is_none() {
             return Err(invalid(format!(
-                "failed to parse resource configuration for \"{KEY}\".\"{field}\": {problem}"
+                "failed to parse resource configuration for \"{KEY}\".\"{field}\": {PATTERN_MISMATCH}"
             )));
         }
     }

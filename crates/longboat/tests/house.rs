@@ -12,7 +12,7 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
@@ -22,6 +22,7 @@ const PURE: [&str; 10] = [
     "longboat-template",
     "longboat-compose",
     "longboat-plan",
+    "longboat-quantity",
     "longboat-scheduler",
 ];
 

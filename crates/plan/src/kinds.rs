@@ -21,6 +21,7 @@ pub mod types {
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+        policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
         resource::v1::ResourceClaimTemplate,
     };
@@ -69,6 +70,9 @@ macro_rules! kinds {
                 deployments: Deployment ("v1.Deployment", Workload) (namespaced, metadata_first, labelled, plain, built_in);
                 /// The workload's Service, the scheduler's, the tokenizer's; and those that may be behind a Gateway.
                 services: Service ("v1.Service", Foundation) (namespaced, metadata_first, all, ruled, built_in);
+                /// How many pods of a workload may be evicted at a time.
+                pod_disruption_budgets: PodDisruptionBudget ("v1.PodDisruptionBudget", Scaling)
+                    (namespaced, packed, labelled, plain, built_in);
                 /// What scales workloads by metrics of the cluster.
                 horizontal_pod_autoscalers: HorizontalPodAutoscaler ("v2.HorizontalPodAutoscaler", Scaling)
                     (namespaced, whole, labelled, ruled, built_in);

@@ -99,6 +99,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "Image for the roles that this build plays: picker, routing sidecar, storage initializer. `reference`: the images of the reference. Default: the image of this build.",
     ),
     (
+        "longboat.disruptionBudgets",
+        "Whether each workload of several replicas gets a PodDisruptionBudget, by which at most one of its pods is evicted at a time. Groups of pods get none. Default `false`.",
+    ),
+    (
         "longboat.servingProof",
         "Whether a request proves that services serve: `off` (default), `report` or `gate`. A service may say otherwise by annotation.",
     ),

@@ -1,5 +1,7 @@
 //! KV cache offloading (V27k to V29n).
 
+use longboat_quantity::Quantity;
+
 use super::Report;
 use crate::v1alpha2::{PvcTier, WorkloadSpec};
 
@@ -10,7 +12,7 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
         return;
     }
     let field = format!("{path}.kvCacheOffloading");
-    if is_zero(&offloading.cpu.0.0) {
+    if Quantity::parse(&offloading.cpu.0.0).is_none_or(|cpu| cpu.nano() == 0) {
         report.required(format!("{field}.cpu"), "cpu must be set when secondary tiers are configured");
     }
     for (i, tier) in offloading.secondary.iter().enumerate() {
@@ -37,10 +39,4 @@ fn check_pvc(field: &str, pvc: &PvcTier, report: &mut Report) {
         }
         _ => {}
     }
-}
-
-/// Whether a quantity has only zero digits.
-fn is_zero(quantity: &str) -> bool {
-    let number = quantity.split(['e', 'E']).next().unwrap_or_default();
-    !number.bytes().any(|b| (b'1'..=b'9').contains(&b))
 }

@@ -163,7 +163,7 @@ fn amount(kind: &str, target: &Value, path: &str, causes: &mut Vec<Cause>) {
         ));
     }
     for key in ["value", "averageValue"] {
-        let is_positive = |text: &str| Quantity::parse(text).is_some_and(|quantity| quantity.milli > 0);
+        let is_positive = |text: &str| Quantity::parse(text).is_some_and(|quantity| quantity.milli() > 0);
         if let Some(value) = target[key].as_str().filter(|value| !is_positive(value)) {
             causes.push(Cause::invalid(format!("{path}.{key}"), &Value::from(value), "must be positive"));
         }

@@ -118,10 +118,10 @@ pub(super) fn validate_quota(value: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(path.as_str(), &shown, detail));
         }
         let Some(quantity) = amount.as_str().and_then(Quantity::parse) else { continue };
-        if quantity.milli < 0 {
+        if quantity.milli() < 0 {
             causes.push(Cause::invalid(path.as_str(), amount, "must be greater than or equal to 0"));
         }
-        if counted && quantity.milli % 1000 != 0 {
+        if counted && quantity.milli() % 1000 != 0 {
             causes.push(Cause::invalid(path, &Value::from(quantity.text()), "must be an integer"));
         }
     }
@@ -180,7 +180,7 @@ pub(super) fn validate_range(value: &Value) -> Vec<Cause> {
         }
         let amount = |key: &str, resource: &str| {
             let text = limit[key][resource].as_str()?;
-            Some((text.to_owned(), Quantity::parse(text)?.milli))
+            Some((text.to_owned(), Quantity::parse(text)?.milli()))
         };
         let names = ["min", "max", "default", "defaultRequest"]
             .into_iter()

@@ -46,7 +46,7 @@ pub(super) fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> 
     }
     match spec["resources"]["requests"]["storage"].as_str() {
         None => causes.push(Cause::required("spec.resources[storage]", "")),
-        Some(size) if Quantity::parse(size).is_some_and(|size| size.milli <= 0) => {
+        Some(size) if Quantity::parse(size).is_some_and(|size| size.milli() <= 0) => {
             causes.push(Cause::invalid(
                 "spec.resources[storage]",
                 &Value::from(size),
@@ -161,7 +161,7 @@ pub(super) fn validate_volume(value: &Value) -> Vec<Cause> {
         causes.push(Cause::unsupported("spec.capacity", &spec["capacity"], &["storage"]));
     }
     if let Some(size) = spec["capacity"]["storage"].as_str()
-        && Quantity::parse(size).is_some_and(|size| size.milli <= 0)
+        && Quantity::parse(size).is_some_and(|size| size.milli() <= 0)
     {
         causes.push(Cause::invalid(
             "spec.capacity[storage]",

@@ -7,7 +7,6 @@
 
 mod encode;
 mod normalise;
-pub(crate) mod quantity;
 mod syntax;
 
 pub(crate) use encode::{encode, escape};

@@ -1,10 +1,9 @@
 //! Decode and encode in one step: what is left of a JSON tree after a Go struct held it.
 
 use longboat_api::uri::Uri;
+use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use longboat_template::reflect::{Field, Omit, Struct, Ty};
 use serde_json::{Map, Number, Value};
-
-use super::quantity;
 
 /// What a Go value of type `ty` that was decoded from `json` encodes to. Unknown keys vanish, as do absent and zero
 /// values that Go omits; fields that it always writes appear.
@@ -79,9 +78,9 @@ impl Decoder {
                 other => Err(self.mismatch(found(&other), ty)),
             },
             Ty::Quantity => match &json {
-                Value::String(text) => quantity::canonical(text).map(Value::String),
-                Value::Number(number) => quantity::canonical(&number.to_string()).map(Value::String),
-                _ => Err(quantity::PATTERN_MISMATCH.to_owned()),
+                Value::String(text) => canonical(text),
+                Value::Number(number) => canonical(&number.to_string()),
+                _ => Err(PATTERN_MISMATCH.to_owned()),
             },
             Ty::IntOrString => match json {
                 Value::String(_) => Ok(json),
@@ -228,5 +227,13 @@ fn found(json: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+/// A quantity in its canonical notation.
+fn canonical(text: &str) -> Result<Value, String> {
+    match Quantity::parse(text.trim()) {
+        Some(quantity) => Ok(Value::String(quantity.to_string())),
+        None => Err(PATTERN_MISMATCH.to_owned()),
     }
 }

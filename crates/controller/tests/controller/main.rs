@@ -14,6 +14,7 @@ mod optional;
 mod order;
 mod proof;
 mod rest;
+mod rights;
 mod secrets;
 mod setup;
 mod tap;

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod, ResourceFieldSelector};
+use longboat_quantity::Quantity;
 
 use super::expand::expand;
-use super::quantity;
 use super::sources::{Sources, Wanted};
 
 /// Facts about a running pod that the API object does not have yet.
@@ -210,7 +210,10 @@ pub(crate) fn resource_value(
         Some(("requests", name)) => (resources.and_then(|r| r.requests.as_ref()), name),
         _ => return Err(EnvError::Resource(selector.resource.clone())),
     };
-    let stated = map.and_then(|map| map.get(name)).and_then(|quantity| quantity::parse_nano(&quantity.0));
+    let stated = map
+        .and_then(|map| map.get(name))
+        .and_then(|quantity| Quantity::parse(&quantity.0))
+        .map(Quantity::nano);
     let limits = selector.resource.starts_with("limits.");
     let value = match (stated, name) {
         (Some(value), _) => value,
@@ -218,7 +221,14 @@ pub(crate) fn resource_value(
         (None, "memory") if limits => i128::from(crate::registration::memory_bytes()) * 1_000_000_000,
         (None, _) => 0,
     };
-    Ok(quantity::divide_rounding_up(value, selector.divisor.as_ref().map(|divisor| divisor.0.as_str())))
+    let divisor = selector.divisor.as_ref().and_then(|divisor| Quantity::parse(&divisor.0));
+    Ok(divided(value, divisor))
+}
+
+/// An amount in billionths, divided and rounded up. A divisor of nothing or zero is one.
+fn divided(nano: i128, divisor: Option<Quantity>) -> String {
+    let divisor = divisor.map(Quantity::nano).filter(|divisor| *divisor > 0).unwrap_or(1_000_000_000);
+    (nano / divisor + i128::from(nano % divisor > 0)).to_string()
 }
 
 #[cfg(test)]
@@ -228,6 +238,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn resource_fields_are_divided_and_rounded_up() {
+        let quotient = |value: &str, divisor: &str| {
+            divided(Quantity::parse(value).unwrap().nano(), Quantity::parse(divisor))
+        };
+        assert_eq!(quotient("1500m", "1"), "2");
+        assert_eq!(quotient("1500m", "1m"), "1500");
+        assert_eq!(quotient("1Gi", "1Mi"), "1024");
+        assert_eq!(quotient("1Gi", "0"), "1073741824");
+    }
 
     fn facts() -> PodFacts {
         PodFacts { pod_ip: "127.64.0.1".into(), host_ip: "127.0.0.1".into(), node_name: "n".into() }

@@ -9,7 +9,6 @@ pub(crate) mod lifecycle;
 pub(crate) mod log;
 pub mod paths;
 pub(crate) mod process;
-pub(crate) mod quantity;
 pub mod roles;
 pub(crate) mod sources;
 mod terminal;

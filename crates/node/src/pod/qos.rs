@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use crate::container::quantity::parse_nano;
+use longboat_quantity::Quantity;
 
 /// `Guaranteed`, `Burstable` or `BestEffort`.
 pub(super) fn class(spec: &PodSpec) -> &'static str {
@@ -10,7 +10,7 @@ pub(super) fn class(spec: &PodSpec) -> &'static str {
     let stated = |container: &Container, limits: bool, name: &str| {
         let resources = container.resources.as_ref()?;
         let map = if limits { resources.limits.as_ref() } else { resources.requests.as_ref() };
-        parse_nano(&map?.get(name)?.0).filter(|value| *value > 0)
+        Quantity::parse(&map?.get(name)?.0).filter(|amount| amount.nano() > 0)
     };
     let any = containers().any(|container| {
         ["cpu", "memory"]

@@ -8,9 +8,11 @@ mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::Resource;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{Effective, go};
 use longboat_manifest::nearest;
+use longboat_plan::{kinds, types};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -25,24 +27,6 @@ use crate::{
     paths,
     scene::{PlanningError, Scene},
 };
-
-/// Kinds of children, as paths begin with them, and as objects name them.
-const KINDS: [(&str, &str); 14] = [
-    ("configmap", "ConfigMap"),
-    ("secret", "Secret"),
-    ("serviceaccount", "ServiceAccount"),
-    ("role", "Role"),
-    ("rolebinding", "RoleBinding"),
-    ("clusterrolebinding", "ClusterRoleBinding"),
-    ("deployment", "Deployment"),
-    ("service", "Service"),
-    ("inferencepool", "InferencePool"),
-    ("httproute", "HTTPRoute"),
-    ("leaderworkerset", "LeaderWorkerSet"),
-    ("horizontalpodautoscaler", "HorizontalPodAutoscaler"),
-    ("scaledobject", "ScaledObject"),
-    ("resourceclaimtemplate", "ResourceClaimTemplate"),
-];
 
 /// An answer.
 #[derive(Clone, Debug, Serialize)]
@@ -182,11 +166,21 @@ pub(crate) fn full_name(service: &LLMInferenceService) -> String {
     format!("{}/{}", part(&service.metadata.namespace), part(&service.metadata.name))
 }
 
+/// The kind of children that people write so, in lower case.
+fn kind_of_child(word: &str) -> Option<&'static str> {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
+            [$(<types::$kind as Resource>::KIND),*]
+        };
+    }
+    kinds!(children each).into_iter().find(|kind| kind.to_lowercase() == word)
+}
+
 /// Kind, name and the path within, of a path that begins with a kind of child.
 fn child_path(path: &str) -> Option<(&'static str, Option<&str>, &str)> {
     let end = path.find(['.', '[', '/']).unwrap_or(path.len());
     let head = path[..end].to_lowercase();
-    let (_, kind) = KINDS.iter().find(|(word, _)| *word == head)?;
+    let kind = kind_of_child(&head)?;
     let rest = &path[end..];
     match rest.strip_prefix('/') {
         // Names of objects may have dots; the first that begins a member of an object ends the name.

@@ -7,11 +7,12 @@
 
 mod account;
 mod autoscaler;
+mod budget;
 mod claim;
 mod deployment;
 mod group;
 mod pool;
-pub(crate) mod quantity;
+mod quantity;
 mod rbac;
 mod route;
 mod secret;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use longboat_compose::{ConfigSet, Layer, PresetNames, platform::Platform, presets};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -213,6 +214,37 @@ fn what_serves_stays_until_its_successor_serves() {
         world.settle();
         assert!(has(&world, before) && has(&world, after), "both: {:?}", children(&world));
     }
+}
+
+#[test]
+fn workloads_of_several_replicas_get_a_budget_where_the_platform_says_so() {
+    let mut world = world(&presets_as_layers(), false);
+    let budgets = |world: &World| {
+        let all = world.snapshot.pod_disruption_budgets.iter();
+        all.map(|budget| budget.metadata.name.clone().unwrap()).collect::<Vec<_>>()
+    };
+    let with_replicas = |replicas: Value| {
+        let mut service = plain();
+        service["spec"]["replicas"] = replicas;
+        service["spec"]["prefill"] = json!({"replicas": 3});
+        service
+    };
+    world.put(with_replicas(json!(2)), NAMESPACE);
+    world.settle();
+    assert!(budgets(&world).is_empty());
+    Arc::make_mut(&mut world.snapshot.platform).disruption_budgets = true;
+    world.settle();
+    assert_eq!(budgets(&world), ["llm-kserve", "llm-kserve-prefill"]);
+    let deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap();
+    let budget = world.snapshot.pod_disruption_budgets.get(NAMESPACE, "llm-kserve").unwrap();
+    let (spec, selector) = (budget.spec.as_ref().unwrap(), &deployment.spec.as_ref().unwrap().selector);
+    assert_eq!((spec.selector.as_ref(), &spec.max_unavailable), (Some(selector), &Some(IntOrString::Int(1))));
+    world.put(with_replicas(json!(1)), NAMESPACE);
+    world.settle();
+    assert_eq!(budgets(&world), ["llm-kserve-prefill"]);
+    Arc::make_mut(&mut world.snapshot.platform).disruption_budgets = false;
+    world.settle();
+    assert!(budgets(&world).is_empty());
 }
 
 #[test]

@@ -10,7 +10,6 @@ use k8s_openapi::{
 use longboat_api::v1alpha2::{FileSystemTier, WorkloadSpec};
 
 use super::storage::{MAIN, container_mut};
-use crate::compare::quantity;
 
 const STORAGE: &str = "ephemeral-storage";
 
@@ -35,7 +34,7 @@ pub(super) fn attach(workload: &WorkloadSpec, pod: &mut PodSpec) -> Result<(), S
             let requests = main.resources.get_or_insert_default().requests.get_or_insert_default();
             let sum = match requests.get(STORAGE) {
                 None => size.clone(),
-                Some(present) => Quantity(quantity::sum(&present.0, &size.0).ok_or_else(|| {
+                Some(present) => Quantity(sum(&present.0, &size.0).ok_or_else(|| {
                     format!(
                         "spec.kvCacheOffloading.secondary[{position}]: cannot add {:?} to the {STORAGE} request {:?}",
                         size.0, present.0
@@ -47,6 +46,12 @@ pub(super) fn attach(workload: &WorkloadSpec, pod: &mut PodSpec) -> Result<(), S
         pod.volumes.get_or_insert_default().push(volume);
     }
     Ok(())
+}
+
+/// Two amounts as one.
+fn sum(a: &str, b: &str) -> Option<String> {
+    let sum = longboat_quantity::Quantity::parse(a)? + longboat_quantity::Quantity::parse(b)?;
+    Some(sum?.to_string())
 }
 
 /// The volume of a tier, and the folder in it; none for a tier that says nothing.

@@ -4,6 +4,7 @@ mod account;
 mod certificate;
 mod deployment;
 mod devices;
+mod disruption;
 mod group;
 mod half;
 pub(crate) mod handover;
@@ -52,6 +53,8 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     problem = problem.or(service.err());
     for half in Half::all(context.spec) {
         let planned = scaling::plan(context, &half, draft).map_err(Problem::scaling);
+        problem = problem.or(planned.err());
+        let planned = disruption::plan(context, &half, draft).map_err(Problem::single_node);
         problem = problem.or(planned.err());
     }
     problem.map_or(Ok(()), Err)

@@ -1,5 +1,6 @@
 //! Methods of types whose JSON is a scalar.
 
+use longboat_quantity::Quantity;
 use serde_json::{Value as Json, json};
 
 use super::{Answer, Call, Method, Receiver};
@@ -123,65 +124,5 @@ fn thousandths(receiver: Receiver<'_>) -> Result<i128, String> {
         Some(Json::Number(number)) => number.to_string(),
         _ => return Ok(0),
     };
-    Ok(read(text.trim()).unwrap_or_default())
-}
-
-/// Suffixes by their factor: powers of two, and powers of ten as exponents.
-const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
-const DECIMAL: [(&str, i32); 10] =
-    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-
-fn read(text: &str) -> Option<i128> {
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(text) => (true, text),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (before, after) = number.split_once('.').unwrap_or((number, ""));
-    // More digits than any server keeps.
-    if before.len() > 25 || after.len() > 25 {
-        return None;
-    }
-    let digits: i128 = format!("{before}{after}").parse().ok()?;
-    let point = i32::try_from(after.len()).ok()?;
-    let value = if let Some((_, power)) = BINARY.iter().find(|(known, _)| *known == suffix) {
-        scaled(digits.checked_mul(1 << power)?, 3 - point)?
-    } else {
-        let power = match DECIMAL.iter().find(|(known, _)| *known == suffix) {
-            Some((_, power)) => *power,
-            None => suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?,
-        };
-        scaled(digits, power.checked_add(3)?.checked_sub(point)?)?
-    };
-    Some(if negative { -value } else { value })
-}
-
-/// `value` times ten to the power, rounded up.
-fn scaled(value: i128, power: i32) -> Option<i128> {
-    let factor = 10_i128.checked_pow(power.unsigned_abs())?;
-    if power < 0 { Some(up(value, factor)) } else { value.checked_mul(factor) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::read;
-
-    #[test]
-    fn quantities_are_read_in_thousandths() {
-        for (text, expected) in [
-            ("1", 1000),
-            ("1.5", 1500),
-            ("250m", 250),
-            ("1u", 1),
-            ("2Ki", 2_048_000),
-            ("0.5Gi", 536_870_912_000),
-            ("1e3", 1_000_000),
-            ("-1.0005", -1001),
-            ("3k", 3_000_000),
-        ] {
-            assert_eq!(read(text), Some(expected), "{text}");
-        }
-        assert_eq!(read("x"), None);
-    }
+    Ok(Quantity::parse(text.trim()).map_or(0, Quantity::milli))
 }

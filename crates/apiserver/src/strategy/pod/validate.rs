@@ -375,10 +375,10 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
             let Some(quantity) = amount.as_str().and_then(Quantity::parse) else {
                 continue;
             };
-            if quantity.milli < 0 {
+            if quantity.milli() < 0 {
                 causes.push(Cause::invalid(&at, amount, "must be greater than or equal to 0"));
             }
-            if name.contains('/') && quantity.milli % 1000 != 0 {
+            if name.contains('/') && quantity.milli() % 1000 != 0 {
                 causes.push(Cause::invalid(&at, amount, "must be an integer"));
             }
         }
@@ -392,7 +392,7 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
                     format!("{path}.limits"),
                     "Limit must be set for non overcommitable resources",
                 )),
-                (Some(asked), Some(most)) if asked.milli != most.milli => causes.push(Cause::invalid(
+                (Some(asked), Some(most)) if asked.milli() != most.milli() => causes.push(Cause::invalid(
                     format!("{path}.requests"),
                     request,
                     format!("must be equal to {name} limit of {}", limit.as_str().unwrap_or_default()),
@@ -402,7 +402,7 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
             continue;
         }
         if let (Some(asked), Some(most)) = amounts
-            && asked.milli > most.milli
+            && asked.milli() > most.milli()
         {
             causes.push(Cause::invalid(
                 format!("{path}.requests"),
@@ -437,7 +437,7 @@ pub(in crate::strategy) fn warnings(spec: &Value, path: &str) -> Vec<String> {
                     let amount = &container["resources"][kind][resource];
                     if let Some(text) = amount.as_str()
                         && let Some(quantity) = Quantity::parse(text)
-                        && quantity.milli % 1000 != 0
+                        && quantity.milli() % 1000 != 0
                     {
                         warnings.push(format!(
                             "{path}.{list}[{index}].resources.{kind}[{resource}]: fractional byte value \"{text}\" is \

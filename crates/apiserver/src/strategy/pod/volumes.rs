@@ -46,7 +46,7 @@ pub(super) fn validate(volume: &Value, path: &str, causes: &mut Vec<Cause>) {
         && volume["emptyDir"]["sizeLimit"]
             .as_str()
             .and_then(Quantity::parse)
-            .is_some_and(|size| size.milli < 0)
+            .is_some_and(|size| size.milli() < 0)
     {
         let detail = "SizeLimit field must be a valid resource quantity";
         causes.push(Cause::forbidden(format!("{own}.sizeLimit"), detail));

@@ -1,0 +1,32 @@
+//! How many pods of a half may be evicted at a time, for instance while a node is drained.
+
+use k8s_openapi::{
+    api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::half::Half;
+use crate::{context::Context, draft::Draft, owner};
+
+/// Adds the budget of a half with several replicas, where the platform asks for budgets. Groups of pods have none: what evicts one pod of
+/// a group restarts the group, and a budget counts pods.
+pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
+    let has_several = half.spec.scaling.is_some() || half.spec.replicas.is_some_and(|replicas| replicas > 1);
+    let name = half.deployment_name(context.name);
+    let deployments = &draft.children.deployments;
+    let deployment = deployments.iter().find(|planned| planned.metadata.name.as_deref() == Some(&*name));
+    let Some(spec) = deployment.and_then(|planned| planned.spec.as_ref()) else { return Ok(()) };
+    if !context.snapshot.platform.disruption_budgets || !has_several {
+        return Ok(());
+    }
+    let budget = PodDisruptionBudget {
+        spec: Some(PodDisruptionBudgetSpec {
+            max_unavailable: Some(IntOrString::Int(1)),
+            selector: Some(spec.selector.clone()),
+            ..PodDisruptionBudgetSpec::default()
+        }),
+        metadata: owner::child(context, name, half.deployment_labels(context.name)),
+        status: None,
+    };
+    draft.add(context, budget)
+}
