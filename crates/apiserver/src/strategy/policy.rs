@@ -122,7 +122,7 @@ pub(super) fn validate_quota(value: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(path.as_str(), amount, "must be greater than or equal to 0"));
         }
         if counted && quantity.milli() % 1000 != 0 {
-            causes.push(Cause::invalid(path, &Value::from(quantity.text()), "must be an integer"));
+            causes.push(Cause::invalid(path, &Value::from(quantity.to_string()), "must be an integer"));
         }
     }
     let scopes = &value["spec"]["scopes"];
