@@ -27,6 +27,8 @@ pub(super) fn default(value: &mut Value) {
             "externalIPs",
             "loadBalancerIP",
             "publishNotReadyAddresses",
+            "type",
+            "sessionAffinity",
         ],
     );
     fill(spec, "type", "ClusterIP");
@@ -40,7 +42,7 @@ pub(super) fn default(value: &mut Value) {
         drop_empty(port, &["name", "nodePort"]);
         let number = port["port"].clone();
         if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == "" || port["targetPort"] == 0 {
-            port["targetPort"] = number;
+            port["targetPort"] = if number.is_null() { json!(0) } else { number };
         }
     }
     match spec["type"].as_str() {
