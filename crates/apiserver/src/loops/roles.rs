@@ -47,3 +47,29 @@ fn gathered(role: &Value, all: &[&Value]) -> Option<Value> {
     }
     Some(if rules.is_empty() { Value::Null } else { rules.into_iter().cloned().collect() })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_role_gathers_the_rules_of_those_that_it_selects_each_once() {
+        let role = |name: &str, labels: Value, rules: Value| json!({"metadata": {"name": name, "labels": labels}, "rules": rules});
+        let (pods, nodes) = (json!({"resources": ["pods"]}), json!({"resources": ["nodes"]}));
+        let selectors = json!([{"matchLabels": {"a": "b"}}, {"matchLabels": {"c": "d"}}]);
+        let mut view = role("view", json!({"a": "b"}), json!([{"resources": ["own"]}]));
+        view["aggregationRule"] = json!({"clusterRoleSelectors": selectors});
+        let roles = [
+            role("z", json!({"a": "b"}), json!([pods])),
+            role("y", json!({"c": "d"}), json!([nodes, pods])),
+            role("x", json!({"a": "other"}), json!([{"resources": ["secrets"]}])),
+        ];
+        let mut all: Vec<&Value> = roles.iter().collect();
+        all.push(&view);
+        assert_eq!(gathered(&view, &all), Some(json!([nodes, pods])));
+        assert_eq!(gathered(&view, &[&view]), Some(Value::Null));
+        assert_eq!(gathered(&roles[0], &all), None);
+    }
+}

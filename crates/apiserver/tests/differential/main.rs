@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use api::{Answer, Api, block};
 use requests::{Request, Verb};
 
-/// Answers that may differ, of a hundred: what is known to differ is about as much.
+/// Answers that may differ, of a hundred: about half as much is known to differ.
 const MAY_DIFFER: usize = 2;
 
 /// What differs from one server to the other, whatever they were asked.
