@@ -190,14 +190,13 @@ fn compact(rights: Vec<Right>) -> Vec<(Right, Vec<String>)> {
 fn show((right, verbs): &(Right, Vec<String>)) -> String {
     let one = |text: &str| quoted(&[text.to_owned()]);
     let mut parts = Vec::new();
-    match &right.path {
-        Some(path) => parts.push(format!("NonResourceURLs:{}", one(path))),
-        None => {
-            parts.push(format!("APIGroups:{}", one(&right.group)));
-            parts.push(format!("Resources:{}", one(&right.resource)));
-            if !right.name.is_empty() {
-                parts.push(format!("ResourceNames:{}", one(&right.name)));
-            }
+    if let Some(path) = &right.path {
+        parts.push(format!("NonResourceURLs:{}", one(path)));
+    } else {
+        parts.push(format!("APIGroups:{}", one(&right.group)));
+        parts.push(format!("Resources:{}", one(&right.resource)));
+        if !right.name.is_empty() {
+            parts.push(format!("ResourceNames:{}", one(&right.name)));
         }
     }
     parts.push(format!("Verbs:{}", quoted(verbs)));

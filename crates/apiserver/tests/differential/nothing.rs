@@ -149,19 +149,15 @@ fn only(object: &Value, place: &str, value: Value) -> Value {
         return value;
     };
     let rest = if rest.is_empty() { String::new() } else { format!("/{rest}") };
-    match object {
-        Value::Array(items) => {
-            let mut items = items.clone();
-            let at: usize = name.parse().unwrap();
-            items[at] = only(&object[at], &rest, value);
-            items.into()
-        }
-        _ => {
-            let name = name.replace("~1", "/");
-            let below = only(&object[&name], &rest, value);
-            json!({ name: below })
-        }
+    if let Value::Array(items) = object {
+        let mut items = items.clone();
+        let at: usize = name.parse().unwrap();
+        items[at] = only(&object[at], &rest, value);
+        return items.into();
     }
+    let name = name.replace("~1", "/");
+    let below = only(&object[&name], &rest, value);
+    json!({ name: below })
 }
 
 /// The version of the API that a path is about.

@@ -188,12 +188,10 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
         }
         (Shape::Time, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05Z07:00", false),
         (Shape::MicroTime, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05.000000Z07:00", true),
-        (Shape::Quantity, value) => {
-            (!value.as_str().is_some_and(|text| QUANTITY.is_match(text))).then(|| {
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                    .to_owned()
-            })
-        }
+        (Shape::Quantity, value) => value.as_str().is_none_or(|text| !QUANTITY.is_match(text)).then(|| {
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                .to_owned()
+        }),
         _ => other(),
     }
 }
