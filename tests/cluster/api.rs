@@ -12,6 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) struct Api {
     url: String,
     client: Client,
+    /// Whom requests impersonate.
+    user: Option<String>,
 }
 
 /// An answer, read to its end.
@@ -49,7 +51,12 @@ impl Api {
 
     /// Of the server at this address, by such a client.
     pub(crate) fn by(url: &str, client: Client) -> Self {
-        Self { url: url.to_owned(), client }
+        Self { url: url.to_owned(), client, user: None }
+    }
+
+    /// The same, for the user of this name, if whoever asks may impersonate.
+    pub(crate) fn as_user(&self, name: &str) -> Self {
+        Self { url: self.url.clone(), client: self.client.clone(), user: Some(name.to_owned()) }
     }
 
     /// A client of a server that lets everybody in.
@@ -99,14 +106,29 @@ impl Api {
         self.post("/api/v1/namespaces", &object).ok();
     }
 
-    fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {
-        let request = self
+    /// Any request with a body of the content type that is given.
+    pub(crate) fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {
+        self.try_send(method, path, content_type, body).expect("an answer")
+    }
+
+    /// The answer to any request, if there is one: some make the server drop the connection.
+    pub(crate) fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: String,
+    ) -> Option<Answer> {
+        let mut request = self
             .client
             .request(method, format!("{}{path}", self.url))
             .header("Content-Type", content_type)
             .header("Accept", "application/json")
             .body(body);
-        block(async { read(request.send().await.unwrap()).await })
+        if let Some(user) = &self.user {
+            request = request.header("Impersonate-User", user);
+        }
+        block(async { Some(read(request.send().await.ok()?).await) })
     }
 }
 

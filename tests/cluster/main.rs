@@ -5,6 +5,7 @@
 //! Tests take turns in one cluster; each keeps to a namespace of its own. `scripts/cluster-tools.sh` fetches the servers.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+#[allow(dead_code, reason = "shared with the comparison of the API servers")]
 mod api;
 mod binary;
 mod cases;

@@ -25,6 +25,7 @@ mod openai;
 mod picker_death;
 mod plugin;
 mod pods;
+mod ports;
 mod processes;
 mod program;
 mod proof;

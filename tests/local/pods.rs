@@ -233,10 +233,19 @@ fn what_is_not_run_says_so() {
     let manifest = space.world.file("daemon.yaml", daemon);
     let applied = space.run(&["apply", "-f", &manifest]);
     assert!(applied.stderr.contains("Warning: a DaemonSet is not run on this machine"), "{applied:#?}");
-    until("an event", || {
-        let events = space.ask(&["get", "events", "-o", "jsonpath={.items[*].reason}"]);
-        events.contains("NotRun").then_some(())
-    });
+    let cron = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec: {schedule: '0 3 * * *', jobTemplate: \
+                {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}}\n";
+    let manifest = space.world.file("cron.yaml", cron);
+    let applied = space.run(&["apply", "-f", &manifest]);
+    assert!(applied.stderr.contains("Warning: a CronJob is not run on this machine"), "{applied:#?}");
+    for kind in ["DaemonSet", "CronJob"] {
+        until("an event", || {
+            let reasons = "jsonpath={.items[*].reason}";
+            let of = format!("--field-selector=involvedObject.kind={kind}");
+            let events = space.ask(&["get", "events", &of, "-o", reasons]);
+            events.contains("NotRun").then_some(())
+        });
+    }
     space.ask(&["run", "cache", "--image=redis"]);
     space.reaches("pod/cache", ".status.containerStatuses[0].state.waiting.reason", "NoLocalRole");
     let waiting = "jsonpath={.status.containerStatuses[0].state.waiting.message}";

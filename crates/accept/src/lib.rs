@@ -1,5 +1,5 @@
 //! What every server of this workspace that speaks HTTP itself needs to stay within bounds: connections are accepted up to a
-//! number, bodies are held up to a size, and requests whose framing is ambiguous are noticed.
+//! number, bodies are held up to a size, and requests whose framing is ambiguous are marked.
 
 mod budget;
 mod framing;
@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use budget::{Budget, Held};
-pub use framing::{Ambiguous, Framed};
+pub use framing::{Framed, Switched, is_ambiguous};
 
 /// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -30,7 +30,7 @@ pub struct Judgement {
 /// Drops unknown fields and fills in defaults.
 pub fn decode(resource: &Resource, value: &mut Value) -> Decoded {
     let mistyped = match resource.custom() {
-        Some(custom) => custom.schema.mistyped_metadata(value),
+        Some(custom) => custom.schema.coerce_metadata(value),
         None => schema::mistyped_builtin_field(resource, value),
     };
     if mistyped.is_some() {

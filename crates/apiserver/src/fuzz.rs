@@ -68,7 +68,8 @@ pub fn selectors(data: &[u8]) {
         selector.matches(&object["metadata"]["labels"]);
     }
     if let Some(resource) = Registry::default().find_kind("v1", "Pod")
-        && let Ok(selector) = FieldSelector::parse(text, &resource)
+        && let Ok(selector) = FieldSelector::parse(text)
+        && selector.check(&resource).is_ok()
     {
         selector.matches(&object);
     }

@@ -3,6 +3,8 @@
 //! The administrator, and everybody in `system:masters`, may do everything. Kubernetes:
 //! plugin/pkg/auth/authorizer/rbac.
 
+pub(crate) mod escalation;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -74,15 +76,19 @@ pub(crate) fn allows_path(store: &Store, user: &User, verb: &str, path: &str) ->
     let lists = |rule: &Value, field: &str, fits: &dyn Fn(&str) -> bool| {
         rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).any(fits)
     };
-    let is_path = |listed: &str| match listed.strip_suffix('*') {
-        Some(prefix) => path.starts_with(prefix),
-        None => listed == path,
-    };
     user.is_master()
         || rules(store, user, None).iter().any(|rule| {
-            lists(rule, "verbs", &|listed| listed == "*" || listed == verb)
-                && lists(rule, "nonResourceURLs", &is_path)
+            lists(rule, "verbs", &|listed| listed == "*" || listed == verb) && grants_path(rule, path)
         })
+}
+
+/// Whether a rule is about a path that is no object's.
+fn grants_path(rule: &Value, path: &str) -> bool {
+    let mut paths = rule["nonResourceURLs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    paths.any(|listed| match listed.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None => listed == path,
+    })
 }
 
 /// Every rule that holds for a user in a namespace, or in all.

@@ -30,14 +30,13 @@ pub(crate) async fn run(listener: TcpListener, proxy: Arc<Proxy>, shutdown: Canc
     let port = listener.local_addr().map(|address| address.port()).unwrap_or_default();
     let connection = |stream, peer| {
         let proxy = proxy.clone();
-        let stream = Framed::new(stream);
-        let arrival = Arrival { peer, port, framing: stream.ambiguous() };
+        let arrival = Arrival { peer, port };
         let service = service_fn(move |request| {
             let (proxy, arrival) = (proxy.clone(), arrival.clone());
             async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }
         });
-        let connection =
-            connections.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+        let connection = connections
+            .watch(builder.serve_connection(TokioIo::new(Framed::new(stream)), service).into_owned());
         async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error, "A client connection ended early.");

@@ -26,7 +26,8 @@ fn wrong_null(value: &Value, schema: &Node) -> bool {
     value.is_null() && !schema.nullable
 }
 
-fn fill(value: &mut Value, schema: &Node) {
+/// Fills in defaults, also where a null is not allowed.
+pub(crate) fn fill(value: &mut Value, schema: &Node) {
     if !schema.below.defaults {
         return;
     }

@@ -109,6 +109,65 @@ pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
     None
 }
 
+/// Brings the metadata of an object and of what is embedded in it into the form in which the reference's types write it;
+/// why that cannot be done, if it cannot.
+pub(crate) fn coerce(object: &mut Value, schema: &Node) -> Option<String> {
+    if let Some(metadata) = object.get_mut("metadata") {
+        if let Some(why) = mistyped_metadata(metadata) {
+            return Some(why);
+        }
+        tidy(metadata);
+    }
+    let mut wrong = None;
+    each_embedded(object, schema, "", &mut |resource, path| {
+        for field in ["apiVersion", "kind"] {
+            if let Some(value) = resource.get(field).filter(|value| !value.is_string()) {
+                let path = join(path, field);
+                wrong.get_or_insert_with(|| format!("{path}: Invalid value: {value}: must be a string"));
+            }
+        }
+        let Some(metadata) = resource.get_mut("metadata") else { return };
+        match mistyped_metadata(metadata) {
+            Some(why) => {
+                let path = join(path, "metadata");
+                wrong.get_or_insert_with(|| format!("{path}: Invalid value: {metadata}: {why}"));
+            }
+            None => tidy(metadata),
+        }
+    });
+    wrong
+}
+
+/// What typed metadata does not write goes: nothing, and what is empty. A null in a map or list of texts is an empty text.
+fn tidy(metadata: &mut Value) {
+    if metadata.is_null() {
+        *metadata = Value::Object(Map::new());
+    }
+    let Value::Object(map) = metadata else { return };
+    map.retain(|field, value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => {
+            if field == "finalizers" {
+                items.iter_mut().for_each(text_of_null);
+            }
+            !items.is_empty()
+        }
+        Value::Object(entries) => {
+            entries.values_mut().for_each(text_of_null);
+            !entries.is_empty()
+        }
+        Value::Number(number) => field != "generation" || number.as_i64() != Some(0),
+        Value::Bool(_) => true,
+    });
+}
+
+fn text_of_null(value: &mut Value) {
+    if value.is_null() {
+        *value = Value::String(String::new());
+    }
+}
+
 /// A JSON type as Go's decoder names it.
 pub fn go_type(value: &Value) -> &'static str {
     match type_of(value) {
@@ -189,14 +248,20 @@ pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<C
 fn resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("apiVersion");
-    if api_version.is_empty() {
+    // what is there and empty is wrong in another way than what is missing
+    let empty = |name: &str| Cause::invalid(join(path, name), &Value::from(""), "must not be empty");
+    if api_version.is_empty() && map.contains_key("apiVersion") {
+        causes.push(empty("apiVersion"));
+    } else if api_version.is_empty() {
         causes.push(Cause::required(join(path, "apiVersion"), ""));
     } else if api_version.matches('/').count() > 1 {
         let detail = format!("unexpected GroupVersion string: {api_version}");
         causes.push(Cause::invalid(join(path, "apiVersion"), &Value::from(api_version), detail));
     }
     let kind = text("kind");
-    if kind.is_empty() {
+    if kind.is_empty() && map.contains_key("kind") {
+        causes.push(empty("kind"));
+    } else if kind.is_empty() {
         causes.push(Cause::required(join(path, "kind"), ""));
     } else if let Err(why) = super::names::label_1035(&kind.to_lowercase()) {
         let detail = format!("may have mixed case, but should otherwise match: {why}");

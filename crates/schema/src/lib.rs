@@ -166,9 +166,15 @@ impl StructuralSchema {
         self.default(object);
     }
 
-    /// Why the metadata of a custom resource cannot be read, in the words of the reference's decoder.
-    pub fn mistyped_metadata(&self, object: &Value) -> Option<String> {
-        embedded::mistyped_metadata(object.get("metadata")?)
+    /// Fills in defaults alone: nulls stay where applying put them.
+    pub fn fill_in(&self, object: &mut Value) {
+        default::fill(object, self.node());
+    }
+
+    /// Brings the metadata of a custom resource, and of resources in it, into the form of the reference's types; why that
+    /// cannot be done, in the words of the reference's decoder, if it cannot.
+    pub fn coerce_metadata(&self, object: &mut Value) -> Option<String> {
+        embedded::coerce(object, self.node())
     }
 
     /// Everything wrong with `new`; `old` is the stored object on updates (transition rules, ratcheting).

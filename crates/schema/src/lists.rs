@@ -36,6 +36,12 @@ fn walk(value: &Value, schema: &Node, path: &mut Path, causes: &mut Vec<Cause>) 
                     }
                 }
                 ListType::Map(keys) => {
+                    for (index, item) in
+                        items.iter().enumerate().filter(|(_, item)| !item.is_object() && !item.is_null())
+                    {
+                        let detail = "must be an object for an array of list-type map";
+                        causes.push(Cause::invalid(format!("{}[{index}]", &**path), item, detail));
+                    }
                     for index in repeated(items, |item| key_of(item, keys)) {
                         let key = keys.iter().zip(key_of(&items[index], keys));
                         let key = key.filter_map(|(name, value)| Some((name.to_string(), value?.clone())));

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Request, Uri, Version, header, uri::Authority};
 
-use super::heads::REFUSED;
 use crate::status::ApiError;
 
 /// Names that always mean this server.
@@ -38,7 +37,7 @@ impl Hosts {
     /// Refuses a request that does not say one host of this server, or that a page of another site sent.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let headers = request.headers();
-        if headers.contains_key(REFUSED) {
+        if longboat_accept::is_ambiguous(headers) {
             return Err(ApiError::bad_request(
                 "a request has either Transfer-Encoding or Content-Length, not both",
             ));

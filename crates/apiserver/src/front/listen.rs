@@ -2,12 +2,13 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
+use longboat_accept::Framed;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -17,7 +18,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::{client::serve, heads::Marked, hosts::Hosts};
+use super::{client::serve, hosts::Hosts};
 use crate::{
     answer::{self, Answer},
     request::{User, accept::Accept},
@@ -111,20 +112,27 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let stream = Framed::new(stream);
+    let switched = stream.switched();
     let service = service_fn(move |request: http::Request<Incoming>| {
         let state = Arc::clone(&state);
+        let switched = switched.clone();
         let verdict = hosts.check(&request);
         async move {
-            Ok::<_, std::convert::Infallible>(match verdict {
+            let answer = match verdict {
                 Ok(()) => authenticated(&state, request).await,
                 Err(error) => refused(&error, &request),
-            })
+            };
+            if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+                switched.switch();
+            }
+            Ok::<_, std::convert::Infallible>(answer)
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(PATIENCE);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(Marked::new(stream)), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "A connection ended.");
     }

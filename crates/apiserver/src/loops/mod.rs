@@ -1,8 +1,10 @@
-//! What controllers of a cluster do and a plain API server does not: garbage collection, and emptying namespaces.
+//! What controllers of a cluster do and a plain API server does not: garbage collection, emptying namespaces,
+//! gathering the rules of cluster roles.
 
 mod events;
 mod gc;
 mod namespaces;
+mod roles;
 
 use tokio_util::sync::CancellationToken;
 
@@ -17,11 +19,13 @@ pub struct Loops {
     pub namespaces: bool,
     /// Drop events an hour after they were last seen.
     pub events: bool,
+    /// Fill cluster roles with the rules of those that they aggregate.
+    pub roles: bool,
 }
 
 impl Default for Loops {
     fn default() -> Self {
-        Self { garbage: true, namespaces: true, events: true }
+        Self { garbage: true, namespaces: true, events: true, roles: true }
     }
 }
 
@@ -45,6 +49,11 @@ impl ApiServer {
                 events::run(&self.state, &shutdown).await;
             }
         };
-        tokio::join!(garbage, namespaces, events);
+        let roles = async {
+            if loops.roles {
+                roles::run(&self.state, &shutdown).await;
+            }
+        };
+        tokio::join!(garbage, namespaces, events, roles);
     }
 }

@@ -196,10 +196,11 @@ fn unprocessable() -> ApiError {
     error
 }
 
-/// RFC 7386.
+/// RFC 7386; objects in lists lose their nulls, too, as in the reference.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
+        prune_nulls(target);
         return;
     };
     if !target.is_object() {
@@ -212,6 +213,17 @@ fn merge(target: &mut Value, patch: Value) {
         } else {
             merge(target.entry(key).or_insert(Value::Null), value);
         }
+    }
+}
+
+fn prune_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(prune_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune_nulls),
+        _ => {}
     }
 }
 

@@ -75,10 +75,13 @@ fn has_own_labels(resource: &Resource) -> bool {
 // === impl FieldSelector ===
 
 impl FieldSelector {
-    /// Reads a selector for objects of `resource`.
-    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
+    /// Reads a selector, whatever objects it is for.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
-        for part in split(text) {
+        let mut parts = split(text);
+        // the reference reads them in this order, and complains about the first that is wrong
+        parts.sort_unstable();
+        for part in parts {
             if part.is_empty() {
                 continue;
             }
@@ -99,6 +102,15 @@ impl FieldSelector {
                 // no field at all: nothing is asked of the object
                 continue;
             }
+            requirements.push(Requirement { path: path.to_owned(), value, equal });
+        }
+        Ok(Self(requirements))
+    }
+
+    /// Why objects of `resource` cannot be selected by one of the fields.
+    pub(crate) fn check(&self, resource: &Resource) -> Result<(), String> {
+        for Requirement { path, .. } in &self.0 {
+            let path = path.as_str();
             let known = selectable(resource);
             let is_meta = path == "metadata.name"
                 || (path == "metadata.namespace" && resource.namespaced)
@@ -115,9 +127,8 @@ impl FieldSelector {
                     )
                 });
             }
-            requirements.push(Requirement { path: path.to_owned(), value, equal });
         }
-        Ok(Self(requirements))
+        Ok(())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -133,7 +133,9 @@ impl Parser {
             Token::Word(word) => word,
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
-        if let Some(why) = crate::strategy::names::qualified_name_problem(&key) {
+        let problems = crate::strategy::names::qualified_name_problems(&key);
+        if !problems.is_empty() {
+            let why = problems.join("; ");
             return Err(format!("<nil>: Invalid value: {key:?}: {why}"));
         }
         if negated {

@@ -95,31 +95,51 @@ fn target(target: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
+/// The types of metrics and their fields, in the order in which they are looked at.
+const SOURCES: [(&str, &str); 5] = [
+    ("Object", "object"),
+    ("External", "external"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+
 fn validate_metric(metric: &Value, path: &str, causes: &mut Vec<Cause>) {
-    const SOURCES: [(&str, &str); 5] = [
-        ("ContainerResource", "containerResource"),
-        ("External", "external"),
-        ("Object", "object"),
-        ("Pods", "pods"),
-        ("Resource", "resource"),
-    ];
     let kind = text(metric, "type");
     let own = format!("{path}.type");
     if kind.is_empty() {
         causes.push(Cause::required(own.as_str(), "must specify a metric source type"));
     }
-    let Some((_, field)) = SOURCES.iter().find(|(name, _)| *name == kind) else {
+    let expected = SOURCES.iter().find(|(name, _)| *name == kind);
+    if expected.is_none() {
+        let mut known = SOURCES.map(|(name, _)| name);
+        known.sort_unstable();
         // the kind is looked at twice
-        let cause = Cause::unsupported(own, &Value::from(kind), &SOURCES.map(|(name, _)| name));
+        let cause = Cause::unsupported(own, &Value::from(kind), &known);
         causes.extend([cause.clone(), cause]);
-        return;
-    };
-    let path = format!("{path}.{field}");
-    let source = &metric[field];
-    if !source.is_object() {
-        causes.push(Cause::required(path, "must populate information for the given metric source"));
-        return;
     }
+    let present: Vec<_> = SOURCES.iter().filter(|(_, field)| metric[*field].is_object()).collect();
+    if let Some((kind, field)) = present.first() {
+        source(kind, &metric[*field], &format!("{path}.{field}"), causes);
+    }
+    if let Some((_, field)) = expected
+        && !metric[*field].is_object()
+    {
+        let detail = "must populate information for the given metric source";
+        causes.push(Cause::required(format!("{path}.{field}"), detail));
+    }
+    if present.len() > 1 {
+        for (kind, field) in present {
+            if expected.is_none_or(|(name, _)| name != kind) {
+                let detail = "must populate the given metric source only";
+                causes.push(Cause::forbidden(format!("{path}.{field}"), detail));
+            }
+        }
+    }
+}
+
+/// What a metric of this type is about.
+fn source(kind: &str, source: &Value, path: &str, causes: &mut Vec<Cause>) {
     match kind {
         "Resource" | "ContainerResource" => {
             if kind == "ContainerResource" && text(source, "container").is_empty() {

@@ -103,7 +103,7 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
 /// Everything wrong with labels.
 pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
-        if let Some(problem) = names::qualified_name_problem(key) {
+        for problem in names::qualified_name_problems(key) {
             causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
         }
         let text = value.as_str().unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) fn annotations(annotations: &Value, path: &str, causes: &mut Vec<Caus
     let mut size = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         size += key.len() + value.as_str().map_or(0, str::len);
-        if let Some(problem) = names::qualified_name_problem(&key.to_ascii_lowercase()) {
+        for problem in names::qualified_name_problems(&key.to_ascii_lowercase()) {
             causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
         }
     }

@@ -8,6 +8,12 @@ use crate::{clock, kinds::Resource, status::Cause, webhook};
 /// Fills in the defaults.
 pub(super) fn default(resource: &Resource, value: &mut Value) {
     match (resource.group.as_str(), resource.plural.as_str()) {
+        ("networking.k8s.io", "ingresses") => {
+            fill(value, "spec", json!({}));
+            for rule in value.pointer_mut("/spec/rules").and_then(Value::as_array_mut).into_iter().flatten() {
+                drop_empty(rule, &["host"]);
+            }
+        }
         ("", "namespaces") => {
             if let Some(name) = value["metadata"]["name"].as_str().map(str::to_owned) {
                 value["metadata"]["labels"]["kubernetes.io/metadata.name"] = Value::from(name);

@@ -186,6 +186,11 @@ pub(crate) fn bump_generation(
     } else if keeps_generation(resource) {
         match subresource {
             Some("status" | "binding") => false,
+            // what others note on a Deployment is of interest to its controller, too
+            _ if resource.plural == "deployments" => {
+                let notes = |object: &Value| object["metadata"]["annotations"].clone();
+                value["spec"] != live["spec"] || notes(value) != notes(live)
+            }
             _ if has_spec(resource) => value["spec"] != live["spec"],
             _ => differs(value, live, true),
         }

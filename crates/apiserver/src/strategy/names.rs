@@ -91,41 +91,38 @@ fn is_name_part(name: &str) -> bool {
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Why a key of labels, annotations or finalizers is wrong.
+/// Why a key of labels, annotations or finalizers is wrong: the first reason.
 pub(crate) fn qualified_name_problem(key: &str) -> Option<String> {
+    qualified_name_problems(key).into_iter().next()
+}
+
+/// Everything wrong with a key: its prefix and its name are judged each by itself, and one that is empty is wrong in two ways.
+pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
     if name.contains('/') {
-        return Some(
+        return vec![
             "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
                 .to_owned(),
-        );
+        ];
     }
-    if let Some(prefix) = prefix {
-        if prefix.is_empty() {
-            return Some("prefix part must be non-empty".to_owned());
-        }
-        if !is_subdomain(prefix) {
-            return Some(format!("prefix part {SUBDOMAIN}"));
-        }
+    let mut problems = Vec::new();
+    match prefix {
+        Some("") => problems.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) if !is_subdomain(prefix) => problems.push(format!("prefix part {SUBDOMAIN}")),
+        _ => {}
     }
     if name.is_empty() {
-        return Some("name part must be non-empty".to_owned());
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        problems.push("name part must be no more than 63 characters".to_owned());
     }
-    if name.len() > 63 {
-        return Some("name part must be no more than 63 characters".to_owned());
+    if !is_name_part(name) {
+        problems.push(NAME_PART.to_owned());
     }
-    (!is_name_part(name)).then(|| NAME_PART.to_owned())
-}
-
-/// Everything wrong with a key: one that is empty is wrong in two ways.
-pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
-    let first = qualified_name_problem(key);
-    let is_empty = key.is_empty() || key.ends_with('/') && key.matches('/').count() == 1;
-    let second = (is_empty && first.is_some()).then(|| NAME_PART.to_owned());
-    first.into_iter().chain(second).collect()
+    problems
 }
 
 /// Why a label value is wrong.

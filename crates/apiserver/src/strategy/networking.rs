@@ -24,7 +24,7 @@ fn ingress(spec: &Value, causes: &mut Vec<Cause>) {
     if rules.is_empty() && !spec["defaultBackend"].is_object() {
         causes.push(Cause::invalid(
             "spec",
-            &Value::Null,
+            spec.get("rules").unwrap_or(&Value::Null),
             "either `defaultBackend` or `rules` must be specified",
         ));
     }

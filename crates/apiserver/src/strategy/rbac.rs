@@ -38,6 +38,10 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         for (index, rule) in items(value, "rules").iter().enumerate() {
             validate_rule(resource, rule, &format!("rules[{index}]"), &mut causes);
         }
+        if live.is_some() {
+            // updates look at the rules twice, and say so twice
+            causes.extend(causes.clone());
+        }
         return causes;
     }
     let role = &value["roleRef"];

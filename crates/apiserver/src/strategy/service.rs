@@ -27,6 +27,8 @@ pub(super) fn default(value: &mut Value) {
             "externalIPs",
             "loadBalancerIP",
             "publishNotReadyAddresses",
+            "type",
+            "sessionAffinity",
         ],
     );
     fill(spec, "type", "ClusterIP");
@@ -36,11 +38,11 @@ pub(super) fn default(value: &mut Value) {
     }
     exposure::default(spec);
     for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_empty(port, &["name", "nodePort", "protocol"]);
         fill(port, "protocol", "TCP");
-        drop_empty(port, &["name", "nodePort"]);
         let number = port["port"].clone();
         if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == "" || port["targetPort"] == 0 {
-            port["targetPort"] = number;
+            port["targetPort"] = if number.is_null() { json!(0) } else { number };
         }
     }
     match spec["type"].as_str() {

@@ -63,7 +63,7 @@ pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     if let Some(live) = live
         && live["addressType"] != value["addressType"]
     {
-        causes.push(Cause::invalid("addressType", &value["addressType"], "field is immutable"));
+        causes.push(Cause::invalid("addressType", &Value::from(kind), "field is immutable"));
     }
     causes
 }

@@ -64,6 +64,10 @@ pub(super) fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> 
             causes.push(Cause::required(format!("spec.{key}.name"), ""));
         }
     }
+    if live.is_some() {
+        // updates look at all of this twice, and say so twice
+        causes.extend(causes.clone());
+    }
     if let Some(live) = live {
         immutable(spec, &live["spec"], &mut causes);
     }

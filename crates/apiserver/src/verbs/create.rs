@@ -11,7 +11,7 @@ use crate::{
     clock, depth,
     form::{self, Shown},
     kinds::Resource,
-    patching, respond,
+    patching, rbac, respond,
     status::{About, ApiError, Cause},
     store::{Key, WriteError},
     strategy,
@@ -94,6 +94,7 @@ async fn attempt(
         patching::track(&write, None, &mut value);
     }
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    rbac::escalation::check(&call.state.store, &call.request.user, resource, &value, None)?;
     // webhooks that change the object see it without uid and times, as in the reference
     stamp(resource, &mut value);
     call.warnings.extend(strategy::dedupe_owners(&mut value));

@@ -43,19 +43,29 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
     let options = options::read(call)?;
     let limit = call.request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
     call.request.query.number("timeoutSeconds")?;
-    let selector = read::selector(call)?;
     let continues = call.request.query.get("continue").filter(|token| !token.is_empty());
-    read::check_options(call, continues.is_some(), false)?;
+    let selector = read::selector(call, continues.is_some(), false)?;
     if let Some(token) = continues {
         read::check_token(token)?;
     }
+    if let Some(text) = call.request.query.get("resourceVersion").filter(|text| !text.is_empty()) {
+        let refuse = |error| ApiError::bad_request(format!("invalid resource version: {error}"));
+        let asked = read::parse_revision(text).map_err(refuse)?;
+        read::check_reached(asked, call.state.store.revision())?;
+    }
     let snapshot = call.state.store.list(&call.resource.table, call.path.namespace.as_deref());
-    let chosen: Vec<(Key, Arc<Stored>)> = snapshot
-        .objects
-        .into_iter()
-        .filter(|(_, stored)| selector.matches(&stored.value))
-        .take(limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX))
-        .collect();
+    let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let mut chosen: Vec<(Key, Arc<Stored>)> = Vec::new();
+    let mut remaining = None;
+    for (index, (key, stored)) in snapshot.objects.iter().enumerate() {
+        if chosen.len() == limit {
+            remaining = Some(snapshot.objects.len() - index);
+            break;
+        }
+        if selector.matches(&stored.value) {
+            chosen.push((key.clone(), Arc::clone(stored)));
+        }
+    }
     for (key, _) in &chosen {
         match object(call, key, &options).await {
             Err(error) if error.code == 404 => {}
@@ -64,13 +74,14 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
             }
         }
     }
-    // the answer shows the objects as they were found
+    // the answer shows the objects as they were found, and where to go on
+    let last = chosen.last().filter(|_| remaining.is_some()).map(|(key, _)| key.clone());
     let stored = chosen.into_iter().map(|(_, stored)| stored).collect();
     let listing = Listing {
         revision: call.state.store.revision(),
         items: form::show_all(call.state, &call.resource, stored).await?,
-        continues: None,
-        remaining: None,
+        continues: last.map(|last| read::continue_after(snapshot.revision, last)),
+        remaining: remaining.filter(|_| selector.is_everything()),
     };
     respond::list(call.request, &call.resource, &listing)
 }

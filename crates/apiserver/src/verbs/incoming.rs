@@ -173,7 +173,7 @@ pub(crate) fn normalise(
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
     let mistyped = match resource.custom() {
-        Some(custom) => custom.schema.mistyped_metadata(&value),
+        Some(custom) => custom.schema.coerce_metadata(&mut value),
         None => schema::mistyped_builtin_field(resource, &value),
     };
     if let Some(why) = mistyped {

@@ -41,9 +41,8 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     let query = &call.request.query;
     let limit = query.number("limit")?;
     query.number("timeoutSeconds")?;
-    let selector = selector(call)?;
     let continues = query.get("continue").filter(|c| !c.is_empty());
-    check_options(call, continues.is_some(), false)?;
+    let selector = selector(call, continues.is_some(), false)?;
     let namespace = call.path.namespace.as_deref();
     let table = &call.resource.table;
     let limit = limit.and_then(|l| usize::try_from(l).ok()).filter(|l| *l > 0);
@@ -95,7 +94,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
         }
     }
     let continues = match (&last, remaining) {
-        (Some(after), Some(_)) => Some(Token { revision, after: after.clone() }.encode()),
+        (Some(after), Some(_)) => Some(continue_after(revision, after.clone())),
         _ => None,
     };
     let items = form::show_all(call.state, &call.resource, chosen).await?;
@@ -103,20 +102,22 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     respond::list(call.request, &call.resource, &listing)
 }
 
-/// The selectors of a list, watch or collection deletion.
-pub(crate) fn selector(call: &Call<'_>) -> Result<Selector, ApiError> {
+/// The selectors of a list, watch or collection deletion, whose other options are checked before the fields that they name, as in the reference.
+pub(crate) fn selector(call: &Call<'_>, continues: bool, watch: bool) -> Result<Selector, ApiError> {
     let query = &call.request.query;
     let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
         .map_err(ApiError::bad_request)?;
-    let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), &call.resource)
+    let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
         .map_err(ApiError::bad_request)?;
+    check_options(call, continues, watch)?;
+    fields.check(&call.resource).map_err(ApiError::bad_request)?;
     // the path of a watch may name one object
     let name = call.path.name.clone();
     Ok(Selector { labels, fields, name })
 }
 
 /// Which combinations of `resourceVersion`, `resourceVersionMatch`, `continue` and `sendInitialEvents` make sense.
-pub(crate) fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Result<(), ApiError> {
+fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Result<(), ApiError> {
     let query = &call.request.query;
     let version = query.get("resourceVersion").unwrap_or_default();
     let matching = query.get("resourceVersionMatch").unwrap_or_default();
@@ -202,6 +203,11 @@ fn snapshot_at(call: &Call<'_>, asked: Option<u64>, limit: Option<usize>) -> Res
             .map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."));
     }
     Ok(store.list(table, namespace))
+}
+
+/// The token with which a list goes on behind an object.
+pub(crate) fn continue_after(revision: u64, after: Key) -> String {
+    Token { revision, after }.encode()
 }
 
 /// A revision in a query, or why it is none.

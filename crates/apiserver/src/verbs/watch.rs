@@ -34,11 +34,10 @@ const LONGEST: u64 = 1800;
 /// Opens a watch.
 pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     let query = &call.request.query;
-    let selector = read::selector(call)?;
+    let continues = query.get("continue").is_some_and(|c| !c.is_empty());
+    let selector = read::selector(call, continues, true)?;
     let timeout = query.number("timeoutSeconds")?;
     query.number("limit")?;
-    let continues = query.get("continue").is_some_and(|c| !c.is_empty());
-    read::check_options(call, continues, true)?;
     let form = call.request.accept.stream()?;
     let version = query.get("resourceVersion").unwrap_or_default();
     let initial = query.get("sendInitialEvents").map(|v| v != "false" && v != "0");

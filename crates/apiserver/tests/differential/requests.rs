@@ -5,7 +5,7 @@ use std::fmt;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
-use crate::api::Api;
+use crate::{api::Api, nothing};
 
 const NAMESPACE: &str = "/api/v1/namespaces/diff";
 
@@ -19,6 +19,7 @@ pub(crate) enum Verb {
     Merge,
     Json,
     Apply,
+    Strategic,
 }
 
 /// A request to both servers.
@@ -35,6 +36,15 @@ impl fmt::Display for Request {
     }
 }
 
+// === impl Request ===
+
+impl Request {
+    /// Whether what it writes stays, so that it can be read again.
+    pub(crate) fn stays(&self) -> bool {
+        self.path.contains("/live?") && !self.path.contains("dryRun")
+    }
+}
+
 /// The objects that requests are about.
 pub(crate) fn set_up(api: &Api) {
     api.make_namespace("diff");
@@ -44,12 +54,19 @@ pub(crate) fn set_up(api: &Api) {
     let pod = json!({"metadata": {"name": "p", "labels": {"x": "1"}},
         "spec": {"nodeName": "n", "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}});
     api.post(&format!("{NAMESPACE}/pods"), &pod).ok();
+    nothing::set_up(api);
 }
 
-/// Puts the object that patches change back to what it was.
-pub(crate) fn fresh(real: &Api, ours: &Api) {
+/// Puts the objects that a request changes back to what they were.
+pub(crate) fn fresh(real: &Api, ours: &Api, request: &Request) {
     let path = format!("{NAMESPACE}/configmaps");
     for api in [real, ours] {
+        if request.stays() {
+            nothing::fresh(api);
+        }
+        if !request.path.starts_with(&path) {
+            continue;
+        }
         api.delete(&format!("{path}/a"));
         if api.get(&format!("{path}/a")).status == 200 {
             api.merge(&format!("{path}/a"), &json!({"metadata": {"finalizers": null}}));
@@ -61,17 +78,18 @@ pub(crate) fn fresh(real: &Api, ours: &Api) {
 
 /// One request.
 pub(crate) fn any(random: &mut StdRng) -> Request {
-    match random.random_range(0..10) {
+    match random.random_range(0..14) {
         0..5 => object(random),
         5 => json_patch(random),
         6 => merge_patch(random),
         7 | 8 => list(random),
+        10.. => nothing::request(random),
         _ => path(random),
     }
 }
 
 /// Objects that both servers accept, and where they are created.
-fn bases() -> Vec<(&'static str, Value)> {
+pub(crate) fn bases() -> Vec<(&'static str, Value)> {
     let pod = json!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "name": "http"}],
         "env": [{"name": "A", "value": "b"}], "resources": {"limits": {"cpu": "1"}}, "command": ["x"],
         "livenessProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 5}}],
@@ -161,7 +179,7 @@ fn other(value: &Value, random: &mut StdRng) -> Value {
 }
 
 /// Pointers to all values of an object but the metadata as a whole and the name.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(crate) fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(map) => map.iter().map(|(name, value)| (name.replace('/', "~1"), value)).collect(),
         Value::Array(items) => {

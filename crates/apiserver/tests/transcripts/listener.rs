@@ -80,12 +80,16 @@ async fn requests_that_are_not_for_this_server_are_refused() {
     let fine =
         "POST /apis/authorization.k8s.io/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
     let smuggling = "GET /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(format!("{fine}{smuggling}").as_bytes()).await.unwrap();
-    let mut answers = String::new();
-    let reading = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answers));
-    reading.await.unwrap().unwrap();
-    let codes: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
-    assert_eq!(codes, ["404", "400"], "{answers}");
+    // asking for another protocol that nobody speaks does not end the looking
+    let upgrade = "GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    for first in [fine, upgrade] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{first}{smuggling}").as_bytes()).await.unwrap();
+        let mut answers = String::new();
+        let reading = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answers));
+        reading.await.unwrap().unwrap();
+        let codes: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(codes, ["404", "400"], "{answers}");
+    }
     shutdown.cancel();
 }

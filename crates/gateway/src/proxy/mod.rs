@@ -14,7 +14,7 @@ use std::{net::SocketAddr, sync::Arc};
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use longboat_accept::{Ambiguous, Budget};
+use longboat_accept::Budget;
 use rand::Rng;
 use tokio::time::Instant;
 
@@ -44,8 +44,6 @@ pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
     /// The port that it connected to.
     pub(crate) port: u16,
-    /// What is known about its connection.
-    pub(crate) framing: Ambiguous,
 }
 
 // === impl Proxy ===
@@ -59,7 +57,7 @@ impl Proxy {
     /// Never fails: what goes wrong is an answer. Dropping the future, or the answer's body, cancels the work upstream.
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (head, body) = request.into_parts();
-        if arrival.framing.seen() {
+        if longboat_accept::is_ambiguous(&head.headers) {
             return admit::Refusal::Framing.answer();
         }
         let tables = self.tables.load_full();

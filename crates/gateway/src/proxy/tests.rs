@@ -453,6 +453,12 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || answer.starts_with(&format!("HTTP/1.0 {status}")), "{request}\n{answer}");
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request}\n{answer}");
     }
+    // What stands before such a request on the same connection is served; what stands behind it is not.
+    let fine = "GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let ambiguous = "POST /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let answers = raw(&bench, &[fine, fine, ambiguous, fine].concat()).await;
+    let codes: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(codes, ["200", "200", "400"], "{answers}");
 }
 
 #[tokio::test]

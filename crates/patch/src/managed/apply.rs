@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     fields::Set,
+    schema::{Node, Scalar},
     typed::{self, with_named_members},
 };
 
@@ -150,20 +151,36 @@ fn merged(
         owned.time = Some(write.now.to_owned());
     }
     let mut value = Arc::unwrap_or_clone(new.value);
-    if matches!(node, crate::schema::Node::Type(_)) {
-        drop_nulls(&mut value);
+    if matches!(node, Node::Type(_)) {
+        drop_nulls(&mut value, Some(node));
     }
     Ok((Some(value), owners))
 }
 
-/// Nulls of built-in kinds are zero values of lists, maps and pointers: they are not stored.
-fn drop_nulls(value: &mut Value) {
+/// Nulls of built-in kinds are zero values: of fields they are not stored, in maps of texts they are empty texts.
+fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
+    let atom = node.map(Node::atom);
     match value {
         Value::Object(map) => {
-            map.retain(|_, inner| !inner.is_null());
-            map.values_mut().for_each(drop_nulls);
+            let place = atom.and_then(|atom| atom.map);
+            map.retain(|name, inner| {
+                let below = place.as_ref().and_then(|place| place.entry(name));
+                if inner.is_null() {
+                    let is_text = below.is_some_and(|below| below.atom().scalar == Some(Scalar::String));
+                    let is_declared = place.as_ref().is_some_and(|place| place.field(name).is_some());
+                    if is_declared || !is_text {
+                        return false;
+                    }
+                    *inner = Value::String(String::new());
+                }
+                drop_nulls(inner, below);
+                true
+            });
         }
-        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        Value::Array(list) => {
+            let element = atom.and_then(|atom| atom.list).map(|list| list.element);
+            list.iter_mut().for_each(|item| drop_nulls(item, element));
+        }
         _ => {}
     }
 }

@@ -1,6 +1,7 @@
 //! The built-in kinds as the reference's decoder sees them: which fields they have, and of which type.
 
 pub(super) mod kinds;
+mod named;
 mod types;
 
 use std::{
@@ -27,7 +28,7 @@ pub fn unknown_builtin_fields(resource: &Resource, object: &Value) -> Vec<String
 }
 
 /// Drops from `object` the fields that the built-in kind of `resource` does not have, and nulls, which mean the same as
-/// absence there (in maps of strings: the empty string). The dotted paths of the unknown fields.
+/// absence there (in lists and maps: the zero value). The dotted paths of the unknown fields.
 pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     if let (Some(kind), Value::Object(map)) =
@@ -75,9 +76,7 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
         (Shape::List(shape), Value::Array(items)) => prune_items(items, shape, path, dropped),
         (Shape::Map(shape), Value::Object(map)) => {
             for (name, value) in map.iter_mut() {
-                if value.is_null() && matches!(**shape, Shape::Text) {
-                    *value = Value::from("");
-                }
+                set_zero(value, shape);
                 path.push('.');
                 path.push_str(name);
                 prune_value(value, shape, path, dropped);
@@ -88,11 +87,26 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
     }
 }
 
+/// A null in a list or map is the zero value of what is in there.
+fn set_zero(value: &mut Value, shape: &Shape) {
+    if value.is_null() {
+        *value = match shape {
+            Shape::Text | Shape::Bytes => Value::from(""),
+            Shape::Int32 | Shape::Int64 | Shape::Float => Value::from(0),
+            Shape::Bool => Value::from(false),
+            Shape::Quantity => Value::from("0"),
+            Shape::Struct(_) => Value::Object(Map::new()),
+            _ => return,
+        };
+    }
+}
+
 fn prune_items(items: &mut [Value], shape: &Shape, path: &mut String, dropped: &mut Vec<String>) {
     let length = path.len();
     for (index, item) in items.iter_mut().enumerate() {
         // Writing to a string cannot fail.
         let _ = write!(path, "[{index}]");
+        set_zero(item, shape);
         prune_value(item, shape, path, dropped);
         path.truncate(length);
     }
@@ -129,7 +143,14 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
             kind.name
         ))
     };
-    let other = || wrong(go_type(value), &shape.go());
+    let field = path.rsplit('.').next().unwrap_or_default();
+    let other = || {
+        let expected = shape.go();
+        match named::text_type(&kind.name, field) {
+            Some(name) => wrong(go_type(value), &expected.replace("string", name)),
+            None => wrong(go_type(value), &expected),
+        }
+    };
     match (shape, value) {
         (_, Value::Null)
         | (Shape::Any | Shape::StructOr(_), _)
@@ -167,7 +188,7 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
         }
         (Shape::Time, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05Z07:00", false),
         (Shape::MicroTime, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05.000000Z07:00", true),
-        (Shape::Quantity, Value::String(text)) => (!QUANTITY.is_match(text)).then(|| {
+        (Shape::Quantity, value) => value.as_str().is_none_or(|text| !QUANTITY.is_match(text)).then(|| {
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
                 .to_owned()
         }),

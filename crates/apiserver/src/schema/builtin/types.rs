@@ -134,6 +134,7 @@ impl Shape {
                 format!("{package}.{short}")
             }
             Self::List(item) => format!("[]{}", item.go()),
+            Self::Map(value) if matches!(**value, Self::Quantity) => "v1.ResourceList".to_owned(),
             Self::Map(value) => format!("map[string]{}", value.go()),
             Self::Text | Self::Time | Self::MicroTime | Self::Quantity => "string".to_owned(),
             Self::Bytes => "[]uint8".to_owned(),

@@ -46,7 +46,13 @@ pub(super) fn default_spec(spec: &mut Value, pod: bool) {
     if !spec.is_object() {
         *spec = json!({});
     }
-    drop_empty(spec, &["restartPolicy", "dnsPolicy", "schedulerName"]);
+    drop_empty(
+        spec,
+        &["restartPolicy", "dnsPolicy", "schedulerName", "serviceAccountName", "serviceAccount"],
+    );
+    for toleration in spec.pointer_mut("/tolerations").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_empty(toleration, &["key", "operator", "value", "effect"]);
+    }
     fill(spec, "restartPolicy", "Always");
     fill(spec, "terminationGracePeriodSeconds", 30);
     fill(spec, "dnsPolicy", "ClusterFirst");

@@ -18,20 +18,45 @@ use crate::{
 pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = validate_spec(&value["spec"], "spec");
     if let Some(live) = live {
+        if let Some(cause) = other_containers(value, live) {
+            causes.push(cause);
+            return causes;
+        }
+        // updates look at images twice, and say so twice
+        let images: Vec<Cause> =
+            causes.iter().filter(|cause| cause.field.ends_with("].image")).cloned().collect();
+        causes.extend(images);
         causes.extend(changes(value, live));
+        causes.extend(fewer_tolerations(value, live));
     }
     causes
 }
 
+/// Containers neither come nor go.
+fn other_containers(value: &Value, live: &Value) -> Option<Cause> {
+    let count = |object: &Value, list: &str| object["spec"][list].as_array().map_or(0, Vec::len);
+    let list =
+        ["containers", "initContainers"].into_iter().find(|list| count(value, list) != count(live, list))?;
+    Some(Cause::forbidden(format!("spec.{list}"), format!("pod updates may not add or remove {list}")))
+}
+
+/// Tolerations may be added, and their seconds may change; none may go.
+fn fewer_tolerations(value: &Value, live: &Value) -> Option<Cause> {
+    let bare = |object: &Value| -> Vec<Value> {
+        let mut all = object["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+        for toleration in all.iter_mut().filter_map(Value::as_object_mut) {
+            toleration.remove("tolerationSeconds");
+        }
+        all
+    };
+    let now = bare(value);
+    let detail = "existing toleration can not be modified except its tolerationSeconds";
+    (!bare(live).iter().all(|toleration| now.contains(toleration)))
+        .then(|| Cause::forbidden("spec.tolerations", detail))
+}
+
 /// A pod's spec is what it was, but for images, tolerations, deadlines and a few others.
 fn changes(value: &Value, live: &Value) -> Vec<Cause> {
-    for list in ["containers", "initContainers"] {
-        let count = |object: &Value| object["spec"][list].as_array().map_or(0, Vec::len);
-        if count(value) != count(live) {
-            let detail = format!("pod updates may not add or remove {list}");
-            return vec![Cause::forbidden(format!("spec.{list}"), detail)];
-        }
-    }
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
         for list in ["containers", "initContainers"] {

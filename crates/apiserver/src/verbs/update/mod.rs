@@ -16,6 +16,7 @@ use crate::{
     form::{self, Shown},
     kinds::Resource,
     patching::{self, PatchKind},
+    rbac,
     request::query::FieldValidation,
     respond,
     status::{About, ApiError, Cause},
@@ -207,6 +208,9 @@ async fn attempt(
         dry_run,
     };
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    if subresource.is_none() {
+        rbac::escalation::check(&call.state.store, &call.request.user, &resource, &value, Some(&live))?;
+    }
     match subresource {
         Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
         None => strategy::prepare_update(&resource, &mut value, &live),
@@ -311,7 +315,7 @@ fn patched(
     let resource = write.resource;
     create::refuse_deep(resource, &value)?;
     let mistyped = match resource.custom() {
-        Some(custom) => custom.schema.mistyped_metadata(&value),
+        Some(custom) => custom.schema.coerce_metadata(&mut value),
         None => crate::schema::mistyped_builtin_field(resource, &value),
     };
     let mut problems = patched.field_problems;
@@ -332,7 +336,11 @@ fn patched(
             }
         }
     }
-    incoming::default(resource, &mut value);
+    match resource.custom() {
+        // what is applied keeps its nulls, for validation to see them
+        Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),
+        _ => incoming::default(resource, &mut value),
+    }
     Ok(value)
 }
 

@@ -1,0 +1,75 @@
+//! Cluster roles that are made of others: the rules of those that their `aggregationRule` selects.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{server::State, strategy, verbs::update::edit_stored};
+
+/// Runs until `shutdown`.
+pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
+    let Some(resource) = state.registry.find("rbac.authorization.k8s.io", "v1", "clusterroles") else {
+        return;
+    };
+    let mut changes = state.store.subscribe(&resource.table);
+    loop {
+        changes.borrow_and_update();
+        let roles = state.store.list(&resource.table, None).objects;
+        let all: Vec<&Value> = roles.iter().map(|(_, stored)| &*stored.value).collect();
+        for (key, stored) in &roles {
+            let Some(rules) = gathered(&stored.value, &all) else { continue };
+            if let Err(error) = edit_stored(state, &resource, stored, |role| role["rules"] = rules.clone()) {
+                tracing::debug!(%error, name = %key.name, "Cannot gather the rules of a cluster role.");
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            alive = changes.changed() => if alive.is_err() { return },
+        }
+    }
+}
+
+/// The rules of the roles that a role selects, each once, by the names of the roles; none if it gathers nothing.
+fn gathered(role: &Value, all: &[&Value]) -> Option<Value> {
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
+    let mut found: Vec<&&Value> = all
+        .iter()
+        .filter(|other| other["metadata"]["name"] != role["metadata"]["name"])
+        .filter(|other| selectors.iter().any(|s| strategy::selects(s, &other["metadata"]["labels"])))
+        .collect();
+    found.sort_by_key(|other| other["metadata"]["name"].as_str());
+    let mut rules: Vec<&Value> = Vec::new();
+    for rule in found.iter().flat_map(|other| other["rules"].as_array().into_iter().flatten()) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    Some(if rules.is_empty() { Value::Null } else { rules.into_iter().cloned().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_role_gathers_the_rules_of_those_that_it_selects_each_once() {
+        let role = |name: &str, labels: Value, rules: Value| json!({"metadata": {"name": name, "labels": labels}, "rules": rules});
+        let (pods, nodes) = (json!({"resources": ["pods"]}), json!({"resources": ["nodes"]}));
+        let selectors = json!([{"matchLabels": {"a": "b"}}, {"matchLabels": {"c": "d"}}]);
+        let mut view = role("view", json!({"a": "b"}), json!([{"resources": ["own"]}]));
+        view["aggregationRule"] = json!({"clusterRoleSelectors": selectors});
+        let roles = [
+            role("z", json!({"a": "b"}), json!([pods])),
+            role("y", json!({"c": "d"}), json!([nodes, pods])),
+            role("x", json!({"a": "other"}), json!([{"resources": ["secrets"]}])),
+        ];
+        let mut all: Vec<&Value> = roles.iter().collect();
+        all.push(&view);
+        assert_eq!(gathered(&view, &all), Some(json!([nodes, pods])));
+        assert_eq!(gathered(&view, &[&view]), Some(Value::Null));
+        assert_eq!(gathered(&roles[0], &all), None);
+    }
+}

@@ -1,0 +1,271 @@
+//! Nobody gives away more rights than they have.
+//!
+//! A role may be written by who has all its rights, or has the verb `escalate` for it; a binding by who has all the rights of its
+//! role, or has the verb `bind` for that. Kubernetes: pkg/registry/rbac/validation.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{GROUP, Wish, allows, grants_path, rules};
+use crate::{
+    kinds::Resource,
+    request::User,
+    status::{About, ApiError},
+    store::{Key, Store},
+};
+
+/// Refuses a role or binding that would give somebody rights which `user` lacks. Objects of other kinds are let through.
+pub(crate) fn check(
+    store: &Store,
+    user: &User,
+    resource: &Resource,
+    value: &Value,
+    live: Option<&Value>,
+) -> Result<(), ApiError> {
+    if resource.group != GROUP || user.is_master() || live.is_some_and(|live| only_goes(value, live)) {
+        return Ok(());
+    }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let namespace = value["metadata"]["namespace"].as_str().filter(|_| resource.namespaced);
+    match resource.plural.as_str() {
+        "roles" | "clusterroles" => {
+            let escalates = Wish {
+                verb: "escalate",
+                group: GROUP,
+                resource: &resource.plural,
+                name,
+                namespace,
+                ..Wish::default()
+            };
+            if allows(store, user, &escalates) {
+                return Ok(());
+            }
+            confirm(store, user, namespace, &value["rules"])
+                .map_err(|why| ApiError::forbidden(resource.about(name), why))?;
+            let gathers = |role: &Value| !role["aggregationRule"].is_null();
+            let everything = json!([
+                {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+                {"verbs": ["*"], "nonResourceURLs": ["*"]},
+            ]);
+            if (gathers(value) || live.is_some_and(gathers))
+                && confirm(store, user, namespace, &everything).is_err()
+            {
+                let why = "must have cluster-admin privileges to use the aggregationRule";
+                return Err(ApiError::forbidden(resource.about(name), why));
+            }
+            Ok(())
+        }
+        "rolebindings" | "clusterrolebindings" => {
+            let role = value["roleRef"]["name"].as_str().unwrap_or_default();
+            let (plural, of) = match value["roleRef"]["kind"].as_str() {
+                Some("Role") if resource.namespaced => ("roles", namespace.unwrap_or_default()),
+                Some("ClusterRole") => ("clusterroles", ""),
+                // validation refuses it
+                _ => return Ok(()),
+            };
+            let binds = Wish {
+                verb: "bind",
+                group: GROUP,
+                resource: plural,
+                name: role,
+                namespace,
+                ..Wish::default()
+            };
+            if allows(store, user, &binds) {
+                return Ok(());
+            }
+            let found = store
+                .get(&format!("{GROUP}/{plural}"), &Key::new(of, role))
+                .ok_or_else(|| ApiError::not_found(About { name: role, ..resource.about(name) }))?;
+            confirm(store, user, namespace, &found.value["rules"])
+                .map_err(|why| ApiError::forbidden(resource.about(name), why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a change only lets an object go: owners and finalizers are all that differ.
+fn only_goes(value: &Value, live: &Value) -> bool {
+    let bare = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            for key in ["ownerReferences", "finalizers", "managedFields", "resourceVersion"] {
+                metadata.remove(key);
+            }
+        }
+        object
+    };
+    bare(value) == bare(live)
+}
+
+/// One right: one verb for one resource of one group, of one name if any is named, or for one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Right {
+    verb: String,
+    group: String,
+    resource: String,
+    /// Empty for all names.
+    name: String,
+    /// A path that is no object's; then the rest but the verb is empty.
+    path: Option<String>,
+}
+
+/// What is missing, in the words of the reference.
+fn confirm(store: &Store, user: &User, namespace: Option<&str>, wanted: &Value) -> Result<(), String> {
+    let own = rules(store, user, namespace);
+    let missing: Vec<Right> = wanted
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(rights)
+        .filter(|right| !own.iter().any(|rule| right.is_covered(rule)))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let shown: BTreeSet<String> = compact(missing).iter().map(show).collect();
+    Err(format!(
+        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+        user.name,
+        quoted(&user.groups),
+        shown.into_iter().collect::<Vec<_>>().join("\n")
+    ))
+}
+
+fn texts(rule: &Value, field: &str) -> Vec<String> {
+    rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A rule taken apart.
+fn rights(rule: &Value) -> Vec<Right> {
+    let mut found = Vec::new();
+    let mut names = texts(rule, "resourceNames");
+    if names.is_empty() {
+        names.push(String::new());
+    }
+    for group in texts(rule, "apiGroups") {
+        for resource in texts(rule, "resources") {
+            for verb in texts(rule, "verbs") {
+                for name in &names {
+                    let (group, resource, name) = (group.clone(), resource.clone(), name.clone());
+                    found.push(Right { verb: verb.clone(), group, resource, name, path: None });
+                }
+            }
+        }
+    }
+    for path in texts(rule, "nonResourceURLs") {
+        for verb in texts(rule, "verbs") {
+            let empty = String::new;
+            let path = Some(path.clone());
+            found.push(Right { verb, group: empty(), resource: empty(), name: empty(), path });
+        }
+    }
+    found
+}
+
+/// Rights that differ in their verb alone, as one rule.
+fn compact(rights: Vec<Right>) -> Vec<(Right, Vec<String>)> {
+    let mut rules: Vec<(Right, Vec<String>)> = Vec::new();
+    for right in rights {
+        let same = |(first, _): &&mut (Right, Vec<String>)| {
+            first.path.is_none()
+                && right.path.is_none()
+                && (&first.group, &first.resource, &first.name)
+                    == (&right.group, &right.resource, &right.name)
+        };
+        match rules.iter_mut().find(same) {
+            Some((_, verbs)) if verbs.contains(&right.verb) => {}
+            Some((_, verbs)) => verbs.push(right.verb),
+            None => {
+                let verbs = vec![right.verb.clone()];
+                rules.push((right, verbs));
+            }
+        }
+    }
+    rules
+}
+
+/// A rule as the reference shows it.
+fn show((right, verbs): &(Right, Vec<String>)) -> String {
+    let one = |text: &str| quoted(&[text.to_owned()]);
+    let mut parts = Vec::new();
+    if let Some(path) = &right.path {
+        parts.push(format!("NonResourceURLs:{}", one(path)));
+    } else {
+        parts.push(format!("APIGroups:{}", one(&right.group)));
+        parts.push(format!("Resources:{}", one(&right.resource)));
+        if !right.name.is_empty() {
+            parts.push(format!("ResourceNames:{}", one(&right.name)));
+        }
+    }
+    parts.push(format!("Verbs:{}", quoted(verbs)));
+    format!("{{{}}}", parts.join(", "))
+}
+
+fn quoted(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" "))
+}
+
+// === impl Right ===
+
+impl Right {
+    /// Whether a rule that its owner has gives this right.
+    fn is_covered(&self, rule: &Value) -> bool {
+        let has = |field: &str, text: &str| {
+            rule[field].as_array().into_iter().flatten().any(|listed| listed == "*" || listed == text)
+        };
+        if !has("verbs", &self.verb) {
+            return false;
+        }
+        if let Some(path) = &self.path {
+            return grants_path(rule, path);
+        }
+        let subresource = self.resource.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
+        let names = texts(rule, "resourceNames");
+        has("apiGroups", &self.group)
+            && (has("resources", &self.resource)
+                || subresource.is_some_and(|any| texts(rule, "resources").contains(&any)))
+            && (names.is_empty() || names.contains(&self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rule_covers_is_not_missing() {
+        let own = json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]});
+        let named =
+            json!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"]});
+        let paths = json!({"verbs": ["get"], "nonResourceURLs": ["/logs/*"]});
+        let covered = |rule: Value| {
+            rights(&rule).iter().all(|right| [&own, &named, &paths].iter().any(|own| right.is_covered(own)))
+        };
+        let rule = |verbs: &[&str], resource: &str| json!({"verbs": verbs, "apiGroups": [""], "resources": [resource]});
+        assert!(covered(rule(&["get", "list"], "pods")));
+        assert!(covered(rule(&["get"], "deployments/scale")));
+        assert!(!covered(rule(&["get", "delete"], "pods")));
+        assert!(!covered(rule(&["get"], "pods/log")));
+        assert!(!covered(rule(&["*"], "pods")));
+        assert!(!covered(rule(&["get"], "secrets")));
+        let mut one = rule(&["delete"], "secrets");
+        one["resourceNames"] = json!(["a"]);
+        assert!(covered(one.clone()));
+        one["resourceNames"] = json!(["a", "b"]);
+        assert!(!covered(one));
+        assert!(covered(json!({"verbs": ["get"], "nonResourceURLs": ["/logs/x", "/logs/*"]})));
+        assert!(!covered(json!({"verbs": ["get"], "nonResourceURLs": ["/*"]})));
+    }
+
+    #[test]
+    fn missing_rights_are_shown_as_rules() {
+        let rule = json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]});
+        let shown: Vec<String> = compact(rights(&rule)).iter().map(show).collect();
+        assert_eq!(
+            shown,
+            [r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["a"], Verbs:["get" "list"]}"#]
+        );
+    }
+}
