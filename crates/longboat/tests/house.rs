@@ -179,6 +179,24 @@ fn every_page_of_the_book_is_in_its_summary_once() {
     assert_eq!(listed, pages);
 }
 
+/// One click from the first page of the book to the questions, another one to the answer; that the links lead somewhere is
+/// checked above.
+#[test]
+fn twenty_questions_are_answered_within_two_clicks() {
+    let docs = Path::new(ROOT).join("docs");
+    let start = std::fs::read_to_string(docs.join("README.md")).unwrap();
+    assert!(start.contains("](questions.md)"), "the first page does not lead to the questions");
+    let page = std::fs::read_to_string(docs.join("questions.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with('|') && line.contains("]("));
+    let questions: Vec<&str> = rows.map(|row| row.split('|').nth(1).unwrap().trim()).collect();
+    let different: BTreeSet<&&str> = questions.iter().collect();
+    assert!(questions.len() >= 20 && different.len() == questions.len(), "{questions:#?}");
+    let unanswered = page.lines().filter(|line| line.starts_with("| ") && line.ends_with(" |"));
+    let unanswered: Vec<&str> =
+        unanswered.filter(|line| !line.contains("](") && *line != "| question | answer |").collect();
+    assert_eq!(unanswered, Vec::<&str>::new());
+}
+
 /// What a link may name after `#` in a document: its headings, as mdbook and the usual forges spell them.
 fn anchors(document: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(document).unwrap();
