@@ -9,6 +9,7 @@ pub mod child_name;
 pub mod conditions;
 pub mod conversion;
 pub mod crd;
+pub mod decisions;
 pub mod defaulting;
 pub mod fields;
 pub mod foreign;

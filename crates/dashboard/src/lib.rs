@@ -15,6 +15,7 @@ pub mod picker;
 pub mod reach;
 mod replicas;
 mod server;
+mod tokens;
 mod world;
 
 pub use reach::Reach;
