@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Records a command on a terminal of its own and draws the recording as an animated SVG.
 
-    scripts/record.py NAME SECONDS COMMAND...
+    scripts/record.py NAME TEXT COMMAND...
 
-writes docs/images/NAME.cast (asciicast v2) and docs/images/NAME.svg. After SECONDS without output the command gets Ctrl-C; the
-recording ends when the command does. `scripts/record.py --draw NAME` draws an existing recording again.
+writes docs/images/NAME.cast (asciicast v2) and docs/images/NAME.svg. Some seconds after TEXT was printed the command gets Ctrl-C;
+the recording ends when the command does. `scripts/record.py --draw NAME` draws an existing recording again.
 
 Only Python's standard library is needed. The SVG holds no script: a CSS animation shows one frame after the other, and the last
 one stays. Rows that several frames share are stored once.
@@ -13,11 +13,11 @@ one stays. Rows that several frames share are stored once.
 import fcntl
 import html
 import json
+import math
 import os
 import pty
 import re
 import select
-import shlex
 import signal
 import struct
 import sys
@@ -27,6 +27,8 @@ from pathlib import Path
 
 COLUMNS, ROWS = 108, 31
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+# How long the command goes on after it printed what is waited for, and how long it may take at all, in seconds.
+LOOK, LIMIT = 4.0, 300.0
 # Longer pauses are cut: nobody wants to watch a model load.
 LONGEST_PAUSE = 1.2
 # How long the last frame of a loop stays, in seconds.
@@ -40,7 +42,7 @@ COLOURS = {
 }
 
 
-def record(command, quiet_seconds):
+def record(command, awaited):
     """Runs a command; returns events (seconds, text)."""
     pid, terminal = pty.fork()
     if pid == 0:
@@ -48,14 +50,16 @@ def record(command, quiet_seconds):
         os.environ.pop("NO_COLOR", None)
         os.execvp(command[0], command)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    events, start, pending, interrupted = [], time.monotonic(), b"", False
+    events, start, pending, interrupt_at, seen = [], time.monotonic(), b"", math.inf, False
     while True:
-        readable, _, _ = select.select([terminal], [], [], quiet_seconds)
-        if not readable:
-            if interrupted:
-                os.kill(pid, signal.SIGKILL)
-            interrupted = True
+        now = time.monotonic()
+        if now > interrupt_at:
+            interrupt_at = math.inf
             os.write(terminal, b"\x03")
+        if now > start + LIMIT:
+            os.kill(pid, signal.SIGKILL)
+            sys.exit(f"record: {awaited!r} was not printed, or the command did not end")
+        if not select.select([terminal], [], [], 0.2)[0]:
             continue
         try:
             pending += os.read(terminal, 65536)
@@ -64,6 +68,8 @@ def record(command, quiet_seconds):
         text = pending.decode("utf-8", errors="ignore")
         pending = pending[len(text.encode("utf-8")):]
         events.append((time.monotonic() - start, text))
+        if not seen and awaited in text:
+            seen, interrupt_at = True, time.monotonic() + LOOK
     os.waitpid(pid, 0)
     return events
 
@@ -201,7 +207,7 @@ def draw(events, title):
             text = drawn_row(row)
             if text:
                 name = rows.setdefault(text, f"r{len(rows)}")
-                uses.append(f'<use href="#{name}" y="{line * LINE}"/>')
+                uses.append(f'<use href="#{name}" y="{line * LINE + 12}"/>')
         groups.append(f'<g transform="translate(0 {index * height})">{"".join(uses)}</g>')
         keyframes.append(f"{at / total * 100:.2f}%{{transform:translateY(-{index * height}px)}}")
         at += seconds
@@ -217,8 +223,8 @@ def draw(events, title):
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
         f"<title>{html.escape(title)}</title><style>{style}</style><defs>{definitions}</defs>"
         f'<rect width="{width}" height="{height}" rx="8" fill="#12181e"/>'
-        f'<svg x="{MARGIN}" y="{MARGIN + 12}" width="{width - 2 * MARGIN}" height="{height}" style="overflow:hidden">'
-        f'<g transform="translate(0 0)"><g class="film">{"".join(groups)}</g></g></svg></svg>\n'
+        f'<svg x="{MARGIN}" y="{MARGIN}" width="{width - 2 * MARGIN}" height="{height - 2 * MARGIN}" style="overflow:hidden">'
+        f'<g class="film">{"".join(groups)}</g></svg></svg>\n'
     )
 
 
@@ -227,15 +233,15 @@ def main():
     if len(arguments) == 2 and arguments[0] == "--draw":
         name = arguments[1]
     elif len(arguments) >= 3:
-        name, seconds, command = arguments[0], float(arguments[1]), arguments[2:]
-        typed = shlex.join(command)
+        name, awaited, command = arguments[0], arguments[1], arguments[2:]
+        typed = " ".join(f'"{word}"' if " " in word else word for word in command)
         # A person types the command first.
         events = [(0.0, "\x1b[32m$\x1b[0m ")]
         for character in typed:
             events.append((events[-1][0] + 0.09, character))
         events.append((events[-1][0] + 0.4, "\r\n"))
         begun = events[-1][0]
-        events += [(begun + at, text) for at, text in record(command, seconds)]
+        events += [(begun + at, text) for at, text in record(command, awaited)]
         header = {"version": 2, "width": COLUMNS, "height": ROWS, "title": typed}
         lines = [json.dumps(header)] + [json.dumps([round(at, 3), "o", text], ensure_ascii=False) for at, text in events]
         (IMAGES / f"{name}.cast").write_text("\n".join(lines) + "\n")

@@ -91,9 +91,7 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("http://{address}:{metrics}/debug/decisions");
     let asked = |header: &str, value: &str| {
-        block(async {
-            Some(client.get(&url).header(header, value).send().await.ok()?.status().as_u16())
-        })
+        block(async { Some(client.get(&url).header(header, value).send().await.ok()?.status().as_u16()) })
     };
     let status = until("the picker listens", || {
         assert!(!running.has_ended(), "{}{}", running.stdout(), running.stderr());

@@ -46,7 +46,7 @@ impl Composer {
     /// containers of presets that a layer removed, lists that a layer replaced as a whole, fields of base configs that
     /// templates do not see.
     ///
-    /// It composes the service again without each base config, so ask when the layers change, not on every pass.
+    /// It composes the service again without each base config, so ask when the layers change, not on every reconcile.
     pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
         let mut warnings = Vec::new();
         self.without_effect(inputs, effective, &mut warnings);

@@ -1,4 +1,4 @@
-//! Layers to one spec.
+//! Merges layers to one spec.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 

@@ -307,7 +307,7 @@ pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, 
     Ok(hidden)
 }
 
-/// The same for who may not list a kind in the whole cluster: what is in the namespaces that are looked at has to do. API
+/// The same for who may not list a kind in the whole cluster: what is in the watched namespaces has to do. API
 /// servers refuse also what they do not serve, so discovery says whether they do. What stays hidden, if something does.
 async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     let (api, kind) = optional.resource();

@@ -23,7 +23,7 @@ export function Record({ record }) {
           : ""}</dd>`}
     </dl>
     ${record.profiles.map((profile) => html`
-      <h2>Profile ${profile.name}${profile.primary ? "" : " (beside)"}</h2>
+      <h2>Profile ${profile.name}${profile.primary ? "" : html` <span class="quiet">in addition: it does not choose where the request goes</span>`}</h2>
       ${profile.filters.length > 0 && html`<ul class="plain">
         ${profile.filters.map((filter) => html`<li>
           <code>${filter.plugin}</code> left ${filter.left}${filter.dropped.length > 0 ? `; dropped ${filter.dropped.join(", ")}` : ""}

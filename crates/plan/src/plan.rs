@@ -23,7 +23,7 @@ pub struct Plan {
     pub certificates: Vec<CertificateRequest>,
     /// Live children that must go, in the order in which they go.
     pub remove: Vec<ObjectRef>,
-    /// What to tell the user once.
+    /// Events, each for the user to see once.
     pub events: Vec<PlannedEvent>,
     /// Objects of others under the names of children: when they go, there is something to do.
     pub taken: Vec<ObjectRef>,

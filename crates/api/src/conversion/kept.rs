@@ -1,4 +1,4 @@
-//! The fields of a spec that `v1alpha1` lacks, and how they survive in it.
+//! Fields of a spec that `v1alpha1` lacks: annotations hold them there.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions, made from the Rust types.
 //!
-//! schemars describes Rust's types; an API server needs what Go's markers say. The passes between the two:
+//! schemars describes Rust's types; an API server needs what Go's markers say. Three steps lead from one to the other:
 //! [`inline`] resolves references and applies our marks, [`core_types`] adds what the embedded core types carry in Go,
 //! and [`relax`] loosens what the reference loosens.
 

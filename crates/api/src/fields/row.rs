@@ -1,4 +1,4 @@
-//! A row of the table, and what a row may look at.
+//! A row of the table, and what a row may read.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 

@@ -1,4 +1,4 @@
-//! KV cache offloading (V27k to V29n).
+//! Rules for KV cache offloading.
 
 use super::Report;
 use crate::v1alpha2::{PvcTier, WorkloadSpec};

@@ -64,7 +64,7 @@ impl Proofs {
         {
             state.outcomes.remove(service);
         }
-        // An outcome that came meanwhile is looked at first: its service is enqueued.
+        // An outcome that came meanwhile is handled first: its service is enqueued.
         if state.outcomes.contains_key(service) {
             return;
         }

@@ -1,4 +1,4 @@
-//! One object, as an API server and the webhooks would look at it.
+//! Validation of one object, as an API server and the webhooks do it.
 
 use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
 use longboat_apiserver::{

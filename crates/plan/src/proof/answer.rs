@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{probe::Probe, report::Verdict};
 
-/// Bytes of an answer that are looked at most.
+/// The most bytes to read of an answer.
 pub(super) const LONGEST_ANSWER: usize = 256 << 10;
 /// Characters of somebody else's text that a condition repeats.
 const LONGEST_QUOTE: usize = 200;

@@ -50,7 +50,7 @@ impl Verdict {
         Self { status: ConditionStatus::Unknown, reason, message }
     }
 
-    /// Whether it is good news.
+    /// Whether the proof succeeded.
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }

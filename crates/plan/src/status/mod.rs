@@ -31,7 +31,7 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// How far one pass over a service got.
+/// How far one reconcile of a service got.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<'a> {
     /// What composing, and checking what it gave, came to.
@@ -156,7 +156,7 @@ fn report(
     }
 }
 
-/// Reports everything about the router; false where something could not be looked at.
+/// Reports everything about the router; false where something could not be read.
 fn router(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) -> bool {
     scheduler::report(world, conditions);
     let routes = routes::in_play(world);

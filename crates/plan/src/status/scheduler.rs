@@ -26,7 +26,7 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
     }
 }
 
-/// While something else keeps the scheduler from being planned, what runs of it still says how it is: what an earlier pass
+/// While something else keeps the scheduler from being planned, what runs of it still says how it is: what an earlier reconcile
 /// said may not hold any more.
 pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
     let context = &world.context;

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::{Origin, Registry, Resource};
 
-/// Documents that are kept: all of a server with a few dozen definitions. When more come, old ones are made again.
+/// The most documents to cache: all of a server with a few dozen definitions. Beyond that, old ones are made again.
 const KEPT: usize = 128;
 
 /// Documents by their hash. One cache serves all servers of a process: equal hashes mean equal documents.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// How much is kept. A picker that holds more back than this cannot be done without any more.
+/// The most bytes to buffer. A picker that holds back more than this must not fail any more: the response could not go on without it.
 const LIMIT: usize = 4 << 20;
 
 /// Chunks that have not come back.
