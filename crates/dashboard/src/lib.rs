@@ -12,6 +12,7 @@ mod guard;
 mod metrics;
 mod objects;
 pub mod picker;
+pub mod probe;
 pub mod reach;
 mod replicas;
 mod server;

@@ -12,6 +12,7 @@ use longboat_scheduler::{
 use crate::{
     body::{Api, parse},
     core::{Core, Settings},
+    decisions::{Decisions, Query},
     exchange::Picker,
     pool::Desired,
     scrape::extract,
@@ -99,5 +100,19 @@ pub fn metrics_page(page: &[u8]) {
     let Ok(layer) = DataLayer::from_config(&EndpointPickerConfig::default()) else { return };
     for engine in layer.engines.values() {
         extract(page, engine, &mut Metrics::default());
+    }
+}
+
+/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
+///
+/// # Panics
+/// When it is neither.
+pub fn decisions_query(query: &str) {
+    match Query::parse(query) {
+        Ok(query) => {
+            let answer = Decisions::new(4).answer(&query);
+            assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
+        }
+        Err(sentence) => assert!(!sentence.is_empty()),
     }
 }
