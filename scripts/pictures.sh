@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes the pictures of the page that README and the book show, in both themes: docs/images/page-VIEW-THEME.png. It starts a world of
+# Takes the pictures of the page that README and the book show, in both themes: docs/images/page-VIEW-THEME.webp. It starts a world of
 # three replicas, asks them for a while, and looks with the browser of scripts/tools.sh. PATH must have `longboat`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
