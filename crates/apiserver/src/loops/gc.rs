@@ -1,8 +1,8 @@
 //! Garbage collection: objects whose owners are gone go, too.
 //!
 //! Two indexes of every object are maintained by reading the changes of all tables: which uids exist,
-//! and who names which uid as an owner. There is no queue that could lose something: what could not be done is done on
-//! the next pass.
+//! and who names which uid as an owner. There is no queue that could lose something: what could not be done is done in
+//! the next collection.
 
 use std::{
     collections::{HashMap, HashSet},

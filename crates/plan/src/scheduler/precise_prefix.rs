@@ -1,4 +1,4 @@
-//! The scorer that knows exactly which prefixes a server holds: what older pickers and newer ones want to be told.
+//! The scorer that knows exactly which prefixes a server holds, in the configuration of older and of newer pickers.
 
 use serde_json::{Map, Value, json};
 

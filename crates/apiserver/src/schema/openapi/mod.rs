@@ -1,7 +1,7 @@
 //! OpenAPI v3: the index of group versions, and one document for each.
 //!
 //! Documents are large and asked for rarely (by `kubectl explain`, `apply`, `create`), so each is made when first
-//! asked for and kept as bytes under its hash; the hash comes from what the document is made from, so that the index
+//! asked for and cached as bytes under its hash; the hash comes from what the document is made from, so that the index
 //! needs no document. It is made for kubectl: paths say which verbs exist and that `fieldValidation` is understood,
 //! components describe the kinds.
 

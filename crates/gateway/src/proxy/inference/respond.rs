@@ -1,4 +1,4 @@
-//! A response is shown to the picker, and the client gets what comes back. Without the picker it goes on as it is.
+//! Sends a response through the picker to the client. Without a picker the client gets it unchanged.
 
 mod shown;
 

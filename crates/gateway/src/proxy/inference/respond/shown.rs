@@ -1,4 +1,4 @@
-//! What of a response was shown to the picker and has not come back: the client still has to get it if the picker goes away.
+//! The part of a response that the picker has and has not given back: the client must get it even if the picker dies.
 
 use std::collections::VecDeque;
 
