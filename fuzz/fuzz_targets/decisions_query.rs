@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../src/data_plane.rs"]
-mod data_plane;
+#[path = "../src/decisions.rs"]
+mod decisions;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| data_plane::decisions_query(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| decisions::decisions_query(data));

@@ -11,13 +11,12 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 8] = [
+pub(crate) const ALL: [(&str, Target); 7] = [
     ("ext_proc", ext_proc),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
     ("picker_config", picker_config),
     ("tokenizer_answer", tokenizer_answer),
-    ("decisions_query", decisions_query),
     ("sidecar_header", sidecar_header),
     ("sidecar_body", sidecar_body),
 ];
@@ -52,12 +51,6 @@ pub(crate) fn metrics_page(data: &[u8]) {
 /// Any answer of a tokenizer is tokens, or is not read.
 pub(crate) fn tokenizer_answer(data: &[u8]) {
     longboat_epp::probe::tokenizer_answer(data);
-}
-
-/// Any query is answered or refused.
-pub(crate) fn decisions_query(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    longboat_epp::probe::decisions_query(text);
 }
 
 /// Any text is a configuration, or is refused with a sentence.

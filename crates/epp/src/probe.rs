@@ -60,6 +60,20 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
     assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
 }
 
+/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
+///
+/// # Panics
+/// When it is neither.
+pub fn decisions_query(query: &str) {
+    match Query::parse(query) {
+        Ok(query) => {
+            let answer = Decisions::new(4).answer(&query);
+            assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
+        }
+        Err(sentence) => assert!(!sentence.is_empty()),
+    }
+}
+
 /// A body is read by every API, or refused.
 ///
 /// # Panics
@@ -100,19 +114,5 @@ pub fn metrics_page(page: &[u8]) {
     let Ok(layer) = DataLayer::from_config(&EndpointPickerConfig::default()) else { return };
     for engine in layer.engines.values() {
         extract(page, engine, &mut Metrics::default());
-    }
-}
-
-/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
-///
-/// # Panics
-/// When it is neither.
-pub fn decisions_query(query: &str) {
-    match Query::parse(query) {
-        Ok(query) => {
-            let answer = Decisions::new(4).answer(&query);
-            assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
-        }
-        Err(sentence) => assert!(!sentence.is_empty()),
     }
 }

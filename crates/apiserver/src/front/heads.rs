@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The header that marks a request; a client that sends it refuses itself.
 pub(super) const REFUSED: &str = "x-longboat-ambiguous-length";
-/// Longest head to read, in bytes. hyper refuses longer ones.
+/// Longest head that is looked at, in bytes. hyper refuses longer ones.
 const LONGEST: usize = 512 * 1024;
 
 /// A stream whose requests are marked.
@@ -63,7 +63,7 @@ impl<S> Marked<S> {
         Self { stream, state: State::Head(Head::default()), line: Vec::new(), ready: Vec::new(), passed: 0 }
     }
 
-    /// Takes over what was read; heads are held back until the end of each line.
+    /// Takes over what was read; heads are kept back until the end of each line.
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match &mut self.state {

@@ -109,7 +109,7 @@ fn validate_metric(metric: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(Cause::required(own.as_str(), "must specify a metric source type"));
     }
     let Some((_, field)) = SOURCES.iter().find(|(name, _)| *name == kind) else {
-        // the kind is validated twice
+        // the kind is looked at twice
         let cause = Cause::unsupported(own, &Value::from(kind), &SOURCES.map(|(name, _)| name));
         causes.extend([cause.clone(), cause]);
         return;
