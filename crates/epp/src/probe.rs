@@ -12,7 +12,6 @@ use longboat_scheduler::{
 use crate::{
     body::{Api, parse},
     core::{Core, Settings},
-    decisions::{Decisions, Query},
     exchange::Picker,
     pool::Desired,
     scrape::extract,
@@ -65,6 +64,8 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
 /// # Panics
 /// When it is neither.
 pub fn decisions_query(query: &str) {
+    use crate::decisions::{Decisions, Query};
+
     match Query::parse(query) {
         Ok(query) => {
             let answer = Decisions::new(4).answer(&query);
