@@ -59,22 +59,6 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
     assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
 }
 
-/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
-///
-/// # Panics
-/// When it is neither.
-pub fn decisions_query(query: &str) {
-    use crate::decisions::{Decisions, Query};
-
-    match Query::parse(query) {
-        Ok(query) => {
-            let answer = Decisions::new(4).answer(&query);
-            assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
-        }
-        Err(sentence) => assert!(!sentence.is_empty()),
-    }
-}
-
 /// A body is read by every API, or refused.
 ///
 /// # Panics
@@ -97,6 +81,22 @@ pub fn body(bytes: &[u8]) {
             let model: Result<String, _> = serde_json::from_slice(&bytes[parsed.model_at]);
             assert_eq!(model.ok(), Some(parsed.model), "the model is somewhere else");
         }
+    }
+}
+
+/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
+///
+/// # Panics
+/// When it is neither.
+pub fn decisions_query(query: &str) {
+    use crate::decisions::{Decisions, Query};
+
+    match Query::parse(query) {
+        Ok(query) => {
+            let answer = Decisions::new(4).answer(&query);
+            assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
+        }
+        Err(sentence) => assert!(!sentence.is_empty()),
     }
 }
 
