@@ -174,7 +174,8 @@ fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
     )
 }
 
-/// Lists that merge element by element keep what lower layers have; others do not, which users do not expect of theirs.
+/// Warns of lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, as lists
+/// do that merge by key.
 fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     let specs = effective.layers.iter().map(|layer| {
         let origin =

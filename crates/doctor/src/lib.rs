@@ -24,7 +24,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     for check in check::ALL {
         check(facts, &mut findings);
     }
-    // What breaks the installation comes before what follows from it; among equals the order of the checks stands.
+    // Faults of the installation come before their consequences. The sort is stable: otherwise the order of the checks holds.
     findings.sort_by_key(|finding| finding.severity);
     findings
 }

@@ -349,7 +349,7 @@ impl Scene {
         self.composer.compose(&self.inputs(service, &Lookup(&self.snapshot.config_maps)))
     }
 
-    /// What there is to say about a service's layers although they combine, besides what composing itself says.
+    /// Warnings about a service's layers that combine, besides those of composing itself.
     pub fn layer_warnings(&self, service: &LLMInferenceService, effective: &Effective) -> Vec<Warning> {
         self.composer.layer_warnings(&self.inputs(service, &Lookup(&self.snapshot.config_maps)), effective)
     }

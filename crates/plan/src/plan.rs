@@ -1,4 +1,4 @@
-//! From the composed spec and what was observed to what must exist.
+//! Plans what must exist, from the composed spec and the snapshot.
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 

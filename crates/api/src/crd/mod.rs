@@ -88,8 +88,8 @@ pub fn foreign() -> Vec<Value> {
     ]
 }
 
-/// CRDs of foreign kinds that we write where a cluster serves them: for tests, and for local mode, which stands in for what
-/// acts on them.
+/// CRDs of foreign kinds that we write where a cluster serves them. Tests use them, and so does local mode, which acts on
+/// these kinds itself.
 pub fn optional() -> Vec<Value> {
     vec![leader_worker_set().document(), scaled_object().document()]
 }

@@ -90,7 +90,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What a request for a token has shown of a service that says Ready, or what would keep its halves from working together.
+/// A service that says Ready and failed its proof of serving, or whose halves cannot work together.
 fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Option<Finding> {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     let proofs = [types::SERVING_PROVEN, types::KV_TRANSFER_OBSERVED];

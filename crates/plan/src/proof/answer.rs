@@ -1,4 +1,4 @@
-//! What came back, and which link of the way it speaks of.
+//! Reads the answer of a proof: which part of the way it comes from, gateway, picker or engine.
 
 use longboat_api::reasons::condition as reason;
 use serde_json::Value;

@@ -35,7 +35,7 @@ pub(super) fn use_socket(config: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the one scorer apart into what produces tokens, what finds prefixes, and what scores.
+/// Splits the one scorer into three plugins: one produces tokens, one finds prefixes, one scores.
 pub(super) fn decompose(config: &mut Map<String, Value>) {
     let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
     let is = |plugin: &Value, name: &str| plugin.get("type").and_then(Value::as_str) == Some(name);

@@ -34,7 +34,7 @@ use crate::{
 /// How far one reconcile of a service got.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<'a> {
-    /// What composing, and checking what it gave, came to.
+    /// The outcome of composing and of checking the result.
     pub presets: &'a compose::Outcome,
     /// The preset names that the service keeps across upgrades of the platform, for `status.annotations`.
     pub pins: &'a BTreeMap<String, String>,
