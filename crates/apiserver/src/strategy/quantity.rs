@@ -5,7 +5,7 @@ use serde_json::Value;
 /// A decimal number with an exponent of ten, and how it wants to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quantity {
-    /// The value in thousandths (the smallest unit that is stored).
+    /// The value in thousandths (the smallest unit that is kept).
     pub(crate) milli: i128,
     format: Format,
 }
