@@ -63,6 +63,7 @@ fn replica(index: usize, port: u16) -> Value {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "how long things took is for people")]
 fn a_thousand_services_and_fifty_replicas_stay_small() {
     if script("page_scale.mjs").is_none() || tools::kubectl().is_none() {
         return;
