@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 /// How long a token is valid, in seconds: the least that the API server grants.
 const VALID: i64 = 600;
 /// How long it is used: it must not expire on the way.
-const USED: Duration = Duration::from_secs(480);
+const USED: Duration = Duration::from_mins(8);
 /// The most pods whose tokens are remembered.
 const REMEMBERED: usize = 256;
 
