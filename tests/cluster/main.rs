@@ -15,6 +15,7 @@ mod cluster;
 #[expect(dead_code, reason = "shared with the tests of telemetry")]
 mod collector;
 mod controller;
+mod decisions;
 mod definitions;
 mod deletion;
 mod doctor;

@@ -1,7 +1,7 @@
 //! The page in a real browser, at two widths, in both themes: every view is drawn, nothing is said on the console, nothing
 //! overflows, axe-core finds nothing, and keys reach everything. `LONGBOAT_SCREENSHOTS=DIR` keeps pictures to look at.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use crate::{
     dashboard::Page,
@@ -13,24 +13,29 @@ use crate::{
 /// Names of Chromium.
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
+/// Node.js with a script of this folder, which finds a browser and what drives it in its environment; none ends the test early.
+pub(crate) fn script(name: &str) -> Option<Command> {
+    let packages = tools::tool("browser/node_modules")?;
+    let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {
+        longboat_untested::skipped("no Chromium");
+        return None;
+    };
+    let mut node = Command::new("node");
+    node.arg(tools::root().join("tests/local").join(name)).env("BROWSER", browser).env("PACKAGES", packages);
+    Some(node)
+}
+
 #[test]
 fn people_can_use_the_page() {
-    let Some(packages) = tools::tool("browser/node_modules") else { return };
-    let browser = BROWSERS.into_iter().find(|path| std::path::Path::new(path).exists());
-    let Some(browser) = browser else {
-        longboat_untested::skipped("no Chromium");
+    if script("browser.mjs").is_none() {
         return;
-    };
+    }
     let _turn = turn();
     let world = World::shared();
     let page = Page::of(world);
-    let script = tools::root().join("tests/local/browser.mjs");
     for (theme, width) in [("light", "1280"), ("light", "390"), ("dark", "1280"), ("dark", "390")] {
-        let mut node = Command::new("node");
-        node.arg(&script)
-            .env("PAGE", format!("{}/#token={}", page.address, page.token))
-            .env("BROWSER", browser)
-            .env("PACKAGES", &packages)
+        let mut node = script("browser.mjs").unwrap();
+        node.env("PAGE", format!("{}/#token={}", page.address, page.token))
             .env("SERVICE", "default/qwen")
             .env("THEME", theme)
             .env("WIDTH", width);

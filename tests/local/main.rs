@@ -22,6 +22,7 @@ mod load;
 mod mistakes;
 mod once;
 mod openai;
+mod page_scale;
 mod picker_death;
 mod plugin;
 mod pods;

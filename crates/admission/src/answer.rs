@@ -10,7 +10,7 @@ use crate::Subject;
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// Why the request is refused; none lets it pass.
+    /// Why the request is refused; none: it is allowed.
     pub denial: Option<Denial>,
     /// What the user should know.
     pub warnings: Vec<String>,

@@ -140,7 +140,7 @@ fn client(path: &str, target: &Target) -> WebhookClientConfig {
     }
 }
 
-/// An update is asked about only if it changes what is looked at: letting go of an object, as finalizers do, works while nobody
+/// The webhooks are called for an update only if it changes what they read: letting go of an object, as finalizers do, works while nobody
 /// answers, and takes no time of anybody's.
 fn condition() -> MatchCondition {
     let differs = |field: &str| {

@@ -19,7 +19,7 @@ pub struct Facts {
     pub local_models: LocalModels,
 }
 
-/// Models that are cached on nodes. Only looked at where the platform enables local models.
+/// Models that are cached on nodes. Only read where the platform enables local models.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalModels {
     /// The caches, in the order in which the API server lists them; none where their kinds are not installed.

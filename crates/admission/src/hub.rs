@@ -1,4 +1,4 @@
-//! Objects in the version that the rules work on.
+//! Objects in v1alpha2, the version that the rules are written for.
 
 use std::borrow::Cow;
 

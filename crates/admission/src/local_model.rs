@@ -7,7 +7,7 @@ use crate::{Facts, facts::ModelCache};
 
 /// Marks the service with the cache that holds its model, or removes the marks; warnings.
 ///
-/// Only the service's own URI is looked at, not one that a config brings. A service without one keeps its marks.
+/// Only the service's own URI counts, not one from a config. A service without a URI keeps the metadata that it has.
 pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
     let enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model);
     if !enabled || annotation(service, annotations::DISABLE_LOCAL_MODEL).is_some() {

@@ -1,6 +1,6 @@
 //! Whether an API server would accept a service with a merged spec.
 //!
-//! The reference asks it, by a dry-run of a creation on every pass. Everything that an answer depends on is known here: the
+//! The reference asks it on every reconcile, by a dry-run of a creation. Everything that the answer depends on is known here: the
 //! schema with its rules is ours, and so are the webhooks.
 
 use longboat_api::{

@@ -1,4 +1,4 @@
-//! Objects as trees in which the parts that no conversion looks at are left as text.
+//! Objects as trees in which the parts that no conversion reads stay text.
 //!
 //! Most of an object is pods, field ownership and conditions. To make trees of them, and text again, would be nearly all of
 //! the work of a conversion: they are cut out while reading, and put back while writing.

@@ -18,8 +18,8 @@ pub const DRA_CEL_SELECTOR: &str = "serving.kserve.io/exp-dra-cel-selector";
 pub const DRA_CONTAINER_NAME: &str = "serving.kserve.io/exp-dra-container-name";
 /// On a claim template and on pods: which devices the pods were made for, as a digest. Ours alone.
 pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
-/// On a child: what the service asked for of that which stays as it is where nobody asks for anything, so that it goes
-/// when it is not asked for any more. Ours alone.
+/// On a child: which optional parts the service has asked for, so that they can be removed when it no longer asks for them.
+/// Ours alone.
 pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
 /// Marks a workload (in `spec.annotations`) as able to route by model name; `"false"` on a Gateway vetoes it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";

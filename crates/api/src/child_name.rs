@@ -4,13 +4,13 @@ use md5::{Digest, Md5};
 
 /// Longest name a child may have: a DNS label.
 const LONGEST: usize = 63;
-/// Length of an MD5 sum in hexadecimal.
+/// Length of an MD5 hash in hexadecimal.
 const HASH: usize = 32;
 /// What is left of a label beside the hash.
 const HEAD: usize = LONGEST - HASH;
 
-/// Name of the child of `parent` that `suffix` tells apart: both joined where that fits a DNS label (63 bytes), else
-/// shortened around an MD5 sum of what was cut.
+/// Name of the child of `parent` with this `suffix`: both joined where that fits a DNS label (63 bytes), else
+/// shortened around an MD5 hash of what was cut.
 pub fn child_name(parent: &str, suffix: &str) -> String {
     if parent.len() + suffix.len() <= LONGEST {
         return format!("{parent}{suffix}");

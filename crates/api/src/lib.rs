@@ -1,4 +1,4 @@
-//! What users write: the `LLMInferenceService` API with its conditions, defaults, validation and CRDs, and the
+//! The `LLMInferenceService` API: its types, conditions, defaults, validation and CRDs, and the
 //! foreign kinds that we read or write.
 //!
 //! Everything here is a pure function over plain data. The types print what Go's `encoding/json` prints for the
@@ -9,6 +9,7 @@ pub mod child_name;
 pub mod conditions;
 pub mod conversion;
 pub mod crd;
+pub mod decisions;
 pub mod defaulting;
 pub mod fields;
 pub mod foreign;

@@ -6,9 +6,9 @@ pub const SERVICE_FINALIZER: &str = "serving.kserve.io/llmisvc-finalizer";
 pub const CONFIG_FINALIZER: &str = "serving.kserve.io/llmisvcconfig-finalizer";
 /// ConfigMap of the platform, in the system namespace.
 pub const PLATFORM_CONFIG_MAP: &str = "inferenceservice-config";
-/// System namespace, unless told otherwise.
+/// Default of the system namespace.
 pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kserve";
-/// Prefix of preset names, unless told otherwise.
+/// Default prefix of preset names.
 pub const DEFAULT_PRESET_PREFIX: &str = "kserve-";
 /// Source of events about services.
 pub const SERVICE_EVENT_SOURCE: &str = "LLMInferenceServiceController";

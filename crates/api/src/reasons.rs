@@ -62,7 +62,7 @@ pub mod condition {
     pub const IMAGE_VOLUME_SUB_PATH_UNSUPPORTED: &str = "ImageVolumeSubPathUnsupported";
     /// Image volumes are an early feature of the cluster.
     pub const IMAGE_VOLUME_ALPHA: &str = "ImageVolumeAlpha";
-    /// The newest spec was not looked at successfully.
+    /// The newest spec was not reconciled successfully.
     pub const NEW_OBSERVED_GENERATION_FAILURE: &str = "NewObservedGenFailure";
     /// A token of the model came back.
     pub const TOKEN_RECEIVED: &str = "TokenReceived";

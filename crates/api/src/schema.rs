@@ -1,6 +1,6 @@
 //! Schemas of fields that Rust types alone do not describe.
 //!
-//! `x-default` and `x-required` are our own marks: the CRD post-pass turns them into `default` and into `required` of
+//! `x-default` and `x-required` are our own marks: a later step ([`crate::crd`]) turns them into `default` and into `required` of
 //! the parent, after it has removed what schemars says about both (which follows Rust's types, not the contract).
 
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -316,17 +316,17 @@ fn pending(types: &[&str]) -> Value {
         .collect()
 }
 
-/// Conditions of a Gateway that nobody has looked at.
+/// Conditions of a Gateway that no controller has accepted or refused yet.
 pub(crate) fn pending_gateway() -> Value {
     pending(&["Accepted", "Programmed"])
 }
 
-/// Conditions of a GatewayClass that nobody has looked at.
+/// Conditions of a GatewayClass that no controller has accepted or refused yet.
 pub(crate) fn pending_gatewayclass() -> Value {
     pending(&["Accepted"])
 }
 
-/// Conditions of an older InferencePool that nobody has looked at.
+/// Conditions of an older InferencePool that no controller has accepted or refused yet.
 pub(crate) fn pending_pool() -> Value {
     pending(&["Accepted"])
 }

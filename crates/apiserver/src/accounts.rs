@@ -38,7 +38,7 @@ impl Accounts {
         Some(token)
     }
 
-    /// Whose token this is. A map tells by its time little about tokens of 244 random bits.
+    /// Whose token this is. How long a look-up in a map takes says little about tokens of 244 random bits.
     pub(crate) fn owner(&self, token: &str) -> Option<User> {
         self.0.lock().by_token.get(token).map(|(namespace, name)| User::account(namespace, name))
     }

@@ -35,7 +35,7 @@ pub struct AdmissionRequest {
 /// What a hook decides.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionAnswer {
-    /// Why the request is refused; none lets it pass.
+    /// Why the request is refused; none: it is allowed.
     pub refused: Option<ApiError>,
     /// The object instead of the one asked about (mutation only).
     pub object: Option<Value>,

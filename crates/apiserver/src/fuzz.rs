@@ -1,5 +1,5 @@
 //! What is fuzzed of this crate: one function for each parser of outside bytes, over bytes. The targets in `fuzz/` and the
-//! test that replays the kept corpus call them.
+//! test that replays the corpus call them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -178,7 +178,7 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
     }
 }
 
-/// Clients that know v3 need none of this; the others are told that nothing is described.
+/// Clients that know v3 need none of this; the others get an empty description.
 fn openapi_v2(request: &Request) -> Result<Answer, ApiError> {
     let form = request.accept.discovery(false)?;
     let empty = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": VERSION}, "paths": {}, "definitions": {}});

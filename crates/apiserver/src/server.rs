@@ -19,7 +19,7 @@ use crate::{
 /// How a server behaves.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where objects are kept; in memory only if not given.
+    /// Where objects are stored; in memory only if not given.
     pub state: Option<PathBuf>,
     /// Changes per resource that watches can look back. Each holds an object, so this bounds memory, too.
     pub window: usize,
@@ -79,7 +79,7 @@ pub struct ApiServer {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// A server with the default namespaces, and with what `options.state` kept.
+    /// A server with the default namespaces, and with what `options.state` holds.
     pub fn new(options: Options) -> Result<Self, JournalError> {
         let store = match &options.state {
             None => Store::in_memory(options.window),

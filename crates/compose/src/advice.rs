@@ -46,7 +46,7 @@ impl Composer {
     /// containers of presets that a layer removed, lists that a layer replaced as a whole, fields of base configs that
     /// templates do not see.
     ///
-    /// It composes the service again without each base config, so ask when the layers change, not on every pass.
+    /// It composes the service again without each base config, so ask when the layers change, not on every reconcile.
     pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
         let mut warnings = Vec::new();
         self.without_effect(inputs, effective, &mut warnings);
@@ -174,7 +174,8 @@ fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
     )
 }
 
-/// Lists that merge element by element keep what lower layers have; others do not, which users do not expect of theirs.
+/// Warns of lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, as lists
+/// do that merge by key.
 fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     let specs = effective.layers.iter().map(|layer| {
         let origin =

@@ -1,4 +1,4 @@
-//! Layers to one spec.
+//! Merges layers to one spec.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
@@ -307,7 +307,7 @@ fn merged(
     typed(Place::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
 
-/// What templates see of the service and the platform, without what they hardly ever use: the status, the record of
+/// The data of templates: service and platform, without what templates hardly ever use: the status, the record of
 /// field managers and the like. [`leaf`] knows which templates need [`complete`] data.
 fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Value {
     let meta = &service.metadata;

@@ -1,7 +1,7 @@
 //! Typed values straight from borrowed trees, rendering templates on the way.
 //!
 //! There is one deserializer type for all sources and renderers: the types of a pod spec are so many that compiling
-//! their reading for each combination would take minutes.
+//! a deserializer for each combination would take minutes.
 
 use std::fmt;
 

@@ -53,7 +53,7 @@ impl Effective {
         &self.data[schema::SERVICE_KEY]["spec"]
     }
 
-    /// What a template in a layer looked at.
+    /// What a template in a layer read.
     pub fn template_inputs(&self, text: &str) -> Vec<TemplateInput> {
         inputs::of(text, &self.data)
     }

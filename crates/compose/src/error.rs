@@ -75,7 +75,7 @@ pub enum ComposeError {
 pub enum Retry {
     /// Nothing until an input changes.
     OnChange,
-    /// Time: the cause may pass.
+    /// Time: the cause may go away.
     Backoff,
 }
 

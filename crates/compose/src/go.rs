@@ -95,7 +95,8 @@ fn field_type(structure: &'static Struct, name: &str) -> Option<Ty> {
     })
 }
 
-/// Whether nothing is there for [`find`] to find, in half of its time: what is there is asked for, not what could be.
+/// Whether all values fit, so that [`find`] would find nothing. It takes half as long, because it visits the fields that are
+/// there and not those that could be.
 fn fits(ty: Ty, json: &Value) -> bool {
     match (pointee(ty), json) {
         (_, Value::Null)
@@ -112,7 +113,7 @@ fn fits(ty: Ty, json: &Value) -> bool {
     }
 }
 
-/// Where the first value is that does not fit; what it is, and what it should be.
+/// Finds the first value that does not fit: writes its path, and returns its type and the expected one.
 fn find(ty: Ty, json: &Value, path: &mut String) -> Option<(&'static str, &'static str)> {
     let ty = pointee(ty);
     match (ty, json) {

@@ -1,4 +1,4 @@
-//! What a template looks at: the fields it names, where they are in the service, and their values.
+//! What a template reads: the fields it names, where they are in the service, and their values.
 
 use longboat_template::{
     Template,

@@ -1,4 +1,4 @@
-//! Which lists of the spec merge by key, from the table that all of Longboat shares.
+//! Which lists of the spec merge by key, from the table of crate `patch`.
 
 use std::{collections::HashMap, sync::LazyLock};
 

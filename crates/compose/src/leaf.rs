@@ -2,7 +2,7 @@
 //!
 //! The reference runs one template over the JSON text of the whole object. Where every string that
 //! contains an action is a complete template of its own, running it on that string's JSON text gives the same
-//! result, and strings without actions need not be looked at. Anything else (blocks that span fields, definitions,
+//! result, and strings without actions stay as they are. Anything else (blocks that span fields, definitions,
 //! templates in keys) is left to [`crate::render`], as is every error.
 
 use longboat_template::{Limits, Template, reflect::Value as Data};
@@ -18,7 +18,7 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.as_bytes().contains(&b'{') && text.contains(ACTION)
 }
 
-/// Beginnings of names of fields that only the complete service has, and of methods that look at them: templates that use
+/// Beginnings of names of fields that only the complete service has, and of methods that read them: templates that use
 /// them see the whole document. A getter is named for its field.
 const RARE: [&str; 10] = [
     "IsUsing",

@@ -1,4 +1,4 @@
-//! Layers to one effective spec, with where each leaf came from.
+//! Merges layers to one effective spec, and records where each leaf came from.
 //!
 //! A service names a model and little else; presets of the platform and configs that the user refers to fill in the
 //! rest. [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by

@@ -125,7 +125,7 @@ impl<'a> Tree<'a> {
         *self = Tree::Object(entries);
     }
 
-    /// Replaces what is at `path`, if anything is, with what `change` makes of it; with nothing, it is taken out.
+    /// Replaces the value at `path`, if there is one, by the result of `change`; if that is `None`, removes it.
     pub(crate) fn edit(&mut self, path: &[&str], change: &mut dyn FnMut(Self) -> Option<Self>) {
         if self.at(path).is_some() {
             let whole = std::mem::replace(self, Tree::List(Vec::new()));

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub message: String,
     /// What `status.appliedConfigs` becomes.
     pub applied: Applied,
-    /// Whether reconciling ends here, and what wakes it again; none: it goes on.
+    /// Whether reconciling ends here, and what starts it again; none: it goes on.
     pub stop: Option<Retry>,
     /// Whether to go on with the service's own spec instead of the effective one.
     pub use_own_spec: bool,

@@ -4,8 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::merge::{Place, Tree};
 
-/// What differs from the pod of the layers. What is the same is taken out of the tree, which is then read with little
-/// in it.
+/// The difference to the pod of the layers. Equal parts are removed from the tree, so that little is left to read.
 pub(crate) struct PodChanges<'a> {
     /// The fields that differ or went, but for containers.
     pub(crate) fields: Vec<&'a str>,

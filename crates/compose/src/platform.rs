@@ -78,7 +78,7 @@ pub struct Ingress {
     pub gateway_name: String,
     /// Its namespace.
     pub gateway_namespace: String,
-    /// Scheme of URLs where the gateway does not tell.
+    /// Scheme of URLs where the gateway does not say.
     pub url_scheme: String,
     /// Whether servers and pickers use TLS.
     pub enable_tls: bool,

@@ -90,7 +90,7 @@ impl Provenance {
         self.gone.iter().map(|(path, entries)| (path.as_str(), entries.as_slice()))
     }
 
-    /// Follows the layers, lowest first, and then looks at what they led to. The data of templates has the uppermost layer,
+    /// Follows the layers, lowest first, and then compares them with the result. The data of templates has the uppermost layer,
     /// the service's own spec.
     pub(crate) fn compute(layers: &[Arc<Layer>], data: &Value, spec: &LLMInferenceServiceSpec) -> Self {
         let mut history = History::default();

@@ -32,7 +32,7 @@ pub(crate) enum Says<'a> {
     Value(&'a Value),
     /// A template that printed this.
     Printed(&'a str),
-    /// A template of which only the whole document tells what it prints.
+    /// A template whose output depends on the whole document.
     Unknown,
 }
 

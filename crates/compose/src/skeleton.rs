@@ -63,7 +63,7 @@ impl Skeletons {
         Self { pods: PODS.map(|(path, _)| Pod::read(at(path)?)), route: at(ROUTE).and_then(Skeleton::read) }
     }
 
-    /// Takes out of `spec`, which a service made of the merged `layers`, what is still as there.
+    /// Removes from `spec` what equals the merged `layers` from which a service made it.
     pub(crate) fn split<'a>(&'a self, layers: &'a Value, spec: &mut Tree<'a>) -> Kept<'a> {
         let at = |path| Place::Json(layers).at(path)?.json();
         let mut pods = [const { None }; PODS.len()];
@@ -153,7 +153,7 @@ impl Pod {
     }
 }
 
-/// Completes a list of containers, of which `list` has what a service changed.
+/// Completes a list of containers: `list` has only what a service changed.
 fn lists(
     changes: &ListChanges<'_>,
     skeletons: Option<&Vec<Skeleton<Container>>>,

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
 
-    /// Services worked on at the same time: passes wait for the API server, most of all where it looks after rights.
+    /// Services that are reconciled at the same time: most of the time they wait for the API server.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
 

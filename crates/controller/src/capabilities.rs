@@ -255,7 +255,7 @@ impl Follower {
     }
 }
 
-/// Fills the caches of the optional kinds once, and notes which there are. Says what may not be listed, one sentence each.
+/// Fills the caches of the optional kinds once, and records which of them the cluster has. Returns a sentence for each that may not be listed.
 ///
 /// # Errors
 /// The kind that cannot be listed, and why.
@@ -273,8 +273,8 @@ pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, 
     Ok(hidden)
 }
 
-/// The same for who may not list a kind in the whole cluster: what is in the namespaces that are looked at has to do. API
-/// servers refuse also what they do not serve, so discovery says whether they do. What stays hidden, if something does.
+/// The same for a controller that may not list a kind in the whole cluster: it lists the watched namespaces. API servers refuse
+/// also kinds that they do not serve, so discovery says whether they do. Returns a sentence if something stays hidden.
 async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     if is_served(context, optional).await == Some(false) {
         return None;

@@ -3,8 +3,8 @@
 //! The lease itself says who leads, since when, and how often that changed; unlike client-go, no event says it again, so that a
 //! restart writes nothing but the lease.
 //!
-//! The rules are those of client-go, so that our replicas and the reference's respect each other. Nothing here looks at a
-//! clock; times of other machines are kept, but never compared with ours.
+//! The rules are those of client-go, so that our replicas and the reference's respect each other. Nothing here reads a
+//! clock; times of other machines are recorded, but never compared with ours.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ impl Election {
 // === impl Seen ===
 
 impl Seen {
-    /// What a look at `now` shows. A lease that has not changed is as old as before.
+    /// What the lease shows at `now`. A lease that has not changed is as old as before.
     pub(crate) fn update(known: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
         match known {
             Some(known) if known.spec == spec => known,

@@ -66,7 +66,7 @@ pub(crate) struct Notes {
     passes: watch::Receiver<usize>,
 }
 
-/// Held while a pass is under way. Half of what a new service makes the API server do is events: they wait until its children are
+/// Held while a reconcile runs. Half of the requests for a new service are events: they wait until its children are
 /// there.
 pub(crate) struct Pass<'a>(&'a EventSink);
 
@@ -95,7 +95,7 @@ impl EventSink {
         self.send(Note { subject: subject.clone(), type_: "Normal", reason, message, once: false });
     }
 
-    /// Records something that the user should look at.
+    /// Records something that the user should act on.
     pub(crate) fn warning(&self, subject: &Subject, reason: &'static str, message: String) {
         self.send(Note { subject: subject.clone(), type_: "Warning", reason, message, once: false });
     }

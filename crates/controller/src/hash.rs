@@ -1,4 +1,4 @@
-//! Hashes of objects: eight bytes that tell whether an object has changed since it was last seen.
+//! Hashes of objects: eight bytes that differ when an object has changed since it was last seen.
 
 use std::{hash::Hasher, io};
 

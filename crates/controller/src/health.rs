@@ -16,7 +16,7 @@ use crate::{context::Context, error::Error, queue::Queue, readiness::Readiness};
 const CONNECTIONS: usize = 64;
 /// How long a probe may take to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A pass that takes longer has come to a halt: a request that nobody answers fails after 70 seconds, and the first
+/// A reconcile that takes longer hangs: a request that nobody answers fails after 70 seconds, and the first
 /// failure ends it.
 const LONGEST_PASS: Duration = Duration::from_mins(30);
 
@@ -101,7 +101,7 @@ pub(crate) async fn serve(
 
 /// Names a reconcile that has been running for so long that it will not end, if there is one.
 ///
-/// A pass ends when a request fails, and a request fails when the API server is away: while it is, passes fail and are tried
+/// A reconcile ends when a request fails, and a request fails when the API server is away: while it is, reconciles fail and are tried
 /// again, and nothing is stuck.
 fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String> {
     let (key, running) = queue.longest()?;

@@ -67,7 +67,7 @@ impl Candidate {
         }
     }
 
-    /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch tells when the lease becomes free;
+    /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch says when the lease becomes free;
     /// without the right to watch, the lease is read once per retry period.
     pub(crate) async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         let config = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));

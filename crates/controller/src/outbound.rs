@@ -1,4 +1,4 @@
-//! The client layer that every request to the API server passes.
+//! The client layer through which every request to the API server goes.
 
 use std::{sync::Arc, time::Duration};
 

@@ -27,7 +27,7 @@ use crate::{
 /// read before it is known that the service depends on them.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// What is kept of a Secret that is not ours: its name and its version. Annotations are not kept, because `kubectl apply` writes the
+/// What is cached of a Secret that is not ours: its name and its version. Annotations are not cached, because `kubectl apply` writes the
 /// whole content into one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SecretMetadata {
@@ -55,7 +55,7 @@ struct Content {
 /// Why a service cannot be planned: a Secret that it needs cannot be read.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// The controller has no right to it. That does not pass with time.
+    /// The controller has no right to it. Trying again does not help.
     Denied(Problem),
     /// The request failed.
     Failed(PassError),

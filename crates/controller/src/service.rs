@@ -85,8 +85,8 @@ fn forget(context: &Context, key: &Key) {
     context.note_error(key, None);
 }
 
-/// Returns what prevents the service from reaching its spec until something else changes, if anything does; an error for what is
-/// tried again.
+/// Returns the problem that keeps the service from its spec until something else changes, if there is one. An error means that the
+/// reconcile is tried again.
 async fn update(
     context: &Context,
     subject: &Subject,

@@ -17,7 +17,7 @@ pub struct Upstream {
 // === impl Upstream ===
 
 impl Upstream {
-    /// What to tell whoever started the process: one sentence for each flag that would have done something.
+    /// Warnings for whoever started the process: one sentence for each flag that would have done something.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let given = [

@@ -22,14 +22,9 @@ pub(crate) async fn send(
     body: &Bytes,
     permit: OwnedSemaphorePermit,
 ) -> Result<Response, Problem> {
-    let mut chat: Value = serde_json::from_slice(body).map_err(|error| Problem::wrong(error.to_string()))?;
-    let Some(fields) = chat.as_object_mut() else {
-        return Err(Problem::wrong("expected an object, as the OpenAI API takes it"));
-    };
-    fields.entry("model").or_insert_with(|| Value::from(address.model.clone()));
-    fields.insert("stream".into(), true.into());
+    let chat = prepared(body, &address.model)?;
     let url = format!("{}/v1/chat/completions", address.url);
-    let asked = http.post(&url).header(header::CONTENT_TYPE, "application/json").body(chat.to_string());
+    let asked = http.post(&url).header(header::CONTENT_TYPE, "application/json").body(chat);
     let answer = asked
         .send()
         .await
@@ -52,4 +47,15 @@ pub(crate) async fn send(
         }
     }
     Ok(response)
+}
+
+/// The request that a service gets: with a model, and streamed.
+pub(crate) fn prepared(body: &[u8], model: &str) -> Result<String, Problem> {
+    let mut chat: Value = serde_json::from_slice(body).map_err(|error| Problem::wrong(error.to_string()))?;
+    let Some(fields) = chat.as_object_mut() else {
+        return Err(Problem::wrong("expected an object, as the OpenAI API takes it"));
+    };
+    fields.entry("model").or_insert_with(|| Value::from(model));
+    fields.insert("stream".into(), true.into());
+    Ok(chat.to_string())
 }

@@ -1,4 +1,4 @@
-//! What the page hears while it is open: server-sent events.
+//! The stream of server-sent events that an open page receives.
 //!
 //! A page that is open costs what it shows: watches of the list of services and of one service, and, once in [`PERIOD`], one
 //! question to each replica of that service. Events hold what changed since the last one.
@@ -22,11 +22,11 @@ use crate::{Head, Picture, ServiceName, replicas, server::Page};
 
 /// Between two questions to a replica.
 const PERIOD: Duration = Duration::from_secs(2);
-/// After so many of them, which replicas there are is asked again.
+/// After so many of them, the replicas are listed again.
 const LISTING: u32 = 5;
-/// Between two changes that are told: a person cannot read faster.
+/// Between two changes that are sent: a person cannot read faster.
 const FRAME: Duration = Duration::from_millis(200);
-/// Without news, something is sent this often, so that a page that has gone is noticed.
+/// Without a change, a comment is sent this often, so that a page that has gone is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Answers with events for as long as the page listens, or until the server ends.
@@ -40,7 +40,7 @@ pub(crate) fn answer(
     tokio::spawn(async move {
         let _permit = permit;
         tokio::select! {
-            () = tell(&page, service, &events) => {}
+            () = send(&page, service, &events) => {}
             () = page.shutdown.cancelled() => {}
             () = events.closed() => {}
         }
@@ -55,9 +55,9 @@ fn received(frames: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, I
     })
 }
 
-async fn tell(page: &Page, service: Option<ServiceName>, events: &mpsc::Sender<Bytes>) {
+async fn send(page: &Page, service: Option<ServiceName>, events: &mpsc::Sender<Bytes>) {
     let pictures = page.world.pictures(service.clone());
-    let pictures = told(pictures, events);
+    let pictures = changes(pictures, events);
     match service {
         Some(service) => {
             tokio::join!(pictures, samples(page, &service, events), heartbeat(events));
@@ -68,11 +68,11 @@ async fn tell(page: &Page, service: Option<ServiceName>, events: &mpsc::Sender<B
     }
 }
 
-/// Tells what changes from picture to picture.
-async fn told(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sender<Bytes>) {
-    let mut last = Told::default();
+/// Sends what changes from picture to picture.
+async fn changes(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sender<Bytes>) {
+    let mut sent = Sent::default();
     while let Some(picture) = pictures.next().await {
-        for frame in last.news(picture) {
+        for frame in sent.changes(picture) {
             if events.send(frame).await.is_err() {
                 return;
             }
@@ -81,18 +81,18 @@ async fn told(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sender<B
     }
 }
 
-/// What the page knows.
+/// What was sent to the page so far.
 #[derive(Default)]
-struct Told {
+struct Sent {
     services: BTreeMap<String, Head>,
     rest: Option<(Option<Value>, Option<String>)>,
 }
 
-// === impl Told ===
+// === impl Sent ===
 
-impl Told {
-    /// The events that bring the page from what it knows to this picture.
-    fn news(&mut self, picture: Picture) -> Vec<Bytes> {
+impl Sent {
+    /// The events that bring the page from what was sent to this picture.
+    fn changes(&mut self, picture: Picture) -> Vec<Bytes> {
         let Picture { services, tree, trouble } = picture;
         let first = self.rest.is_none();
         let services: BTreeMap<String, Head> =
@@ -114,7 +114,7 @@ impl Told {
     }
 }
 
-/// Tells what the replicas of a service say about themselves.
+/// Sends the numbers of the replicas of a service.
 async fn samples(page: &Page, service: &ServiceName, events: &mpsc::Sender<Bytes>) {
     let mut ticks = tokio::time::interval_at(Instant::now(), PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -164,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_told() {
-        let mut told = Told::default();
-        let news = |told: &mut Told, picture| -> Vec<String> {
-            let frames = told.news(picture).into_iter();
+    fn only_what_changed_is_sent() {
+        let mut sent = Sent::default();
+        let changes = |sent: &mut Sent, picture| -> Vec<String> {
+            let frames = sent.changes(picture).into_iter();
             frames.map(|frame| String::from_utf8(frame.to_vec()).unwrap()).collect()
         };
         let head = |service: &str, text: &str| json!({"service": service, "text": text, "mark": "good"});
@@ -175,15 +175,15 @@ mod tests {
         let service = |value: Value| format!("event: service\ndata: {value}\n\n");
         let both = [("n/a", "1"), ("n/b", "1")];
         assert_eq!(
-            news(&mut told, picture(&both, None)),
+            changes(&mut sent, picture(&both, None)),
             [
                 services(json!({"set": [head("n/a", "1"), head("n/b", "1")], "gone": []})),
                 service(json!({"tree": null, "trouble": null})),
             ]
         );
-        assert_eq!(news(&mut told, picture(&both, None)), Vec::<String>::new());
+        assert_eq!(changes(&mut sent, picture(&both, None)), Vec::<String>::new());
         assert_eq!(
-            news(&mut told, picture(&[("n/b", "2")], Some(json!({"x": 1})))),
+            changes(&mut sent, picture(&[("n/b", "2")], Some(json!({"x": 1})))),
             [
                 services(json!({"set": [head("n/b", "2")], "gone": ["n/a"]})),
                 service(json!({"tree": {"x": 1}, "trouble": null})),

@@ -12,9 +12,11 @@ mod guard;
 mod metrics;
 mod objects;
 pub mod picker;
+pub mod probe;
 pub mod reach;
 mod replicas;
 mod server;
+mod tokens;
 mod world;
 
 pub use reach::Reach;

@@ -94,6 +94,15 @@ pub(crate) async fn manifest(client: &Client, service: &ServiceName) -> Result<S
 
 /// Replaces a service. Somebody else's change since the object was read is a conflict, as its `resourceVersion` tells.
 pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &str) -> Result<(), Problem> {
+    let new = edited(service, manifest)?;
+    let kind = ApiResource::erase::<LLMInferenceService>(&());
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &service.namespace, &kind);
+    api.replace(&service.name, &PostParams::default(), &new).await.map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+/// The object of an edited manifest, which must be this service as it was read.
+pub(crate) fn edited(service: &ServiceName, manifest: &str) -> Result<DynamicObject, Problem> {
     let documents =
         longboat_manifest::parse("manifest", manifest).map_err(|error| Problem::wrong(error.to_string()))?;
     let object = match <[_; 1]>::try_from(documents) {
@@ -121,9 +130,7 @@ pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &s
     if written != kind.api_version {
         return Err(Problem::wrong(format!("apiVersion: expected `{}`", kind.api_version)));
     }
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &service.namespace, &kind);
-    api.replace(&service.name, &PostParams::default(), &new).await.map_err(|error| failed(&error))?;
-    Ok(())
+    Ok(new)
 }
 
 fn failed(error: &kube::Error) -> Problem {

@@ -1,5 +1,6 @@
 //! The pickers of services, and what they decided.
 
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_api::labels;
@@ -57,7 +58,10 @@ pub async fn decisions(
     if let Some(id) = id {
         path = format!("{path}&id={}", utf8_percent_encode(id, NON_ALPHANUMERIC));
     }
-    let (status, text) = reach.get(client, pod, &port, &path).await?;
+    let (mut status, mut text) = reach.get(client, pod, &port, &path).await?;
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        (status, text) = reach.get_as_reader(client, pod, &port, &path).await?;
+    }
     match status.as_u16() {
         200 => {
             let mut answer: Value = serde_json::from_str(&text)
@@ -67,10 +71,10 @@ pub async fn decisions(
                 _ => Err("the picker's answer holds no decisions: is it an older one?".into()),
             }
         }
-        401 | 403 => Err("the picker answers only those whose token may read its metrics, and the API server passes no \
-                          token on: forward its port 9090 and ask for `/debug/decisions` with a token, or start it with \
-                          `--metrics-endpoint-auth=false`"
-            .into()),
+        401 | 403 => Err(format!(
+            "the picker lets nobody read its decisions who comes through the API server ({status}); one of another version \
+             does so with `--metrics-endpoint-auth=false`"
+        )),
         404 => Err("the picker keeps no decisions: start it with `--decisions=256`".into()),
         code => Err(format!("the picker answered {code}: {}", first_line(&text))),
     }

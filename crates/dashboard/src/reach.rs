@@ -1,13 +1,17 @@
 //! Reaching a port of a pod: directly where pods are processes of this machine, else through the API server, with the rights
 //! of the kubeconfig.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use http::StatusCode;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, client::Body};
+use longboat_api::decisions::TOKEN_HEADER;
 use longboat_controller::reader;
+use serde_json::Value;
+
+use crate::tokens::Tokens;
 
 /// The longest answer to read, in bytes.
 const LONGEST: usize = 4 << 20;
@@ -20,7 +24,7 @@ pub enum Reach {
     /// Pods are processes of this machine.
     Direct(reqwest::Client),
     /// Through `pods/proxy` of the API server.
-    Proxied,
+    Proxied(Arc<Tokens>),
 }
 
 /// A port of a pod.
@@ -47,6 +51,11 @@ impl Reach {
         Ok(Self::Direct(client))
     }
 
+    /// The way to pods of a cluster.
+    pub fn proxied() -> Self {
+        Self::Proxied(Arc::default())
+    }
+
     /// What a pod answers to `GET path`: the status and the text.
     ///
     /// # Errors
@@ -61,12 +70,38 @@ impl Reach {
         let answered = async {
             match self {
                 Self::Direct(http) => direct(http, pod, port, path).await,
-                Self::Proxied => proxied(client, pod, port, path).await,
+                Self::Proxied(_) => proxied(client, pod, port, path, HeaderMap::new()).await,
             }
         };
-        let late = || format!("no answer within {} s", PATIENCE.as_secs());
-        tokio::time::timeout(PATIENCE, answered).await.map_err(|_| late())?
+        in_time(answered).await
     }
+
+    /// The same of a picker that lets only some read its decisions.
+    ///
+    /// # Errors
+    /// As [`Self::get`], and where there is no token for this.
+    pub(crate) async fn get_as_reader(
+        &self,
+        client: &Client,
+        pod: &Pod,
+        port: &Port,
+        path: &str,
+    ) -> Result<(StatusCode, String), String> {
+        let Self::Proxied(tokens) = self else { return self.get(client, pod, port, path).await };
+        let answered = async {
+            let token = tokens.of(client, pod).await?;
+            let mut token = HeaderValue::try_from(token).map_err(|error| error.to_string())?;
+            token.set_sensitive(true);
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(TOKEN_HEADER), token)]);
+            proxied(client, pod, port, path, headers).await
+        };
+        in_time(answered).await
+    }
+}
+
+async fn in_time<T>(answered: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let late = || format!("no answer within {} s", PATIENCE.as_secs());
+    tokio::time::timeout(PATIENCE, answered).await.map_err(|_| late())?
 }
 
 async fn direct(
@@ -91,6 +126,7 @@ async fn proxied(
     pod: &Pod,
     port: &Port,
     path: &str,
+    headers: HeaderMap,
 ) -> Result<(StatusCode, String), String> {
     let metadata = &pod.metadata;
     let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else {
@@ -98,10 +134,25 @@ async fn proxied(
     };
     let scheme = if port.tls { "https:" } else { "" };
     let url = format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{}/proxy{path}", port.number);
-    let request = http::Request::get(url).body(Body::empty()).map_err(|error| error.to_string())?;
+    let mut request = http::Request::get(url).body(Body::empty()).map_err(|error| error.to_string())?;
+    request.headers_mut().extend(headers);
     let response = client.send(request).await.map_err(|error| reader::sentence(&error))?;
     let status = response.status();
-    Ok((status, text(Limited::new(response.into_body(), LONGEST)).await?))
+    let text = text(Limited::new(response.into_body(), LONGEST)).await?;
+    match refusal(status, &text) {
+        Some(sentence) => Err(sentence),
+        None => Ok((status, text)),
+    }
+}
+
+/// What the API server says where it does not pass a request on to the pod.
+fn refusal(status: StatusCode, text: &str) -> Option<String> {
+    if status.is_success() {
+        return None;
+    }
+    let said: Value = serde_json::from_str(text).ok()?;
+    let message = said["message"].as_str().filter(|_| said["kind"] == "Status")?;
+    Some(format!("the API server answered {}: {message}", status.as_u16()))
 }
 
 async fn text<B>(body: B) -> Result<String, String>
@@ -137,4 +188,23 @@ pub(crate) fn declared(pod: &Pod, container: &str, port: Option<&str>) -> Option
         .filter_map(|probe| probe.http_get.as_ref())
         .any(|get| get.scheme.as_deref() == Some("HTTPS"));
     Some(Port { number: found.container_port, tls: tls && port.is_none() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_the_api_server_are_told_from_answers_of_the_pod() {
+        let status =
+            r#"{"kind": "Status", "apiVersion": "v1", "message": "pods \"a\" is forbidden", "code": 403}"#;
+        let said = |status, text| refusal(StatusCode::from_u16(status).unwrap(), text);
+        assert_eq!(
+            said(403, status).as_deref(),
+            Some("the API server answered 403: pods \"a\" is forbidden")
+        );
+        for (code, text) in [(200, status), (403, "Forbidden"), (401, "{}"), (404, r#"{"message": "x"}"#)] {
+            assert_eq!(said(code, text), None, "{code} {text}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 import { html, render, useEffect, useMemo, useRef, useState } from "/vendor/htm-preact.js";
 import { listen } from "/api.js";
-import { Mark, Tree, WORDS } from "/tree.js";
+import { Mark, Tree, unmarked, WORDS } from "/tree.js";
 import { Logs } from "/logs.js";
 import { Decisions } from "/decisions.js";
 import { Playground } from "/playground.js";
@@ -46,7 +46,7 @@ function Services({ services, open }) {
     <ul>
       ${found.slice(0, DRAWN).map((head) => html`<li key=${head.service}>
         <a href="#/${head.service}" aria-current=${open === head.service ? "page" : null}>
-          <${Mark} mark=${head.mark} /> <b>${head.service}</b> <span class="cause">${head.text}</span>
+          <${Mark} mark=${head.mark} /> <b>${head.service}</b> <span class="cause">${unmarked(head)}</span>
         </a>
       </li>`)}
     </ul>
@@ -131,12 +131,14 @@ function App() {
     document.title = at.service ? `${at.service} · Longboat` : "Longboat";
   }, [at.service]);
 
+  // The same node again, unless a service changed: a thousand of them are not compared for each sample of a replica.
+  const list = useMemo(() => html`<${Services} services=${services} open=${at.service} />`, [services, at.service]);
   return html`
     <a class="skip" href="#main">Skip to the content</a>
     <header><a href="#/" class="name">Longboat</a></header>
     <p role="status" class=${problem || heard.trouble ? "trouble" : "hidden"}>${problem || heard.trouble}</p>
     <main id="main" class=${at.service ? "two" : "one"}>
-      <${Services} services=${services} open=${at.service} />
+      ${list}
       ${at.service && html`<${Service} ...${at} heard=${heard} />`}
     </main>`;
 }

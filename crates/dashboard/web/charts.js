@@ -6,7 +6,8 @@ const WIDTH = 320;
 const HEIGHT = 110;
 const LEFT = 38;
 const BOTTOM = 16;
-const SPAN = 5 * 60 * 1000;
+/// How much time graphs may show, in minutes.
+const SPANS = [1, 2, 5];
 
 /// The next of 1, 2, 5, 10, 20, … that is not below a value.
 function ceiling(value) {
@@ -18,11 +19,17 @@ function ceiling(value) {
 /// 1500 as 1.5k: the axis is narrow.
 const short = (value) => (value < 1000 ? value : value < 1e6 ? `${value / 1e3}k` : `${value / 1e6}M`);
 
-export function Chart({ title, unit, series }) {
+/// The time that graphs show, in milliseconds, where the first point is from `begin`.
+export function spanFrom(begin) {
+  const minutes = SPANS.find((one) => one * 60_000 >= Date.now() - begin) || SPANS[SPANS.length - 1];
+  return minutes * 60_000;
+}
+
+export function Chart({ title, unit, series, span }) {
   const end = Date.now();
   const values = series.flatMap(({ points }) => points.map(([, value]) => value));
   const top = ceiling(Math.max(0, ...values));
-  const x = (at) => LEFT + (WIDTH - LEFT - 4) * Math.max(0, 1 - (end - at) / SPAN);
+  const x = (at) => LEFT + (WIDTH - LEFT - 4) * Math.max(0, 1 - (end - at) / span);
   const y = (value) => 6 + (HEIGHT - BOTTOM - 6) * (1 - value / top);
   const line = (points) => points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
   const last = series.filter(({ points }) => points.length > 0).map(({ name, points }) => `${name} ${Math.round(points[points.length - 1][1] * 10) / 10}`);
@@ -34,7 +41,7 @@ export function Chart({ title, unit, series }) {
       <line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(top)} y2=${y(top)} />
       <text x=${LEFT - 4} y=${y(top) + 4} text-anchor="end">${short(top)}</text>
       <text x=${LEFT - 4} y=${y(0) + 3} text-anchor="end">0</text>
-      <text x=${LEFT} y=${HEIGHT - 3}>5 min ago</text>
+      <text x=${LEFT} y=${HEIGHT - 3}>${span / 60_000} min ago</text>
       <text x=${WIDTH - 2} y=${HEIGHT - 3} text-anchor="end">now</text>
       ${series.map(({ name, points }, index) => points.length > 0 && html`<polyline key=${name} class="line line${index % 8}"
         points=${line(points.length === 1 ? [points[0], [end, points[0][1]]] : points)} />`)}

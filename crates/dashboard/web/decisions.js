@@ -6,7 +6,16 @@ import { age, useAsked } from "/tree.js";
 const number = (value) => (value === null || value === undefined ? "" : Number(value).toFixed(3).replace(/\.?0+$/, ""));
 const percent = (value) => `${Math.round(value * 100)} %`;
 
-export function Record({ record }) {
+/// Names of endpoints without what all of them share.
+function shortened(endpoints, namespace) {
+  const single = endpoints.every(({ endpoint }) => endpoint.endsWith("-rank-0"));
+  return (name) => {
+    const inner = name.startsWith(`${namespace}/`) ? name.slice(namespace.length + 1) : name;
+    return single ? inner.replace(/-rank-0$/, "") : inner;
+  };
+}
+
+export function Record({ record, namespace }) {
   const { response, prefix } = record;
   return html`<div class="record">
     <dl>
@@ -23,7 +32,7 @@ export function Record({ record }) {
           : ""}</dd>`}
     </dl>
     ${record.profiles.map((profile) => html`
-      <h2>Profile ${profile.name}${profile.primary ? "" : " (beside)"}</h2>
+      <h2>Profile ${profile.name}${profile.primary ? "" : html` <span class="quiet">in addition: it does not choose where the request goes</span>`}</h2>
       ${profile.filters.length > 0 && html`<ul class="plain">
         ${profile.filters.map((filter) => html`<li>
           <code>${filter.plugin}</code> left ${filter.left}${filter.dropped.length > 0 ? `; dropped ${filter.dropped.join(", ")}` : ""}
@@ -31,11 +40,11 @@ export function Record({ record }) {
       </ul>`}
       <div class="wide" tabindex="0" role="region" aria-label="Scores of profile ${profile.name}"><table>
         <thead><tr><th>Endpoint</th>
-          ${profile.scorers.map((scorer) => html`<th class="number">${scorer.plugin} × ${number(scorer.weight)}</th>`)}
+          ${profile.scorers.map((scorer) => html`<th class="number">${scorer.plugin.replace(/-scorer$/, "")} × ${number(scorer.weight)}</th>`)}
           <th class="number">Total</th><th class="number">Queue</th><th class="number">Running</th><th class="number">KV</th>
         </tr></thead>
         <tbody>${profile.endpoints.map((endpoint) => html`<tr class=${endpoint.picked ? "picked" : ""}>
-          <th scope="row">${endpoint.endpoint}${endpoint.picked ? " ← picked" : ""}</th>
+          <th scope="row">${shortened(profile.endpoints, namespace)(endpoint.endpoint)}${endpoint.picked ? " ← picked" : ""}</th>
           ${endpoint.scores.map((score) => html`<td class="number">${number(score)}</td>`)}
           <td class="number"><b>${number(endpoint.total)}</b></td>
           <td class="number">${endpoint.waiting}</td><td class="number">${endpoint.running}</td>
@@ -70,7 +79,7 @@ export function Decisions({ service, query }) {
             ${record.prefix && html`<span class="quiet">${percent(record.prefix.ratio)} cached</span>`}
             ${record.response && html`<span class="quiet">${record.response.millis} ms</span>`}
           </button>
-          ${shown && html`<${Record} record=${record} />`}
+          ${shown && html`<${Record} record=${record} namespace=${service.split("/")[0]} />`}
         </li>`;
       })}
     </ul>`;

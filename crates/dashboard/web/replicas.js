@@ -1,7 +1,7 @@
 // The replicas of a service as graphs over time.
 
 import { html } from "/vendor/htm-preact.js";
-import { Chart } from "/charts.js";
+import { Chart, spanFrom } from "/charts.js";
 
 /// Points that are kept of a replica: five minutes.
 const KEPT = 150;
@@ -59,12 +59,14 @@ export function Replicas({ service, replicas }) {
   if (!replicas) return html`<p class="quiet">Asking the replicas…</p>`;
   const points = history.get(service) || new Map();
   const last = (pod) => (points.get(pod) || [])[(points.get(pod) || []).length - 1];
+  // All graphs show the same time.
+  const span = spanFrom(Math.min(Date.now(), ...[...points.values()].filter((one) => one.length > 0).map((one) => one[0].at)));
   const shown = (value) => (value === null || value === undefined ? "–" : String(Math.round(value * 10) / 10));
   return html`
     ${replicas.trouble && html`<p class="trouble">${replicas.trouble}</p>`}
     ${replicas.replicas.length === 0 && html`<p class="quiet">There is no replica.</p>`}
     <div class="charts">
-      ${GRAPHS.map(([field, title, unit]) => html`<${Chart} key=${field} title=${title} unit=${unit}
+      ${GRAPHS.map(([field, title, unit]) => html`<${Chart} key=${field} title=${title} unit=${unit} span=${span}
         series=${replicas.replicas.slice(0, DRAWN).map(({ pod }) => ({
           name: pod,
           points: (points.get(pod) || []).filter((one) => one[field] !== null).map((one) => [one.at, one[field]]),

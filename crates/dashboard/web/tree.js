@@ -6,6 +6,9 @@ import { json } from "/api.js";
 /// What marks mean, in a word: colour alone would not tell everybody.
 export const WORDS = { good: "Ready", waiting: "Waiting", bad: "Broken" };
 
+/// What a line says besides its mark.
+export const unmarked = ({ mark, text }) => (mark === "good" ? text.replace(/^Ready\s+/, "") : text);
+
 export const Mark = ({ mark }) => html`<span class="mark ${mark}">${WORDS[mark]}</span>`;
 
 export function age(time) {
@@ -47,7 +50,8 @@ function Findings({ service, tree }) {
   const version = tree.lines.map((line) => `${line.subject} ${line.mark}`).join("\n");
   const { answer, problem } = useAsked("findings", { service }, 0, version);
   if (problem) return html`<p class="trouble">The doctor cannot look: ${problem}</p>`;
-  if (!answer || answer.findings.length === 0) return null;
+  if (!answer) return tree.lines.every((line) => line.mark === "good") ? null : html`<p class="quiet">The doctor is looking for the cause…</p>`;
+  if (answer.findings.length === 0) return null;
   return html`<h2>Why</h2>
     <ul class="findings">
       ${answer.findings.map((finding) => html`<li>
@@ -58,18 +62,24 @@ function Findings({ service, tree }) {
     </ul>`;
 }
 
+/// 0 for a condition that is bad, 1 for one that nobody knows, 2 for a good one.
+function rank({ type, status }) {
+  const bad = type === "GroupDegraded" ? "True" : "False";
+  return status === bad ? 0 : status === "Unknown" ? 1 : 2;
+}
+
 export function Tree({ service, tree, known }) {
   const { answer, problem } = useAsked("events", { service }, 5);
   if (!known) return html`<p class="quiet">Looking…</p>`;
   if (!tree) return html`<p class="trouble">There is no LLMInferenceService ${service}.</p>`;
-  const conditions = (tree.object.status && tree.object.status.conditions) || [];
-  const url = tree.object.status && tree.object.status.url;
+  const all = (tree.object.status && tree.object.status.conditions) || [];
+  // What is wrong comes first.
+  const conditions = [...all].sort((one, other) => rank(one) - rank(other));
   return html`
-    ${url && html`<p>Serves at <code>${url}</code></p>`}
     <ul class="tree">
       ${tree.lines.map((line) => html`<li key=${line.subject} class="depth${line.depth}">
         <${Mark} mark=${line.mark} />
-        <span><b>${line.subject.startsWith(`${service} `) ? line.subject.slice(service.length + 1) : line.subject}</b> ${line.text} <span class="quiet">${line.took ? `took ${line.took}` : age(line.since)}</span></span>
+        <span><b>${line.subject.startsWith(`${service} `) ? line.subject.slice(service.length + 1) : line.subject}</b> ${unmarked(line)} <span class="quiet">${line.took ? `took ${line.took}` : age(line.since)}</span></span>
       </li>`)}
     </ul>
     <${Findings} service=${service} tree=${tree} />
@@ -78,7 +88,7 @@ export function Tree({ service, tree, known }) {
       <thead><tr><th>Condition</th><th>Status</th><th>Reason</th><th>Message</th><th>Since</th></tr></thead>
       <tbody>${conditions.map((condition) => html`<tr key=${condition.type}>
         <th scope="row">${condition.type}</th>
-        <td>${condition.status}</td>
+        <td class=${rank(condition) === 0 ? "bad" : ""}>${condition.status}</td>
         <td>${condition.reason || ""}</td>
         <td class="text">${condition.message || ""}</td>
         <td>${age(condition.lastTransitionTime)}</td>

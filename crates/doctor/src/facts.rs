@@ -1,4 +1,4 @@
-//! What is looked at: plain data, gathered once.
+//! What is examined: plain data, gathered once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::PresetNames;
 use longboat_plan::Snapshot;
 
-/// Everything that is looked at.
+/// Everything that is examined.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Whether this is a local world: `longboat up` is controller, webhooks and rights at once.
@@ -64,7 +64,7 @@ pub struct Facts {
     pub conversion: Option<String>,
     /// What services that say Ready answered, by `namespace/name`.
     pub answers: BTreeMap<String, Answers>,
-    /// What could not be looked at, one sentence each.
+    /// What could not be read, one sentence each.
     pub hidden: Vec<String>,
 }
 

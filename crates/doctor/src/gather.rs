@@ -1,4 +1,4 @@
-//! Looks at a cluster or a local world, once, and writes nothing.
+//! Reads a cluster or a local world once, and writes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,7 +55,7 @@ const AT_ONCE: usize = 16;
 /// How long a service may take to say which models it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What to look at.
+/// What to examine.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Where the platform is installed.
@@ -70,7 +70,7 @@ pub struct Scope {
     pub ask: bool,
 }
 
-/// A cluster that cannot be looked at.
+/// A cluster that cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
     /// The API server does not answer.
@@ -84,7 +84,7 @@ pub enum GatherError {
 /// Looks at everything. `ask` sends one request to a URL: a status code, or why there is none.
 ///
 /// # Errors
-/// When the API server does not answer, or the rights to look at services are missing.
+/// When the API server does not answer, or the rights to read services are missing.
 pub async fn gather<F>(client: Client, scope: &Scope, ask: impl Fn(String) -> F) -> Result<Facts, GatherError>
 where
     F: Future<Output = Result<u16, String>>,
@@ -193,7 +193,7 @@ async fn seen_by_the_controller(
     Ok(())
 }
 
-/// What only a person looks at: pods in full, warnings, volumes.
+/// What the controller does not read: pods in full, warnings, volumes.
 async fn of_services(client: &Client, facts: &mut Facts) {
     let namespaces: BTreeSet<String> =
         facts.services.iter().filter_map(|service| service.metadata.namespace.clone()).collect();
@@ -442,7 +442,7 @@ where
     facts.answers = asked.collect().await;
 }
 
-/// Past Gateways and pickers. None where the API server does not pass requests on.
+/// Past Gateways and pickers. None where the API server does not forward requests.
 async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Result<u16, String>> {
     let service = names::workload_service(name);
     for scheme in ["https", "http"] {

@@ -1,6 +1,6 @@
 //! Why something does not work: what people do by hand with a dozen of `kubectl` commands, done at once.
 //!
-//! [`gather`](gather::gather) looks at a cluster or a local world and writes nothing. [`examine`] is pure: it walks the
+//! [`gather`](gather::gather) reads a cluster or a local world and writes nothing. [`examine`] is pure: it walks the
 //! installation (`check`) and follows each service that does not work to the first cause (`chain`). A check is one file and one
 //! line.
 
@@ -24,7 +24,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     for check in check::ALL {
         check(facts, &mut findings);
     }
-    // What breaks the installation comes before what follows from it; among equals the order of the checks stands.
+    // Faults of the installation come before their consequences. The sort is stable: otherwise the order of the checks holds.
     findings.sort_by_key(|finding| finding.severity);
     findings
 }

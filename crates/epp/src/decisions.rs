@@ -197,7 +197,8 @@ impl Query {
     /// Reads `id=…&limit=…`.
     pub(crate) fn parse(query: &str) -> Result<Self, &'static str> {
         let mut read = Self::default();
-        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "id" => {
                     let id = percent_decode_str(value).decode_utf8().map_err(|_| "id: not UTF-8\n")?;

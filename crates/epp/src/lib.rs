@@ -22,6 +22,7 @@ mod monitoring;
 mod pool;
 #[doc(hidden)]
 pub mod probe;
+mod readers;
 mod rewrites;
 mod scrape;
 mod service;

@@ -3,19 +3,14 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec},
-    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-};
-use kube::{Api, Client, api::PostParams};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{core::Core, decisions::Query};
+use crate::{core::Core, decisions::Query, readers::Readers};
 
 /// Scrapers at once.
 const CONNECTIONS: usize = 64;
@@ -26,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Monitoring {
     pub(crate) core: Arc<Core>,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
-    /// Who may read metrics is asked here; `None`: anybody may.
-    pub(crate) reviewer: Option<Client>,
+    /// Knows who may read; `None`: anybody may.
+    pub(crate) readers: Option<Readers>,
 }
 
 /// The metrics page, with what is known only when somebody asks.
@@ -85,7 +80,7 @@ impl Monitoring {
         match request.uri().path() {
             "/healthz" => plain(StatusCode::OK, "ok"),
             path @ ("/metrics" | "/debug/plugins/state" | "/debug/decisions") => {
-                match self.authorize(request).await {
+                match self.authorize(path, request.headers()).await {
                     Ok(()) if path == "/metrics" => self.page(),
                     Ok(()) if path == "/debug/decisions" => self.decisions(request.uri().query()),
                     Ok(()) => self.plugins(),
@@ -93,6 +88,14 @@ impl Monitoring {
                 }
             }
             _ => plain(StatusCode::NOT_FOUND, "not found"),
+        }
+    }
+
+    async fn authorize(&self, path: &str, headers: &HeaderMap) -> Result<(), StatusCode> {
+        match &self.readers {
+            None => Ok(()),
+            Some(readers) if path == "/debug/decisions" => readers.may_read_decisions(headers).await,
+            Some(readers) => readers.may_read_metrics(headers).await,
         }
     }
 
@@ -122,54 +125,6 @@ impl Monitoring {
             Ok(query) => json(self.core.decisions.answer(&query)),
             Err(message) => plain(StatusCode::BAD_REQUEST, message),
         }
-    }
-
-    /// As controller-runtime does: the token must be somebody's who may `get` the path `/metrics`.
-    async fn authorize(&self, request: &Request<Incoming>) -> Result<(), StatusCode> {
-        let Some(client) = &self.reviewer else {
-            return Ok(());
-        };
-        let token = request
-            .headers()
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.strip_prefix("Bearer "))
-            .ok_or(StatusCode::UNAUTHORIZED)?;
-        let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
-            ..TokenReview::default()
-        };
-        let unavailable = |error: kube::Error| {
-            tracing::warn!(%error, "Cannot ask who may read metrics.");
-            StatusCode::INTERNAL_SERVER_ERROR
-        };
-        let reviewed = Api::<TokenReview>::all(client.clone())
-            .create(&PostParams::default(), &review)
-            .await
-            .map_err(unavailable)?;
-        let user = reviewed
-            .status
-            .filter(|status| status.authenticated == Some(true))
-            .and_then(|status| status.user)
-            .ok_or(StatusCode::UNAUTHORIZED)?;
-        let access = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: user.username,
-                groups: user.groups,
-                uid: user.uid,
-                non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some("/metrics".to_owned()),
-                    verb: Some("get".to_owned()),
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
-        let reviewed = Api::<SubjectAccessReview>::all(client.clone())
-            .create(&PostParams::default(), &access)
-            .await
-            .map_err(unavailable)?;
-        if reviewed.status.is_some_and(|status| status.allowed) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
 }
 

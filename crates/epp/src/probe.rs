@@ -84,6 +84,22 @@ pub fn body(bytes: &[u8]) {
     }
 }
 
+/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
+///
+/// # Panics
+/// When it is neither.
+pub fn decisions_query(query: &str) {
+    use crate::decisions::{Decisions, Query};
+
+    match Query::parse(query) {
+        Ok(query) => {
+            let answer = Decisions::new(4).answer(&query);
+            assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
+        }
+        Err(sentence) => assert!(!sentence.is_empty()),
+    }
+}
+
 /// A tokenizer's answer is whole tokens, or none.
 ///
 /// # Panics

@@ -35,6 +35,7 @@ use crate::{
     kv_events,
     lease::Candidate,
     monitoring::Monitoring,
+    readers::Readers,
     scrape::Scraper,
     tokens::{Renderer, TokenSource},
 };
@@ -162,11 +163,11 @@ impl Server {
         // On one machine nobody has to be told first: our gateway notices at once.
         let window = args.drain_timeout.unwrap_or(if local { Duration::ZERO } else { DRAIN });
         let tls = serving_tls(&args, &stop).await?;
-        let reviewer = client.clone().filter(|_| args.metrics_endpoint_auth && !local);
+        let readers = client.clone().filter(|_| args.metrics_endpoint_auth && !local).map(Readers::new);
         let monitoring = Monitoring {
             core: Arc::clone(&core),
             tls: metrics_tls(&args.metrics_cert_dir, &stop).await?,
-            reviewer,
+            readers,
         };
         tasks.spawn(monitoring.run(metrics, stop.clone()));
         tasks.spawn(serve_health(health, &core, &args, stop.clone()));

@@ -8,6 +8,8 @@
 
 #[path = "../../../fuzz/src/data_plane.rs"]
 mod data_plane;
+#[path = "../../../fuzz/src/decisions.rs"]
+mod decisions;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 
@@ -33,9 +35,11 @@ const PIECES: [&str; 16] = [
 #[test]
 fn the_corpus_of_every_fuzz_target_passes() {
     replay::replay(&data_plane::ALL);
+    replay::replay(&decisions::ALL);
 }
 
 #[test]
 fn random_changes_of_the_corpus_pass() {
     replay::vary(&data_plane::ALL, &PIECES);
+    replay::vary(&decisions::ALL, &["id=", "&", "limit=", "%", "%c3%a9", "20", "="]);
 }

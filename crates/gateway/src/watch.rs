@@ -35,7 +35,7 @@ use crate::{
     status::{self, Updates},
 };
 
-/// Changes come in bursts (a rollout touches pods, slices and routes at once); one look at the world serves them all.
+/// Changes come in bursts (a rollout touches pods, slices and routes at once); one recomputation serves them all.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// How long to wait after a status could not be written: the next change usually comes first.

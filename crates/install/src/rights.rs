@@ -18,7 +18,7 @@ pub(crate) const FILES: [(&str, &str); 6] = [
 
 /// Rights in the platform's namespace, for a controller that keeps to some namespaces.
 const PLATFORM: &str = include_str!("../../../deploy/rbac-namespaced/platform/role.yaml");
-/// Rights in each namespace that such a controller looks at.
+/// Rights in each namespace that such a controller watches.
 const WATCHED: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
 
 /// The binding that gives the right to the Secrets of the whole cluster.

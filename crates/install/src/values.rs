@@ -20,7 +20,7 @@ pub struct Values {
     pub replicas: u32,
     /// Requests and limits of the controller's container.
     pub resources: Map<String, Value>,
-    /// Namespaces whose services are looked at, with rights in these alone; empty for all, with rights in all.
+    /// Namespaces whose services the controller serves, with rights in these alone; empty for all, with rights in all.
     pub watch_namespaces: Vec<String>,
     /// Namespaces whose Secrets the controller may use; services of others are not served. Empty for all. With
     /// `watchNamespaces` the controller uses no others anyway.

@@ -1,4 +1,4 @@
-//! What is stored and not run here: whoever writes it is told at once.
+//! Kinds that are stored and not run here: a warning says so at once to whoever writes one.
 
 use futures::{FutureExt, future::BoxFuture};
 use longboat_apiserver::{

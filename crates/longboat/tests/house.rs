@@ -140,7 +140,11 @@ fn links_and_paths_in_documents_lead_somewhere() {
         // `[text](target)`: other pages of the web are not files.
         let links =
             text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-        for target in links.filter(|target| !target.contains("://")) {
+        // Pictures for two themes are HTML.
+        let pictures = text.split("src=\"").chain(text.split("srcset=\"")).skip(1);
+        let pictures = pictures.filter(|rest| rest.starts_with("docs/") || rest.starts_with("../"));
+        let pictures = pictures.filter_map(|rest| rest.split_once('"')).map(|(target, _)| target);
+        for target in links.chain(pictures).filter(|target| !target.contains("://")) {
             let (path, place) = target.split_once('#').unwrap_or((target, ""));
             let path = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
             let is_there = path.exists() && (place.is_empty() || anchors(&path).contains(place));
@@ -178,6 +182,24 @@ fn every_page_of_the_book_is_in_its_summary_once() {
     let mut pages: Vec<PathBuf> = pages.filter(is_page).collect();
     pages.sort();
     assert_eq!(listed, pages);
+}
+
+/// One click from the first page of the book to the questions, another one to the answer; that the links lead somewhere is
+/// checked above.
+#[test]
+fn twenty_questions_are_answered_within_two_clicks() {
+    let docs = Path::new(ROOT).join("docs");
+    let start = std::fs::read_to_string(docs.join("README.md")).unwrap();
+    assert!(start.contains("](questions.md)"), "the first page does not lead to the questions");
+    let page = std::fs::read_to_string(docs.join("questions.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with('|') && line.contains("]("));
+    let questions: Vec<&str> = rows.map(|row| row.split('|').nth(1).unwrap().trim()).collect();
+    let different: BTreeSet<&&str> = questions.iter().collect();
+    assert!(questions.len() >= 20 && different.len() == questions.len(), "{questions:#?}");
+    let unanswered = page.lines().filter(|line| line.starts_with("| ") && line.ends_with(" |"));
+    let unanswered: Vec<&str> =
+        unanswered.filter(|line| !line.contains("](") && *line != "| question | answer |").collect();
+    assert_eq!(unanswered, Vec::<&str>::new());
 }
 
 /// What a link may name after `#` in a document: its headings, as mdbook and the usual forges spell them.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// A burst of this many changes is passed on one by one; whoever falls further behind looks at everything again.
 const CHANGES: usize = 1024;
 
-/// What happened to an object. Those who act on it look at the cache, which is never older than the signal.
+/// What happened to an object. Receivers read the cache, which is never older than the signal.
 #[derive(Debug, Clone)]
 pub(crate) enum Change<K> {
     /// The object was created or updated.

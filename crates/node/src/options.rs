@@ -1,4 +1,4 @@
-//! What a node is told when it starts.
+//! Options of a node.
 
 use std::path::PathBuf;
 use std::time::Duration;

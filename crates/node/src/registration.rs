@@ -44,7 +44,7 @@ pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeErro
         Some(node) => node,
         None => api.create(&PostParams::default(), &node(name)).await.map_err(failed)?,
     };
-    // A new node is kept free until it is ready, which this one is.
+    // A new node has a taint until it is ready; this one is ready.
     let taints = existing.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
     if kept.len() < taints.len() {

@@ -1,9 +1,9 @@
 //! What the controller and an API server would say about manifests, without either of them.
 //!
 //! A manifest becomes the object that a cluster would store of it in one way for every verb (`stored`). A [`scene::Scene`] is
-//! all that the controller would look at, from manifests, from a cluster, or from manifests on top of a cluster; `render`,
-//! `explain` and `diff` look at it, and `validate` plans in it what it has judged. Every front door answers with data:
-//! printing is the binary's.
+//! all that the controller's plan would depend on, from manifests, from a cluster, or from manifests on top of a cluster; `render`,
+//! `explain` and `diff` read it, and `validate` plans the services that it found valid. All of them return data, which the
+//! binary prints.
 
 pub mod diff;
 pub mod explain;

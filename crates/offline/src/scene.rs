@@ -1,4 +1,4 @@
-//! The world that manifests describe: services, the layers they can see, and what else the controller would look at.
+//! A scene: the services that manifests describe, their layers, and what else the controller's plan would depend on.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -238,7 +238,7 @@ impl Scene {
     }
 
     /// The world of a cluster once this build's controller and presets are there, in the place of those that have their names.
-    /// Everything else stays. Every service is looked at as if a manifest had brought it.
+    /// Everything else stays. Every service counts as if a manifest had brought it.
     ///
     /// # Errors
     /// When a preset of this build is broken, or a config cannot be used as a layer.
@@ -351,7 +351,7 @@ impl Scene {
         self.composer.compose(&self.inputs(service, &Lookup(&self.snapshot.config_maps)))
     }
 
-    /// What there is to say about a service's layers although they combine, besides what composing itself says.
+    /// Warnings about a service's layers that combine, besides those of composing itself.
     pub fn layer_warnings(&self, service: &LLMInferenceService, effective: &Effective) -> Vec<Warning> {
         self.composer.layer_warnings(&self.inputs(service, &Lookup(&self.snapshot.config_maps)), effective)
     }
@@ -403,7 +403,7 @@ impl Scene {
         spec: &LLMInferenceServiceSpec,
     ) -> Result<(Plan, Snapshot, Vec<String>), PlanError> {
         let mut snapshot = self.snapshot.clone();
-        // Members of a group share their traffic; nobody else looks at other services.
+        // Members of a group share their traffic; no other service depends on them.
         if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
             let all = self.subjects.iter().map(|subject| subject.service.as_ref());
             let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
@@ -465,7 +465,7 @@ impl Scene {
             ("gateway.networking.k8s.io", "GatewayClass") => into!(gateway_classes),
             ("inference.networking.k8s.io", "InferencePool") => into!(inference_pools),
             ("inference.networking.x-k8s.io", "InferencePool") => into!(inference_pools_x),
-            // The controller looks at nothing else.
+            // The controller depends on nothing else.
             _ => {}
         }
         Ok(())
@@ -486,7 +486,7 @@ pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Opt
     Platform::parse(&data, system).ok()
 }
 
-/// A service as a pass of the controller starts with it.
+/// A service as the controller's reconcile starts with it.
 fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
     service.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());
     defaulting::apply_typed(&mut service);

@@ -160,7 +160,7 @@ impl Cluster {
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
         }
-        // What cannot be converted was refused by the webhook, which converts it too.
+        // The webhook has refused what cannot be converted, because it converts, too.
         if Version::of(&resource.version) == Some(Version::V1Alpha1)
             && conversion::convert(&mut object, Version::V1Alpha2).is_ok()
             && let Some(stored) = self.kinds.stored(&resource.kind)

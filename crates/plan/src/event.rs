@@ -5,11 +5,11 @@
 pub enum EventType {
     /// For information.
     Normal,
-    /// Something that the user should look at.
+    /// Something that the user should act on.
     Warning,
 }
 
-/// An event about the service. The shell records each once, not on every pass.
+/// An event about the service. The controller records each once, not on every reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedEvent {
     /// Its severity.

@@ -1,7 +1,7 @@
-//! Composed spec and snapshot to the children that must exist, those that must go, and the status to report.
+//! Plans, from a composed spec and a snapshot, the children that must exist, those that must go, and the status to report.
 //!
 //! Everything here is a pure function over plain data: no clock, no network, no randomness. The path is
-//! [`children()`] → (the shell issues certificates, writes what [differs](Compare::differs), removes what is superfluous)
+//! [`children()`] → (the controller issues certificates, writes what [differs](Compare::differs), removes what is superfluous)
 //! → [`status()`], which takes only [`Children<Applied>`], so that conditions come from what the server returned.
 //!
 //! One module per child kind and per condition, named for what it decides: `workload/` the model server, `scheduler/` the

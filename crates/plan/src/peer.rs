@@ -1,4 +1,4 @@
-//! Peers: what passes over one service look at of the others in its namespace.
+//! Peers: what reconciling one service depends on of the others in its namespace.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -11,7 +11,7 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::router::group::{backend_of, models_of, name_of, weight};
 
-/// What others look at of a service, in a tenth of the room that it takes: nobody has to read the whole service to know whether it
+/// What others depend on of a service, in a tenth of its size: nobody has to read the whole service to know whether it
 /// shares traffic, a model's name or a config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -63,7 +63,7 @@ type Named = RedBlackTreeMapSync<Arc<str>, Arc<Peer>>;
 // === impl Peer ===
 
 impl Peer {
-    /// What others look at of this service.
+    /// What others depend on of this service.
     pub fn of(service: &LLMInferenceService) -> Self {
         let metadata = &service.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From the composed spec and what was observed to what must exist.
+//! Plans what must exist, from the composed spec and the snapshot.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Plan {
     pub certificates: Vec<CertificateRequest>,
     /// Live children that must go, in the order in which they go.
     pub remove: Vec<ObjectRef>,
-    /// What to tell the user once.
+    /// Events, each for the user to see once.
     pub events: Vec<PlannedEvent>,
     /// What planning depends on beside the children themselves: what it asked for, found or not, and the objects of others that have the
     /// names of children. When one of these changes, planning again may say something else.

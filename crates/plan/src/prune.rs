@@ -20,7 +20,7 @@ pub(crate) fn superfluous_of<K: Child, S>(
     spared: Option<Phase>,
     found: &mut Vec<ObjectRef>,
 ) {
-    // Cluster-scoped children have no owner; they are told apart by their name.
+    // Cluster-scoped children have no owner; their names identify them.
     let cluster_scoped = K::CHILD_KIND == ChildKind::ClusterRoleBinding;
     let observed = K::observed(context.snapshot);
     let named = cluster_scoped

@@ -167,7 +167,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Bytes that a function looks at in an argument.
+/// Bytes of an argument that a function reads.
 fn weight(function: &str, value: &Value<'_>) -> usize {
     match (function, value) {
         (_, Value::Str(text)) => text.len(),

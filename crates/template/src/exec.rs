@@ -13,7 +13,7 @@ use crate::{
     reflect::{Kind, Ty, Value},
 };
 
-/// Bytes that are looked at or made within one step.
+/// Bytes that one step may read or write.
 const BYTES_A_STEP: usize = 64;
 
 /// Variables that are passed over within one step.
@@ -87,7 +87,7 @@ pub(crate) struct State<'a> {
     blocks: usize,
     steps: usize,
     pub(crate) limits: Limits,
-    /// Where the next value that a method makes is kept.
+    /// Where the next value that a method makes is stored.
     pub(crate) made: &'a Place,
 }
 
@@ -290,7 +290,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// One pass of a range's body; false after `{{break}}`.
+    /// One iteration of a range's body; false after `{{break}}`.
     fn iteration(
         &mut self,
         branch: &'a Branch,

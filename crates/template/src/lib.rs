@@ -35,7 +35,7 @@ pub struct Limits {
     pub output: usize,
     /// Templates that call templates.
     pub depth: usize,
-    /// Nodes, pipelines, operands and loop passes evaluated; long values count as more than one.
+    /// Nodes, pipelines, operands and loop iterations evaluated; long values count as more than one.
     pub steps: usize,
 }
 

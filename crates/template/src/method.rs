@@ -120,8 +120,7 @@ impl Method {
         }),
     };
 
-    /// The method `name` of a value or of what it points to, and what it is called on: the type's own, or else one of the
-    /// structs that are embedded in it.
+    /// Finds the method `name` of a value, of its pointee, or of a struct that is embedded in it, and the receiver.
     pub(crate) fn of<'a>(value: &Value<'a>, name: &str) -> Option<(&'static Self, Receiver<'a>)> {
         let Value::Typed(ty, json) = value else { return None };
         let (ty, json, nil) = match ty {

@@ -1,7 +1,7 @@
 //! Values as a Go program would see them: JSON data together with the Go type it has there.
 //!
 //! A template behaves differently on a nil pointer, a zero value and a missing map entry, and its errors
-//! name types and fields the Go way. So data is looked at through a description of the Go types.
+//! name types and fields the Go way. So data is read through a description of the Go types.
 
 use std::{borrow::Cow, fmt};
 
@@ -119,7 +119,7 @@ pub enum Value<'a> {
     Float(f64),
 }
 
-/// The kinds that evaluation tells apart.
+/// The kinds of types that evaluation distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Invalid,

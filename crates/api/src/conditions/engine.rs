@@ -1,4 +1,4 @@
-//! The living condition set: one happy condition, `Ready`, that follows its dependents.
+//! Knative's living condition set: the condition `Ready` follows the conditions that it depends on.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -117,7 +117,7 @@ impl<'a> Conditions<'a> {
     }
 
     /// The dependent that `Ready` follows: the newest that is false, else the newest that is unknown, else an unknown
-    /// one if any is missing. Dependents are told by their severity, as the reference does.
+    /// one if any is missing. A condition is a dependent if its severity is an error, as in the reference.
     fn unhappy_dependent(&self) -> Option<Condition> {
         let mut relevant: Vec<&Condition> =
             self.list.iter().filter(|c| c.severity == Severity::Error && c.type_ != READY).collect();

@@ -24,7 +24,7 @@ pub const GATED_DISAGGREGATED: &[&str] = &[
 pub struct Rollup {
     /// Type of the condition.
     pub type_: &'static str,
-    /// Types it follows, in the order in which they are looked at.
+    /// The types that it follows; the first of them that is false decides.
     pub parts: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! The fields of a spec that `v1alpha1` lacks, and how they survive in it.
+//! Fields of a spec that `v1alpha1` lacks: annotations hold them there.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -125,8 +125,8 @@ pub(super) fn write(kept: &Fields) -> Vec<(String, Value)> {
     annotations
 }
 
-/// What annotations keep, if it can have been written here: whoever may write an object may write anything into them, and
-/// an object that nobody can read would be worse than a field less.
+/// The fields that annotations hold. Text that this code cannot have written is ignored: users may write anything into
+/// annotations, and an object that nobody can read would be worse than a missing field.
 pub(super) fn read(mut annotations: Fields) -> Fields {
     let mut kept = Value::Object(Fields::new());
     let mut take = |path: &str, is_map: bool| {

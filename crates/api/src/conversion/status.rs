@@ -1,9 +1,9 @@
-//! The status: `v1alpha1` knows less of what was observed.
+//! Conversion of the status: `v1alpha1` has fewer fields.
 //!
 //! What it does not know is kept in `status.annotations`, not in those of the object: an API server takes the status of
 //! an object that is replaced through `v1alpha1` from what is stored, in `v1alpha1`, so it survives whatever happens to the
 //! object's own annotations. Somebody who writes a status of their own through `v1alpha1` drops it; the controller's next
-//! pass brings it back.
+//! reconcile brings it back.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub const KEPT_STATUS: &str = "internal.serving.kserve.io/v1alpha2.status";
 const FIELDS: &[&str] = &["router", "workloads", "appliedConfigs", "referencedBy"];
 /// Fields of an address that `v1alpha1` lacks.
 const ADDRESS_FIELDS: &[&str] = &["origin", "models"];
-/// What tells addresses apart.
+/// The fields that identify an address.
 const ADDRESS_KEYS: &[&str] = &["name", "url"];
 
 /// Going down; the path of what should be a map, if it is none.

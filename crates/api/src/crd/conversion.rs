@@ -39,7 +39,7 @@ impl Default for Conversion {
 }
 
 impl Conversion {
-    /// The `conversion` stanza of a CRD; none where the API server knows without being told.
+    /// The `conversion` stanza of a CRD; none where the API server needs none.
     pub(super) fn stanza(&self) -> Option<Value> {
         let Self::Webhook(service) = self else { return None };
         Some(json!({

@@ -40,7 +40,7 @@ impl Inliner {
         };
         let name = reference.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
         let mut resolved = self.definition(&name, core);
-        // What the field says stands beside what its type says, and wins.
+        // A keyword of the field overrides that of its type.
         let mut beside = object;
         beside.remove("$ref");
         let optional_containers = beside.remove("x-optional-containers").is_some();

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions, made from the Rust types.
 //!
-//! schemars describes Rust's types; an API server needs what Go's markers say. The passes between the two:
+//! schemars describes Rust's types; an API server needs what Go's markers say. Three steps lead from one to the other:
 //! [`inline`] resolves references and applies our marks, [`core_types`] adds what the embedded core types carry in Go,
 //! and [`relax`] loosens what the reference loosens.
 
@@ -88,8 +88,8 @@ pub fn foreign() -> Vec<Value> {
     ]
 }
 
-/// CRDs of foreign kinds that we write where a cluster serves them: for tests, and for local mode, which stands in for what
-/// acts on them.
+/// CRDs of foreign kinds that we write where a cluster serves them. Tests use them, and so does local mode, which acts on
+/// these kinds itself.
 pub fn optional() -> Vec<Value> {
     vec![leader_worker_set().document(), scaled_object().document()]
 }

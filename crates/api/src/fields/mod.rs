@@ -1,4 +1,4 @@
-//! No silent field: what becomes of every field that users can write.
+//! What each field that users can write does: no field is silently ignored.
 //!
 //! The tables below have one row for each own leaf of the spec. A row says what the field does, or who refuses it, or
 //! when nothing comes of it; in the last case a function gives the warning that `kubectl apply` prints. A test walks

@@ -1,4 +1,4 @@
-//! A row of the table, and what a row may look at.
+//! A row of the table, and what a row may read.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
@@ -111,8 +111,8 @@ impl<'a> Site<'a> {
         pod.containers.iter().find(|container| container.name == "main")
     }
 
-    /// Whether the model server is a single pod for which the spec says how it starts: then nothing but what the spec
-    /// itself writes into the command line reaches it. A template may read any field.
+    /// Whether the model server is a single pod whose command the spec sets: then only what the spec itself writes into the
+    /// command line reaches it. A template may read any field.
     pub(super) fn starts_by_itself(&self) -> bool {
         let Some(main) = self.main().filter(|main| main.command.is_some()) else { return false };
         self.workload.worker.is_none()

@@ -1,4 +1,4 @@
-//! Confidential models (V34, W2, W3).
+//! Rules for confidential models.
 
 use super::Report;
 use crate::v1alpha2::ModelSpec;

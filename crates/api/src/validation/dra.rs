@@ -1,4 +1,4 @@
-//! Managed dynamic resource allocation (V33).
+//! Rules for managed dynamic resource allocation.
 
 use std::collections::BTreeMap;
 

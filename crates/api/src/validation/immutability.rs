@@ -1,4 +1,4 @@
-//! What cannot change (V39).
+//! Fields that cannot change.
 
 use super::Report;
 use crate::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};

@@ -1,4 +1,4 @@
-//! KV cache offloading (V27k to V29n).
+//! Rules for KV cache offloading.
 
 use longboat_quantity::Quantity;
 

@@ -1,4 +1,4 @@
-//! LoRA adapters (V32).
+//! Rules for LoRA adapters.
 
 use super::Report;
 use crate::v1alpha2::LLMInferenceService;

@@ -1,4 +1,4 @@
-//! Parallelism (V10 to V13b).
+//! Rules for parallelism.
 
 use super::Report;
 use crate::v1alpha2::WorkloadSpec;

@@ -1,4 +1,4 @@
-//! Rollout strategies (V35 to V38).
+//! Rules for rollout strategies.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 

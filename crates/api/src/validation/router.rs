@@ -1,4 +1,4 @@
-//! Routes and Gateways (V1 to V3, W1).
+//! Rules for routes and Gateways.
 
 use super::{Report, Rules};
 use crate::foreign::reference::ParentReference;

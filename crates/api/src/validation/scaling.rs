@@ -1,4 +1,4 @@
-//! Automatic scaling (V20 to V31).
+//! Rules for autoscaling.
 
 use super::Report;
 use crate::v1alpha2::{KedaSettings, LLMInferenceServiceSpec, ScalingSpec, WorkloadSpec, WvaSpec};
@@ -74,7 +74,7 @@ fn check_wva(field: &str, scaling: &ScalingSpec, wva: &WvaSpec, report: &mut Rep
     check_keda(&keda_field, field, scaling, keda, report);
 }
 
-/// V25 and V27, which hold for both ways of using KEDA.
+/// The rules that hold for both ways of using KEDA.
 fn check_keda(
     field: &str,
     scaling_field: &str,
@@ -106,7 +106,7 @@ fn check_keda(
     }
 }
 
-/// V30 and V31: decode and prefill scale by the same means.
+/// Decode and prefill scale by the same means.
 pub(super) fn check_consistency(spec: &LLMInferenceServiceSpec, report: &mut Report) {
     let prefill = spec.prefill.as_ref().and_then(|p| p.scaling.as_ref());
     let (Some(decode), Some(prefill)) = (&spec.workload.scaling, prefill) else { return };

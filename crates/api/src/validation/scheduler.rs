@@ -1,4 +1,4 @@
-//! The scheduler (V14 to V19).
+//! Rules for the scheduler.
 
 use super::Report;
 use crate::v1alpha2::SchedulerSpec;
@@ -29,7 +29,7 @@ pub(super) fn check(scheduler: &SchedulerSpec, report: &mut Report) {
     }
 }
 
-/// V14; configs are checked for it too (V41).
+/// Configs are checked for it, too.
 pub(super) fn check_replicas(scheduler: &SchedulerSpec, report: &mut Report) {
     if let Some(replicas) = scheduler.replicas.filter(|n| *n <= 0) {
         report.invalid(

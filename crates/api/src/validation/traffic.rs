@@ -1,4 +1,4 @@
-//! Traffic splitting in routing groups (V4 to V7).
+//! Rules for traffic splitting in routing groups.
 
 use super::Report;
 use crate::v1alpha2::RouterSpec;

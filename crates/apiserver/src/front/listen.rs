@@ -138,7 +138,7 @@ async fn connection<S>(
     }
 }
 
-/// The refusal of a request that is not for this server; what follows on the connection is not looked at.
+/// The refusal of a request that is not for this server; what follows on the connection is not read.
 fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
     let accept =
         request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

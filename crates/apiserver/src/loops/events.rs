@@ -1,4 +1,4 @@
-//! Events are kept for an hour.
+//! Events expire after an hour.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::State;
 
-/// How long an event is kept after it was last seen, in seconds; as in the reference.
+/// How long an event lives after it was last seen, in seconds; as in the reference.
 const KEPT: i64 = 3600;
 /// How often old events are looked for.
 const PERIOD: Duration = Duration::from_mins(1);

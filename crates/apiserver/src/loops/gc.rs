@@ -1,8 +1,8 @@
 //! Garbage collection: objects whose owners are gone go, too.
 //!
-//! Every object is looked at through two indexes that are kept by reading the changes of all tables: which uids exist,
-//! and who names which uid as an owner. There is no queue that could lose something: what could not be done is done on
-//! the next pass.
+//! Two indexes of every object are maintained by reading the changes of all tables: which uids exist,
+//! and who names which uid as an owner. There is no queue that could lose something: what could not be done is done in
+//! the next collection.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::{
     verbs::{internal, update::edit_stored},
 };
 
-/// How often the store's revision is compared; a pass is made only when it moved.
+/// How often the store's revision is compared; a collection runs only when it moved.
 const PERIOD: Duration = Duration::from_millis(100);
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -49,7 +49,7 @@ struct Seen {
     stored: Arc<Stored>,
 }
 
-/// Looks at everything once; the uids of objects whose owners are missing, for the next pass to act on.
+/// Checks everything once; returns the uids of objects whose owners are missing, for the next collection to act on.
 async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String> {
     let mut owned: Vec<Seen> = Vec::new();
     let mut finishing: Vec<Seen> = Vec::new();

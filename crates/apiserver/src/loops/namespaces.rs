@@ -11,7 +11,7 @@ use crate::{
     verbs::{internal, update::edit_stored},
 };
 
-/// How often namespaces are looked at while something in them has finalizers or is stopping.
+/// How often namespaces are checked while something in them has finalizers or is stopping.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until `shutdown`.

@@ -18,7 +18,7 @@ use crate::pod_access::{ExecOptions, Execution};
 const OUTGOING: usize = 32;
 /// How long a client may take to open its streams, as the kubelet's default.
 const OPENING: Duration = Duration::from_secs(30);
-/// How long a client may take to go after the end was told.
+/// How long a client may take to close after the end was sent.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Serves a session until the process ends or the client leaves, which ends the process.

@@ -1,4 +1,4 @@
-//! SPDY/3.1 framing, as much of it as port-forwarding uses. Windows are not kept: neither are they by kubectl.
+//! SPDY/3.1 framing, as much of it as port-forwarding uses. Flow-control windows are not enforced: kubectl does not enforce them either.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! What the content of built-in kinds must look like, fields that are given twice, and OpenAPI documents. Custom resources
-//! are the matter of `longboat-schema`.
+//! What the content of built-in kinds must look like, fields that are given twice, and OpenAPI documents. `longboat-schema`
+//! checks custom resources.
 
 mod builtin;
 mod duplicates;

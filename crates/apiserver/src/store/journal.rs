@@ -62,7 +62,7 @@ struct Row {
     revision: u64,
 }
 
-/// An object that was kept.
+/// A stored object.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) table: String,

@@ -2,7 +2,7 @@
 //! watches read from.
 //!
 //! A watch is a cursor into its table's window rather than a queue of its own: a slow watcher costs nothing, and one
-//! that falls out of the window is told so with 410.
+//! that falls out of the window gets 410.
 
 mod journal;
 mod table;
@@ -158,7 +158,7 @@ impl Stored {
         Self::new(self.value.clone(), revision)
     }
 
-    /// The same object, kept as text, if it is large.
+    /// The same object as text, if it is large.
     fn packed(&self) -> Option<Self> {
         let value = self.value.packed()?;
         let defaulted = AtomicU64::new(self.defaulted.load(Ordering::Relaxed));

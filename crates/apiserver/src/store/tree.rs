@@ -18,7 +18,7 @@ pub struct Tree {
 // === impl Tree ===
 
 impl Tree {
-    /// The same object as text, if it is large: what replaced objects are kept for is rarely asked for.
+    /// The same object as text, if it is large: replaced objects are rarely read.
     pub(super) fn packed(&self) -> Option<Self> {
         let mut left = LARGE;
         if !self.text.is_empty() || count(self, &mut left) {

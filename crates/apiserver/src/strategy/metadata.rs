@@ -35,7 +35,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     let mut causes = content(resource, value);
     if let Some(live) = live {
         if !causes.is_empty() {
-            // updates look at the content of metadata several times, and say so each time
+            // updates validate the content of metadata several times, and report each time
             let once = causes.clone();
             let looks = updates_look(resource);
             for look in 1..looks {
@@ -47,7 +47,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             }
         }
         let changes = changes(value, live);
-        // built-in kinds look at the metadata of updates twice, and say so twice
+        // built-in kinds validate the metadata of updates twice, and report twice
         if resource.custom().is_none() {
             causes.extend(changes.clone());
         }
@@ -56,7 +56,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     causes
 }
 
-/// How often the content of metadata is looked at in an update.
+/// How often the content of metadata is validated in an update.
 fn updates_look(resource: &Resource) -> usize {
     match (resource.group.as_str(), resource.plural.as_str()) {
         _ if resource.custom().is_some() => 1,
@@ -272,9 +272,9 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Names of finalizers that every client should be able to tell apart.
+/// Names of finalizers that are qualified, so that they are unique.
 pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
-    // Custom resources are told less.
+    // Custom resources get a shorter message.
     let path = if resource.custom().is_some() { "" } else { " including a path (/)" };
     let old = live.map(|l| &l["metadata"]["finalizers"]);
     value["metadata"]["finalizers"]

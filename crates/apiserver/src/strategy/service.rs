@@ -282,7 +282,7 @@ pub(super) fn release(state: &State, before: Option<&Value>, after: Option<&Valu
     old.1.iter().filter(|p| !new.1.contains(p)).for_each(|p| all.free_port(*p));
 }
 
-/// Notes the addresses of services that a state directory kept.
+/// Notes the addresses of services of a state directory.
 pub(crate) fn restore(state: &State) {
     let mut all = state.addresses.lock();
     for (_, stored) in state.store.list("/services", None).objects {

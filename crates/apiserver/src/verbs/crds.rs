@@ -16,7 +16,7 @@ const TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
 /// Finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Serves what a state directory kept.
+/// Serves the definitions of a state directory.
 pub(crate) fn restore(state: &State) {
     for (key, stored) in state.store.list(TABLE, None).objects {
         serve(state, &key.name, &stored.value);

@@ -90,7 +90,7 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
 pub(crate) enum Done {
     /// The object, still there or gone with its last state.
     Shown(Shown),
-    /// It is gone, and only its name is told.
+    /// It is gone, and only its name is answered.
     Gone { name: String, uid: Value },
 }
 

@@ -191,7 +191,7 @@ pub(crate) fn pod_ref(call: &Call<'_>) -> PodRef {
     }
 }
 
-/// A node's refusal as the API server passes it on.
+/// A node's refusal as the API server forwards it.
 pub(crate) fn refusal(error: PodAccessError) -> ApiError {
     match error {
         PodAccessError::NotFound(message) => ApiError::new(404, "NotFound", message),

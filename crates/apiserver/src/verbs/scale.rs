@@ -84,7 +84,7 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     write(call, patched.object, applies, dry_run).await
 }
 
-/// A patch must leave a Scale that can be read; fields that a Scale does not have are told of.
+/// A patch must leave a Scale that can be read; fields that a Scale does not have are reported.
 fn check_patched(call: &mut Call<'_>, scale: &Value, shown: &str) -> Result<(), ApiError> {
     let replicas = &scale["spec"]["replicas"];
     if !replicas.is_null() && replicas.as_i64().is_none_or(|replicas| i32::try_from(replicas).is_err()) {

@@ -26,7 +26,7 @@ use crate::{
 
 /// Changes taken from the window at once: enough to keep the lock rare, few enough to hold little of the past.
 const BATCH: usize = 256;
-/// How often a watch that asked for bookmarks is told the revision it has reached.
+/// How often a watch that asked for bookmarks gets one.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// Longest life of a watch that names no timeout, in seconds; clients open a new one.
 const LONGEST: u64 = 1800;

@@ -102,7 +102,7 @@ fn exempt(resource: &Resource) -> bool {
     resource.group == "admissionregistration.k8s.io"
 }
 
-/// What a webhook that let the request pass answered.
+/// The answer of a webhook that allowed the request.
 struct Answer {
     patch: Option<Value>,
     /// The version that it saw.

@@ -1,4 +1,4 @@
-//! Go types: What Knative gives every status.
+//! Go types: fields that every Knative status has.
 
 use longboat_template::reflect::Ty::{Int, Map, Ptr, Slice, Str, Struct, Time, Url};
 

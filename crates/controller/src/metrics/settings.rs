@@ -14,7 +14,7 @@ pub struct MetricsSettings {
     )]
     pub address: Listen,
 
-    /// Serve metrics over HTTPS, to those only who may `get` the path `/metrics`. Otherwise to everybody who gets there.
+    /// Serve metrics over HTTPS, to those only who may `get` the path `/metrics`. Otherwise to everybody who reaches the port.
     #[arg(
         long = "metrics-secure",
         num_args = 0..=1,

@@ -27,7 +27,7 @@ use crate::context::Context;
 /// Requests under way at the same time, over all services.
 const AT_ONCE: usize = 8;
 
-/// What is due, what is under way and what came of it. There is at most one request for each service.
+/// Requests that are due, that run, and that have ended. There is at most one for each service.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     state: Mutex<State>,
@@ -66,7 +66,7 @@ impl Proofs {
         {
             state.outcomes.remove(service);
         }
-        // An outcome that came meanwhile is looked at first: its service is enqueued.
+        // An outcome that came meanwhile is handled first: its service is enqueued.
         if state.outcomes.contains_key(service) {
             return;
         }

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(8);
 /// Why a read failed after all attempts.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unread {
-    /// All attempts failed with errors that may pass; this is the last one.
+    /// All attempts failed with errors that may be temporary; this is the last one.
     #[error("{} (attempts: {attempts}); try again", text_of(source))]
     Failed {
         /// Number of attempts.

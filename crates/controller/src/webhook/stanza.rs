@@ -11,7 +11,7 @@ use longboat_admission::{Hook, configurations::CONVERT};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Annotations that tell cert-manager to write the CA bundle. We then leave it alone: two writers would overwrite each other
+/// Annotations that make cert-manager write the CA bundle. We then leave it alone: two writers would overwrite each other
 /// forever.
 const INJECTED: [&str; 3] = [
     "cert-manager.io/inject-ca-from",

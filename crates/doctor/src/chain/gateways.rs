@@ -1,4 +1,4 @@
-//! A Gateway that does not pass requests on.
+//! A Gateway that does not forward requests.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_manifest::nearest;

@@ -52,7 +52,7 @@ pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, St
     let pods = selected(facts, namespace, labels)
         .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !is_ready(pod));
     let causes: Vec<Cause> = pods.map(|pod| trouble(facts, pod)).collect();
-    // What waits for its turn says less than what fails.
+    // A container that fails says more than one that waits for its turn.
     let telling = causes.iter().position(|cause| cause.fault != "PodStarting").unwrap_or(0);
     causes.into_iter().nth(telling)
 }

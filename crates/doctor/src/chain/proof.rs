@@ -59,7 +59,7 @@ pub(crate) fn refuted(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
     other_name(facts, service)
 }
 
-/// What keeps the halves of a service from working together, as far as pods and policies tell without a request.
+/// What keeps the halves of a service from working together, as far as pods and policies show it without a request.
 pub(crate) fn doubtful(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     // Pods of a local world run the simulator, which needs no connector.
     if facts.local || service.spec.prefill.is_none() {

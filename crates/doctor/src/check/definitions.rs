@@ -24,7 +24,7 @@ pub(crate) const FOREIGN: [(&str, &str); 7] = [
     ("scaledobjects.keda.sh", "v1alpha1"),
 ];
 
-/// All definitions that are looked at.
+/// All definitions that are checked.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OURS.into_iter().chain(FOREIGN.into_iter().map(|(name, _)| name))
 }

@@ -69,7 +69,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             if SUMS.contains(&condition.type_.as_str()) && !causes.is_empty() {
                 continue;
             }
-            // Before its layers combine, nothing else of a service is looked at by the controller either.
+            // Before its layers combine, the controller does not read anything else of a service either.
             if causes
                 .iter()
                 .any(|cause| cause.fault == "LayersDoNotCombine" || cause.fault == "ConfigNotFound")
@@ -90,7 +90,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What a request for a token has shown of a service that says Ready, or what would keep its halves from working together.
+/// A service that says Ready and failed its proof of serving, or whose halves cannot work together.
 fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Option<Finding> {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     let proofs = [types::SERVING_PROVEN, types::KV_TRANSFER_OBSERVED];
@@ -112,7 +112,7 @@ fn step(condition: &Condition) -> String {
     format!("{}={status} {}", condition.type_, condition.reason).trim_end().to_owned()
 }
 
-/// A service that the controller has not looked at, as it is now.
+/// A service that the controller has not reconciled in its present form.
 fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let name = service.metadata.name.as_deref().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// A certificate that ends sooner is told of.
+/// A certificate that ends sooner is reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
 const INSTALL: &str =
     "longboat install, which registers the webhooks; the controller then writes its CA into them";

@@ -19,7 +19,7 @@ const MOST: usize = 2;
 /// Bytes of an answer that are read.
 const LONGEST: usize = 1 << 20;
 
-/// Asks ready engines of services for their version and their models, through the API server. Where that does not pass requests on, nothing is
+/// Asks ready engines of services for their version and their models, through the API server. Where that does not forward requests, nothing is
 /// known.
 pub(super) async fn gather(client: &Client, facts: &mut Facts) {
     let mut counts: BTreeMap<[String; 3], usize> = BTreeMap::new();

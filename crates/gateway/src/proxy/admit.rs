@@ -1,4 +1,4 @@
-//! Whether a request is looked at at all: one host, one meaning, and from somebody who may ask.
+//! Whether a request is accepted: it names one host, can be read in one way only, and comes from somebody who may ask.
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts, uri::Authority};
 
@@ -14,7 +14,7 @@ const PREFLIGHT_SECONDS: &str = "600";
 /// Headers of answers that pages may read.
 const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 
-/// Why a request is not looked at.
+/// Why a request is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("a request needs exactly one Host header")]

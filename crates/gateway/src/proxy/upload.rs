@@ -1,4 +1,4 @@
-//! A client's request body: read once, and kept as far as it has been read, so that it can be shown to another picker and
+//! A client's request body: it is read once and buffered as far as it was read, so that it can be shown to another picker and
 //! sent to another endpoint.
 
 use std::{sync::Arc, time::Duration};
@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use longboat_accept::Budget;
 
-/// The longest body that is kept: a picker needs the whole of it before it can choose, and a retry needs it again.
+/// The longest body that is buffered: a picker needs the whole of it before it can choose, and a retry needs it again.
 pub(crate) const LIMIT: usize = 64 << 20;
 
 /// How long the rest of a refused body is read, so that its sender gets to read the refusal.
@@ -50,7 +50,7 @@ pub(crate) enum UploadError {
 // === impl Upload ===
 
 impl Upload {
-    /// A body of which nothing was read yet. What is kept of it counts against the budget.
+    /// A body of which nothing was read yet. What is buffered of it counts against the budget.
     pub(crate) fn new(body: Incoming, budget: Arc<Budget>) -> Self {
         let rest = (!body.is_end_stream()).then_some(body);
         Self { rest, chunks: Vec::new(), bytes: 0, trailers: None, budget }
@@ -106,7 +106,7 @@ impl Upload {
         Ok(())
     }
 
-    /// The body for one reader, if nothing was read yet: it can then pass through without being kept.
+    /// The body for one reader, if nothing was read yet: it then needs no buffer.
     pub(crate) fn untouched(&mut self) -> Option<Incoming> {
         if self.chunks.is_empty() { self.rest.take() } else { None }
     }

@@ -54,7 +54,7 @@ impl Upstream {
         Self { client }
     }
 
-    /// Sends to endpoints in random order. A body that nobody has begun to read passes through without being kept, so the
+    /// Sends to endpoints in random order. A body that nobody has begun to read needs no buffer, so the
     /// next endpoint is tried only until one has begun to read it.
     pub(crate) async fn send(
         &self,

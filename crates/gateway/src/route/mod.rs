@@ -1,4 +1,4 @@
-//! The routing table: from objects to decisions that take no look-ups.
+//! The routing table, compiled from objects, so that a request needs no look-ups.
 
 mod backend;
 mod duration;

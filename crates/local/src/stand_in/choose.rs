@@ -1,4 +1,4 @@
-//! What stands in for what is missing. Pure.
+//! Chooses the substitutes for missing objects. Pure.
 
 use longboat_gateway::CONTROLLER_NAME;
 use longboat_manifest::Document;

@@ -42,6 +42,6 @@ pub(crate) fn serve(
 pub(crate) fn reach(place: Place) -> anyhow::Result<Reach> {
     Ok(match place {
         Place::Laptop => Reach::direct()?,
-        Place::Cluster => Reach::Proxied,
+        Place::Cluster => Reach::proxied(),
     })
 }

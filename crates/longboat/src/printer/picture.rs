@@ -41,25 +41,28 @@ impl Row {
         self.0.push((text, style));
     }
 
-    /// The row in colours, cut to this many columns.
+    /// The row in colours, cut to this many columns; `…` stands for what was cut.
     pub(crate) fn clipped(&self, columns: usize) -> String {
-        let mut left = columns;
+        let is_cut = self.width() > columns;
+        let mut left = if is_cut { columns.saturating_sub(1) } else { columns };
         let mut out = String::new();
         for (text, style) in &self.0 {
-            let mut kept = String::new();
+            let mut fitting = String::new();
+            let mut fits = true;
             for character in text.chars() {
                 let width = character.width().unwrap_or(0);
                 if width > left {
-                    left = 0;
+                    fits = false;
+                    fitting.push('…');
                     break;
                 }
                 left -= width;
-                kept.push(character);
+                fitting.push(character);
             }
-            if !kept.is_empty() {
-                let _ = write!(out, "{}", kept.style(*style));
+            if !fitting.is_empty() {
+                let _ = write!(out, "{}", fitting.style(*style));
             }
-            if left == 0 {
+            if !fits {
                 break;
             }
         }
@@ -134,12 +137,14 @@ mod tests {
 
     #[test]
     fn rows_are_cut_to_the_columns_that_characters_take() {
-        assert_eq!(row("abc").clipped(2), "ab");
-        assert_eq!(row("鯨鯨").clipped(3), "鯨");
+        assert_eq!(row("abc").clipped(2), "a…");
+        assert_eq!(row("abc").clipped(3), "abc");
+        assert_eq!(row("鯨鯨").clipped(3), "鯨…");
         assert_eq!(row("a\u{1b}[2Jb\nc").clipped(99), "a [2Jb c");
         let mut two = row("ab");
         two.push("cd", Style::new());
-        assert_eq!(two.clipped(3), "abc");
+        assert_eq!(two.clipped(3), "ab…");
+        assert_eq!(two.clipped(4), "abcd");
     }
 
     #[test]

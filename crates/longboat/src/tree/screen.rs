@@ -205,10 +205,10 @@ mod tests {
         let expected = "\
 ✓ ns/a  Ready
 ├─ ✓ Deployment a  2/2 ready
-│  ├─ ✓ Pod a-1  ready at 127.64.0.2  af
+│  ├─ ✓ Pod a-1  ready at 127.64.0.2  a…
 │  └─ ✓ Pod a-2  ready at 127.64.0.3
 └─ … Deployment b  0/1 ready  for 1m5s
-   └─ ✗ Pod b-1  main: CrashLoopBackOff:
+   └─ ✗ Pod b-1  main: CrashLoopBackOff…
 ✓ ns/b  Ready
 ";
         assert_eq!(drawn(&tree(), 99), expected);
@@ -220,7 +220,7 @@ mod tests {
 ✓ ns/a  Ready
 ├─ ✓ Deployment a  2/2 ready
 └─ … Deployment b  0/1 ready  for 1m5s
-   └─ ✗ Pod b-1  main: CrashLoopBackOff:
+   └─ ✗ Pod b-1  main: CrashLoopBackOff…
 ✓ ns/b  Ready
 and 2 more: this window is too small
 ";

@@ -112,7 +112,7 @@ async fn wait(process: &mut Process) -> Exit {
 async fn asked(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
     match stop.wait_for(Option::is_some).await.map(|request| *request) {
         Ok(Some(request)) => request,
-        // Nobody is left who could ask, which is a request by itself: the worker is gone.
+        // The worker is gone, so nobody can ask for the stop any more: stop now.
         _ => Stop { deadline: Instant::now(), pre_stop: false },
     }
 }

@@ -1,8 +1,8 @@
 //! What a cluster has besides kubelets: controllers for workloads, endpoints and namespaces, a scheduler, and a proxy for
 //! cluster IPs.
 //!
-//! Each is level-triggered: a change only says which object to look at, and what is done follows from the caches alone.
-//! Each writes only what differs, so that an unchanged world is not written to, also after a restart.
+//! Each is level-triggered: a change only says which object to reconcile, and what is done follows from the caches alone.
+//! Each writes only what differs, so it writes nothing to an unchanged world, also after a restart.
 
 mod autoscaler;
 mod claims;

@@ -1,7 +1,7 @@
 //! Binds every pod that fits to the only node there is.
 //!
-//! Looked at are what people set by hand: `kubectl cordon`, taints, node selectors and node affinity. Resource requests
-//! are not: this machine enforces none, and presets ask for accelerators that the simulator does not need.
+//! It respects what people set by hand: `kubectl cordon`, taints, node selectors and node affinity. It ignores resource
+//! requests: this machine enforces none, and presets ask for accelerators that the simulator does not need.
 
 mod fit;
 

@@ -113,7 +113,7 @@ async fn serve(
                     connections.spawn(forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn)));
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: it passes when connections end.
+                    // Out of file descriptors, most likely: it ends when connections do.
                     tracing::debug!(%error, address = %frontend.address, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }

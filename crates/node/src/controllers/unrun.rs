@@ -1,4 +1,4 @@
-//! Kinds whose pods are not made here: whoever applies one is told so by an event.
+//! Kinds whose pods are not made here: an event tells whoever applies one.
 
 use std::time::Duration;
 

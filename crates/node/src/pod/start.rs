@@ -227,7 +227,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Says in an annotation of the pod what its `vllm` is. A simulator's answer must not pass for a model's.
+    /// Says in an annotation of the pod what its `vllm` is. Nobody should take a simulator's answer for a model's.
     async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
         let note = &self.shared.engine_note;
         // Presets start it from a script.

@@ -43,7 +43,7 @@ pub(super) struct View {
     pub(super) gone: bool,
 }
 
-/// What a pod's tasks report. `number` tells a running instance from one that was.
+/// What a pod's tasks report. `number` identifies the instance.
 #[derive(Debug)]
 pub(super) enum Message {
     Instance { index: usize, number: u32, event: InstanceEvent },

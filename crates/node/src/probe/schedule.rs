@@ -1,9 +1,9 @@
 //! When to probe, and what an answer means.
 //!
 //! A cluster probes a container at `initialDelaySeconds`, then every `periodSeconds`. Those numbers are made for model
-//! servers that load for minutes; locally they would be most of the time to the first token. So until a container has
-//! passed for the first time it is also probed in between, at first every few milliseconds. Such an early probe can only
-//! help: its success counts, its failure does not. After the first pass the manifest's periods hold.
+//! servers that load for minutes; locally they would be most of the time to the first token. So until a probe of a container
+//! has succeeded once, the container is also probed in between, at first every few milliseconds. Such an early probe can only
+//! help: its success counts, its failure does not. After the first success the manifest's periods hold.
 
 use std::time::Duration;
 

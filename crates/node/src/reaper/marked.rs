@@ -1,6 +1,6 @@
 //! Processes that carry a mark in their environment.
 
-/// What a look at all processes found.
+/// What a scan of all processes found.
 #[derive(Debug, Default)]
 struct Found {
     marked: Vec<rustix::process::Pid>,

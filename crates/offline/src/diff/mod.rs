@@ -121,7 +121,7 @@ impl Difference {
     }
 }
 
-/// A service of which nobody can say what would change.
+/// A service that cannot be planned, so its difference is unknown.
 #[derive(Debug, Error)]
 #[error("{service} cannot be planned")]
 pub struct Unplannable {

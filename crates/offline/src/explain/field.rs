@@ -66,11 +66,11 @@ pub enum SetterKind {
 pub struct Template {
     /// As its layer has it.
     pub text: String,
-    /// What it looked at.
+    /// What it read.
     pub inputs: Vec<Input>,
 }
 
-/// What a template looked at.
+/// What a template read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Input {
     /// As the template names it.

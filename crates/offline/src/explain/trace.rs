@@ -1,7 +1,7 @@
 //! Where the fields of children come from.
 //!
-//! Planning is a pure function and takes microseconds, so it is asked: fields of the effective spec are changed, the
-//! service is planned again, and what differs in the children depends on them. Where the child then has the changed
+//! Planning is a pure function and takes microseconds. So this module changes fields of the effective spec, plans the
+//! service again, and compares: what differs in the children depends on these fields. Where the child then has the changed
 //! value itself, the field was copied. Nothing here knows how a child is made, so nothing here can be wrong about it.
 
 use std::{collections::BTreeMap, sync::Arc};

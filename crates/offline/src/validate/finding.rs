@@ -43,7 +43,7 @@ pub enum Severity {
     Error,
     /// The object is accepted, but may not do what it says.
     Warning,
-    /// Something was not looked at.
+    /// Something was not checked.
     Note,
 }
 

@@ -1,4 +1,4 @@
-//! One object, as an API server and the webhooks would look at it.
+//! Validation of one object, as an API server and the webhooks do it.
 
 use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
 use longboat_apiserver::{
@@ -151,7 +151,7 @@ impl Examination<'_> {
         }
         for cause in causes {
             let text = |key: &str| cause[key].as_str().unwrap_or_default();
-            // What cannot be read has one cause, and the message of the refusal is what a user of the reference knows.
+            // An object that cannot be read has one cause. Users of the reference know the message of the refusal.
             let message = if denial.code == 400 { &denial.message } else { text("message") };
             let finding = self.finding(
                 Severity::Error,

@@ -12,7 +12,7 @@ pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Opt
 }
 
 /// The properties beside the field at `path`, and the field's name. Walks schema and object together: keys of maps may
-/// contain dots, and only the object tells which ones there are.
+/// contain dots, and only the object says which ones there are.
 fn siblings<'s, 'p>(schema: &'s Value, object: &Value, path: &'p str) -> Option<(&'s Value, &'p str)> {
     let path = path.trim_start_matches('.');
     if let Some(rest) = path.strip_prefix('[') {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::Set;
 
-/// Who owns fields: what tells one entry of `managedFields` from another.
+/// Who owns fields: the identity of an entry of `managedFields`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub(super) name: String,

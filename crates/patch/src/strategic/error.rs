@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::gofmt;
 
-/// A strategic merge patch that cannot be applied, or two objects whose difference cannot be told.
+/// A strategic merge patch that cannot be applied, or two objects whose difference cannot be computed.
 ///
 /// Texts are those of apimachinery, since clients print them; kube-apiserver answers most of them with 500.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

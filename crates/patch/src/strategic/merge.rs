@@ -268,7 +268,8 @@ fn lists(
     sort_merged(merged, &patch, &server, key, true)
 }
 
-/// Sorts a merged list: what the patch (or the directive) names as it does, what only the server has in between.
+/// Sorts a merged list: elements that the patch or the directive names in its order, with those that only the server has in
+/// between.
 fn sort_merged(
     merged: Vec<Value>,
     named: &[Value],

@@ -60,8 +60,8 @@ pub(super) fn is_deletion(element: &Value) -> bool {
     element.get("$patch").is_some_and(|directive| directive == "delete")
 }
 
-/// Interleaves what only the server has with what the patch has: an element of the server goes first when both of
-/// the two heads were in the server's list and it stood before the other.
+/// Interleaves the elements that only the server has with those of the patch: an element of the server goes first if both
+/// heads were in the server's list and it stood before the other.
 pub(super) fn interleave(
     server_only: Vec<Value>,
     patch: Vec<Value>,

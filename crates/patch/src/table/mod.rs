@@ -18,7 +18,7 @@
 //! | `~key`, `~` | strategic merge merges this list by `key`, or as a set of scalars |
 //! | `+` | strategic merge honours `$retainKeys` (before `~` where both are) |
 //! | `.`, `.n` | always there in the serialised form, as zero value, or as null |
-//! | `*` | a scalar whose zero value is told from nothing (a pointer in Go) |
+//! | `*` | a scalar whose zero value differs from an absent one (a pointer in Go) |
 //! | `=json` | default of a field that serves as a key |
 
 mod kinds;
@@ -66,7 +66,7 @@ pub struct Field {
     pub patch: Strategy,
     /// What the serialised form holds when nothing was set.
     pub presence: Presence,
-    /// Whether a zero scalar is told from one that was not given.
+    /// Whether a zero scalar differs from an absent one.
     pub optional: bool,
     /// Its value where it serves as a list key and was left out.
     pub default: Option<Value>,

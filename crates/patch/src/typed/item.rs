@@ -1,4 +1,4 @@
-//! By which path element a list's element goes.
+//! Which path element identifies an element of a list.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Laying an applied object over the live one.
+//! Merging an applied object into the live one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! The zero values that Go's serialisation of built-in types always holds.
+//! Zero values that Go always writes when it serialises built-in types.
 
 use serde_json::{Map, Value, json};
 

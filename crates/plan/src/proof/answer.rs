@@ -1,11 +1,11 @@
-//! What came back, and which link of the way it speaks of.
+//! Reads the answer of a proof: which part of the way it comes from, gateway, picker or engine.
 
 use longboat_api::reasons::condition as reason;
 use serde_json::Value;
 
 use super::{probe::Probe, report::Verdict};
 
-/// Bytes of an answer that are looked at most.
+/// The most bytes to read of an answer.
 pub(super) const LONGEST_ANSWER: usize = 256 << 10;
 /// Characters of somebody else's text that a condition repeats.
 const LONGEST_QUOTE: usize = 200;

@@ -1,4 +1,4 @@
-//! From what the shell saw to verdicts: one about the answer, one about the transfer of KV cache.
+//! From what the controller saw to verdicts: one about the answer, one about the transfer of KV cache.
 
 use longboat_api::reasons::condition as reason;
 

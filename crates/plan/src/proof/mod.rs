@@ -1,6 +1,6 @@
 //! Whether a service serves, proven by a request that goes the whole way: gateway, route, picker, engine.
 //!
-//! Everything here is pure. [`next`] says which request is due, the shell sends it and hands what it saw to [`judge`], and
+//! Everything here is pure. [`next`] says which request is due, the controller sends it and gives what it saw to [`judge`], and
 //! [`status`](crate::status()) turns the outcome into conditions. What a proof was about is recorded in the status, so that
 //! neither a reconcile nor a restart repeats it.
 

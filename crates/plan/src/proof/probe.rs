@@ -51,7 +51,7 @@ pub struct Probe {
     pub delay: Duration,
     /// Where it is sent to, by POST.
     pub url: String,
-    /// The header by which the address tells models apart, if it does.
+    /// The header that names the model at this address, if the address serves several.
     pub model_header: Option<(String, String)>,
     /// PEM texts of certificates that are trusted at this address, besides those that the environment trusts.
     pub trusted: Vec<String>,
@@ -97,11 +97,11 @@ impl Probe {
 /// Where a service is asked.
 pub(super) struct Target {
     url: String,
-    /// Whether a header tells models apart there.
+    /// Whether a header names the model there.
     by_header: bool,
 }
 
-/// The address to ask: the one that people are told, or the workload's Service where nothing routes to it.
+/// The address to ask: the one in the status, or the workload's Service where nothing routes to it.
 pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> Option<Target> {
     let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
     if !has_route {

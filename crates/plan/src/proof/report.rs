@@ -50,7 +50,7 @@ impl Verdict {
         Self { status: ConditionStatus::Unknown, reason, message }
     }
 
-    /// Whether it is good news.
+    /// Whether the proof succeeded.
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
@@ -125,8 +125,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Sets the conditions: from the outcome of a request if there is a new one; what an earlier one came to stays as long as what was
-/// proven is what serves.
+/// Sets the conditions from the outcome of a new request, if there is one. Otherwise the earlier conditions stay as long as the
+/// service is still the one that was proven.
 pub(crate) fn report(
     world: &World,
     outcome: Option<&Outcome>,

@@ -1,4 +1,4 @@
-//! What a proof would be about now, and what it has to wait for.
+//! The subject of a proof at this moment, and what the proof has to wait for.
 
 use std::fmt::Write;
 

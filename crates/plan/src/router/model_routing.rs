@@ -8,7 +8,7 @@ use crate::context::Context;
 /// Lets the header choose adapters too; where routing by model name is off, takes the matches on the header out.
 ///
 /// # Errors
-/// When the adapters cannot be told.
+/// When the names of the adapters are not known.
 pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) -> Result<(), String> {
     let header = &context.snapshot.platform.ingress.model_header;
     if enabled(context) {

@@ -230,7 +230,7 @@ impl Discovered {
     }
 }
 
-/// The URL to tell people: outside of the cluster where there is one, below the service's own path where there is one.
+/// The URL for people: outside of the cluster where there is one, below the service's own path where there is one.
 pub(crate) fn preferred<'a>(context: &Context, found: &'a [Discovered]) -> Option<&'a Discovered> {
     let own_path = format!("/{}/{}", context.namespace, context.name);
     let domain = &context.snapshot.cluster_domain;

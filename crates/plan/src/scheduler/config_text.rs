@@ -1,6 +1,6 @@
 //! A picker's configuration as a tree, from the text that stands in its arguments.
 //!
-//! Nearly all services of a cluster run with one of a few texts, and each is read at every pass: reading YAML was a third
+//! Nearly all services of a cluster run with one of a few texts, and each is read at every reconcile: reading YAML was a third
 //! of what composing and planning a service takes. What a text means does not change, so it is remembered.
 
 use std::{

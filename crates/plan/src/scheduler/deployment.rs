@@ -88,7 +88,7 @@ pub(super) fn plan(
     draft.add(context, deployment)
 }
 
-/// What a picker keeps may not be what its service needs.
+/// Warns that a picker keeps its configuration, which may not be what its service needs.
 fn kept(context: &Context) -> PlannedEvent {
     PlannedEvent {
         type_: EventType::Warning,

@@ -1,4 +1,4 @@
-//! The scorer that knows exactly which prefixes a server holds: what older pickers and newer ones want to be told.
+//! The scorer that knows exactly which prefixes a server holds, in the configuration of older and of newer pickers.
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ pub(super) fn use_socket(config: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the one scorer apart into what produces tokens, what finds prefixes, and what scores.
+/// Splits the one scorer into three plugins: one produces tokens, one finds prefixes, one scores.
 pub(super) fn decompose(config: &mut Map<String, Value>) {
     let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
     let is = |plugin: &Value, name: &str| plugin.get("type").and_then(Value::as_str) == Some(name);

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// The annotation on the pod template that tells which release of the picker the image is.
+/// The annotation on the pod template that says which release of the picker the image is.
 pub(super) const ANNOTATION: &str = "app.kubernetes.io/version";
 
 /// Major, minor and patch of a picker, and whether it is the release: what comes before it is older.

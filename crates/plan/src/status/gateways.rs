@@ -34,7 +34,7 @@ pub(super) fn report(
     }
 }
 
-/// Nothing is known of them in this pass.
+/// Nothing is known of them in this reconcile.
 pub(super) fn forget(conditions: &mut Conditions) {
     conditions.clear(types::GATEWAYS_READY);
 }

@@ -20,7 +20,7 @@ pub(super) fn report(world: &World, status: &mut LLMInferenceServiceStatus, cond
     };
     conditions.mark_true(types::GROUP_READY);
     match split.divergence() {
-        // True is the bad news here.
+        // True is bad here.
         Some(message) => conditions.mark_true_with_reason(types::GROUP_DEGRADED, MEMBER_DIVERGENCE, &message),
         None => conditions.clear(types::GROUP_DEGRADED),
     }

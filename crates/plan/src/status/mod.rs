@@ -31,10 +31,10 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// How far one pass over a service got.
+/// How far one reconcile of a service got.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<'a> {
-    /// What composing, and checking what it gave, came to.
+    /// The outcome of composing and of checking the result.
     pub presets: &'a compose::Outcome,
     /// The preset names that the service keeps across upgrades of the platform, for `status.annotations`.
     pub pins: &'a BTreeMap<String, String>,
@@ -156,7 +156,7 @@ fn report(
     }
 }
 
-/// Reports everything about the router; false where something could not be looked at.
+/// Reports everything about the router; false where something could not be read.
 fn router(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) -> bool {
     scheduler::report(world, conditions);
     let routes = routes::in_play(world);

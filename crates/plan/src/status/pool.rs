@@ -102,7 +102,7 @@ pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
     }
 }
 
-/// The managed pool is ready in either API; where it is in neither, the newer one tells why.
+/// The managed pool is ready in either API; where it is in neither, the newer one says why.
 fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
     let newer = world
         .applied

@@ -43,11 +43,11 @@ pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Cond
     }
 }
 
-/// Nothing is known of them in this pass.
+/// Nothing is known of them in this reconcile.
 pub(super) fn forget(world: &World, conditions: &mut Conditions) {
     let refs =
         world.context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
-    // What was missing when references were looked at was said by that pass; this one got past them, or says it again.
+    // The reconcile that found a reference missing has reported it; this one found them all, or reports it again.
     let is_reference =
         conditions.get(types::HTTP_ROUTES_READY).is_some_and(|found| found.reason == REFS_INVALID);
     if refs.count() > 0 || !has_route(world) || is_reference {

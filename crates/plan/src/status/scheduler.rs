@@ -26,8 +26,8 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
     }
 }
 
-/// While something else keeps the scheduler from being planned, what runs of it still says how it is: what an earlier pass
-/// said may not hold any more.
+/// Reports the running scheduler although something else keeps it from being planned: the condition of an earlier reconcile may
+/// no longer be true.
 pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
     let context = &world.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));

@@ -45,7 +45,7 @@ pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
     }
 }
 
-/// Status, reason and message of a condition: as given, or the good news.
+/// Status, reason and message of a condition: as given, or those of a ready object.
 fn words(how: &Value, type_: &str, reason: &str) -> [String; 3] {
     let given = |position: usize| how[type_][position].as_str().unwrap_or_default().to_owned();
     if how[type_].is_array() {

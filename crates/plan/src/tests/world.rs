@@ -1,4 +1,4 @@
-//! A cluster small enough for a test: it stores what it is given, fills in defaults, and runs the controller's passes.
+//! A cluster small enough for a test: it stores what it is given, fills in defaults, and reconciles as the controller does.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(super) struct World {
     pub(super) certificates: BTreeMap<String, CertificateRequest>,
     /// Writes of children since the world began.
     pub(super) writes: Vec<String>,
-    /// What a request that proves serving came to, for the next pass.
+    /// What a request that proves serving came to, for the next reconcile.
     pub(super) proof: Option<crate::proof::Outcome>,
     serial: u32,
 }
@@ -59,7 +59,7 @@ impl World {
         self.serial
     }
 
-    /// Stores an object as a user would: by create or PUT. Kinds that planning does not look at are ignored.
+    /// Stores an object as a user would: by create or PUT. Kinds that planning does not depend on are ignored.
     pub(super) fn put(&mut self, mut object: Value, namespace: &str) {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         let group = object["apiVersion"]
@@ -182,7 +182,7 @@ impl World {
         panic!("did not settle: {:?}", &self.writes[self.writes.len().saturating_sub(12)..]);
     }
 
-    /// One pass over one service, as the controller makes it.
+    /// One reconcile of one service, as the controller does it.
     fn pass(&mut self, key: &(String, String)) {
         let mut service = self.services[key].clone();
         self.snapshot.peers = self.services.values().collect();

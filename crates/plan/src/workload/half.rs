@@ -81,7 +81,7 @@ impl<'a> Half<'a> {
         labels
     }
 
-    /// What tells the pods of its Deployment from all others, as long as they live. What they do is not part of it: that
+    /// The labels that identify the pods of its Deployment, as long as they live. What they do is not part of it: that
     /// changes when prefill comes and goes, and a selector cannot.
     pub(crate) fn identity(&self, service: &str) -> Map {
         let name = if self.prefill { component::WORKLOAD_PREFILL } else { component::WORKLOAD };

@@ -1,4 +1,4 @@
-//! LoRA adapters: how the server is told of them, and the claims that hold them.
+//! LoRA adapters: the arguments that name them to the server, and the claims that hold them.
 
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,

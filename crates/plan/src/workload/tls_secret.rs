@@ -1,6 +1,6 @@
 //! The secret with the certificate that model server and scheduler present.
 //!
-//! Keys need randomness, so planning only says which certificate is wanted and why; the shell issues it and hands it in.
+//! Keys need randomness, so planning only says which certificate is wanted and why; the controller issues it and hands it in.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

@@ -1,4 +1,4 @@
-//! Fields: what `.A.B` is, and what Go says where it is nothing.
+//! Fields: the value of `.A.B`, and Go's error where there is none.
 
 use super::{State, Step};
 use crate::{

@@ -72,8 +72,8 @@ impl Row {
 pub(super) fn listed() -> Vec<Row> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../COMPATIBILITY.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let (_, section) = text.split_once("\n## Schemas\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
+    let (_, section) = text.split_once("\n### Schemas\n").unwrap();
+    let section = section.split("\n#").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|line| {
         let mut cells = line.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`']).to_owned());

@@ -1,7 +1,7 @@
 //! OpenAPI v3: the index of group versions, and one document for each.
 //!
 //! Documents are large and asked for rarely (by `kubectl explain`, `apply`, `create`), so each is made when first
-//! asked for and kept as bytes under its hash; the hash comes from what the document is made from, so that the index
+//! asked for and cached as bytes under its hash; the hash comes from what the document is made from, so that the index
 //! needs no document. It is made for kubectl: paths say which verbs exist and that `fieldValidation` is understood,
 //! components describe the kinds.
 
@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::{Origin, Registry, Resource};
 
-/// Documents that are kept: all of a server with a few dozen definitions. When more come, old ones are made again.
+/// The most documents to cache: all of a server with a few dozen definitions. Beyond that, old ones are made again.
 const KEPT: usize = 128;
 
 /// Documents by their hash. One cache serves all servers of a process: equal hashes mean equal documents.

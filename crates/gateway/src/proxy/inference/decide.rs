@@ -1,4 +1,4 @@
-//! A request is shown to a picker, until the picker has said where it goes.
+//! Sends a request to a picker until the picker says where it goes.
 
 use std::{net::SocketAddr, pin::pin};
 

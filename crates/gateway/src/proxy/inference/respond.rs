@@ -1,4 +1,4 @@
-//! A response is shown to the picker, and the client gets what comes back. Without the picker it goes on as it is.
+//! Sends a response through the picker to the client. Without a picker the client gets it unchanged.
 
 mod shown;
 
@@ -79,7 +79,7 @@ struct Link {
     shown: Shown,
     /// What is to be shown next.
     next: Option<Message>,
-    /// The picker takes no more; what it still says tells why.
+    /// The picker takes no more; what it still sends says why.
     closed: bool,
 }
 
@@ -134,7 +134,7 @@ impl Relay {
         None
     }
 
-    /// The back end's body went on. An error where the client cannot be told so.
+    /// The back end's body went on. An error where the client cannot be told.
     fn came(&mut self, frame: Option<Result<Frame<Bytes>, BodyError>>) -> Option<BodyError> {
         let link = self.link.as_mut()?;
         match frame {

@@ -51,7 +51,7 @@ struct Shared {
     dir: PathBuf,
     rotate_at: u64,
     state: Mutex<State>,
-    /// Counts changes, to wake those who follow.
+    /// Counts changes, to notify those who follow.
     changed: watch::Sender<u64>,
 }
 

@@ -138,7 +138,7 @@ impl Reader {
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let mut buffer = vec![0; CHUNK];
         while self.remaining != Some(0) {
-            // What is written after this point wakes `changed` below.
+            // What is written after this point notifies `changed` below.
             self.changes.mark_unchanged();
             let still_open = self.still_open();
             let count = match self.files.front_mut() {

@@ -1,7 +1,7 @@
 //! Deployments: rolling updates and recreation by scaling ReplicaSets.
 //!
 //! Kubernetes: pkg/controller/deployment. ReplicaSets without an owner are not adopted, and the deprecated rollback
-//! annotation is not looked at.
+//! annotation has no effect.
 
 mod conditions;
 mod rollout;

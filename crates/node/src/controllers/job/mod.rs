@@ -1,7 +1,7 @@
 //! Jobs: pods until enough of them have succeeded.
 //!
-//! Kubernetes: pkg/controller/job. Pods have names that follow from the job and a number, so that a job that is looked
-//! at twice before the watch catches up does not get its pods twice.
+//! Kubernetes: pkg/controller/job. Pods have names that follow from the job and a number, so that a job that is reconciled
+//! twice before the watch catches up does not get its pods twice.
 
 mod plan;
 

@@ -16,7 +16,7 @@ use crate::controllers::{control_by, now, ready_since};
 /// The wait before a failed pod is replaced; it doubles with each.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_mins(6);
-/// Pods that are made in one look at a job.
+/// Pods that one reconcile of a job makes.
 pub(super) const AT_ONCE: usize = 100;
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) again: Option<Duration>,
 }
 
-/// What tells a job's pods apart.
+/// The identity of a pod of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Number {
     /// The completion index of an indexed job.

@@ -2,7 +2,7 @@
 //!
 //! LWS: pkg/controllers. Two things differ, because a node has no DNS and no StatefulSets: `LWS_LEADER_ADDRESS` is the
 //! address of the leader's pod, so workers are made once it has one; and no group is made on top of those wanted, so that
-//! a change replaces groups one after the other (`maxSurge` is not looked at).
+//! a change replaces groups one after the other (`maxSurge` has no effect).
 
 mod group;
 mod pods;

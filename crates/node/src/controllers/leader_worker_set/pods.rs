@@ -94,7 +94,7 @@ fn containers(spec: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
     spec.init_containers.iter_mut().flatten().chain(&mut spec.containers)
 }
 
-/// What a container is told comes first, so that its own variables can refer to it.
+/// The variables of the group come first, so that those of the container can refer to them.
 fn tell(container: &mut Container, variables: &[EnvVar]) {
     let own = container.env.take().unwrap_or_default();
     let kept = own.into_iter().filter(|own| variables.iter().all(|variable| variable.name != own.name));

@@ -1,10 +1,10 @@
-//! What of a response was shown to the picker and has not come back: the client still has to get it if the picker goes away.
+//! The part of a response that the picker has and has not given back: the client must get it even if the picker dies.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// How much is kept. A picker that holds more back than this cannot be done without any more.
+/// The most bytes to buffer. A picker that holds back more than this must not fail any more: the response could not go on without it.
 const LIMIT: usize = 4 << 20;
 
 /// Chunks that have not come back.

@@ -1,0 +1,74 @@
+//! Tokens with which pickers let us read their decisions.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
+    core::v1::{Pod, ServiceAccount},
+};
+use kube::{Api, Client, api::PostParams};
+use longboat_api::decisions::AUDIENCE;
+use longboat_controller::reader;
+use parking_lot::Mutex;
+
+/// How long a token is valid, in seconds: the least that the API server grants.
+const VALID: i64 = 600;
+/// How long it is used: it must not expire on the way.
+const USED: Duration = Duration::from_mins(8);
+/// The most pods whose tokens are remembered.
+const REMEMBERED: usize = 256;
+
+/// The tokens of the pickers that were asked lately, by the uid of the pod.
+#[derive(Debug, Default)]
+pub struct Tokens(Mutex<HashMap<String, (Instant, String)>>);
+
+// === impl Tokens ===
+
+impl Tokens {
+    /// A token of the account of this pod, for reading its decisions and nothing else. It ends with the pod.
+    ///
+    /// # Errors
+    /// A sentence that names the right that is missing.
+    pub(crate) async fn of(&self, client: &Client, pod: &Pod) -> Result<String, String> {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let (uid, name) = (text(&pod.metadata.uid), text(&pod.metadata.name));
+        let known = self.0.lock().get(&uid).filter(|(since, _)| since.elapsed() < USED).cloned();
+        if let Some((_, token)) = known {
+            return Ok(token);
+        }
+        let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+        let account = account.ok_or("the pod has no service account")?;
+        let request = TokenRequest {
+            spec: TokenRequestSpec {
+                audiences: vec![AUDIENCE.to_owned()],
+                expiration_seconds: Some(VALID),
+                bound_object_ref: Some(BoundObjectReference {
+                    api_version: Some("v1".to_owned()),
+                    kind: Some("Pod".to_owned()),
+                    name: Some(name),
+                    uid: Some(uid.clone()),
+                }),
+            },
+            ..TokenRequest::default()
+        };
+        let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &text(&pod.metadata.namespace));
+        let answered = accounts.create_token_request(account, &PostParams::default(), &request).await;
+        let answered = answered.map_err(|error| {
+            let said = reader::sentence(&error);
+            format!(
+                "the picker wants a token of its account `{account}`, which needs the right to `create` \
+                     `serviceaccounts/token`: {said}"
+            )
+        })?;
+        let token = answered.status.ok_or("the API server issued no token")?.token;
+        let mut tokens = self.0.lock();
+        if tokens.len() >= REMEMBERED {
+            tokens.clear();
+        }
+        tokens.insert(uid, (Instant::now(), token.clone()));
+        Ok(token)
+    }
+}

@@ -1,0 +1,36 @@
+//! The corpus of the dashboard's fuzz targets, replayed, and changed at random.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on should stop, and says where it is"
+)]
+
+#[path = "../../../fuzz/src/page.rs"]
+mod page;
+#[path = "../../../fuzz/src/replay.rs"]
+mod replay;
+
+const PIECES: [&str; 12] = [
+    "vllm:num_requests_running",
+    "{engine=\"0\"}",
+    "1e999",
+    "NaN",
+    "/",
+    "..",
+    "%2f",
+    "null",
+    "\"model\":",
+    "---\n",
+    "resourceVersion: \"1\"",
+    "\u{e9}",
+];
+
+#[test]
+fn the_corpus_of_every_fuzz_target_passes() {
+    replay::replay(&page::ALL);
+}
+
+#[test]
+fn random_changes_of_the_corpus_pass() {
+    replay::vary(&page::ALL, &PIECES);
+}

@@ -1,0 +1,112 @@
+//! Who may read the metrics port.
+//!
+//! The API server decides. Metrics are for those who may `get` the path `/metrics`, as controller-runtime has it. Decisions are
+//! for them too, and for whoever holds a token of the picker's own account that was made for this purpose
+//! ([`longboat_api::decisions`] says why).
+
+use http::{HeaderMap, StatusCode, header};
+use k8s_openapi::api::{
+    authentication::v1::{SelfSubjectReview, TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use longboat_api::decisions::{AUDIENCE, TOKEN_HEADER};
+use tokio::sync::OnceCell;
+
+/// Asks the API server about those who ask.
+pub(crate) struct Readers {
+    client: Client,
+    /// The picker's own user name, once it was asked for.
+    own: OnceCell<String>,
+}
+
+// === impl Readers ===
+
+impl Readers {
+    /// Readers that this API server knows.
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, own: OnceCell::new() }
+    }
+
+    /// Whether the sender of these headers may read metrics.
+    ///
+    /// # Errors
+    /// The status to answer with: 401 without a valid token, 403 without the right, 500 where nobody could be asked.
+    pub(crate) async fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+        let token = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.strip_prefix("Bearer "))
+            .ok_or(StatusCode::UNAUTHORIZED)?;
+        let user = self.user(token, None).await?;
+        let access = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username,
+                groups: user.groups,
+                uid: user.uid,
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some("/metrics".to_owned()),
+                    verb: Some("get".to_owned()),
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviewed = Api::<SubjectAccessReview>::all(self.client.clone())
+            .create(&PostParams::default(), &access)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        if reviewed.status.is_some_and(|status| status.allowed) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
+    }
+
+    /// Whether the sender of these headers may read decisions.
+    ///
+    /// # Errors
+    /// As [`Self::may_read_metrics`].
+    pub(crate) async fn may_read_decisions(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+        let Some(token) = headers.get(TOKEN_HEADER) else {
+            return self.may_read_metrics(headers).await;
+        };
+        let token = token.to_str().map_err(|_| StatusCode::UNAUTHORIZED)?;
+        let user = self.user(token, Some(AUDIENCE)).await?;
+        let own = self.own.get_or_try_init(|| self.own()).await?;
+        if user.username.as_deref() == Some(own) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
+    }
+
+    /// Whose token this is; where an audience is given, only if the token was made for it.
+    async fn user(&self, token: &str, audience: Option<&str>) -> Result<UserInfo, StatusCode> {
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                audiences: audience.map(|audience| vec![audience.to_owned()]),
+            },
+            ..TokenReview::default()
+        };
+        let reviewed = Api::<TokenReview>::all(self.client.clone())
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let status = reviewed
+            .status
+            .filter(|status| status.authenticated == Some(true))
+            .ok_or(StatusCode::UNAUTHORIZED)?;
+        // An authenticator that knows no audiences names none, and then the token may be for anybody.
+        let is_meant = audience
+            .is_none_or(|audience| status.audiences.iter().flatten().any(|confirmed| confirmed == audience));
+        status.user.filter(|_| is_meant).ok_or(StatusCode::UNAUTHORIZED)
+    }
+
+    async fn own(&self) -> Result<String, StatusCode> {
+        let reviewed = Api::<SelfSubjectReview>::all(self.client.clone())
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let user = reviewed.status.and_then(|status| status.user_info).and_then(|user| user.username);
+        user.ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+fn unavailable(error: &kube::Error) -> StatusCode {
+    tracing::warn!(%error, "Cannot ask who may read metrics.");
+    StatusCode::INTERNAL_SERVER_ERROR
+}

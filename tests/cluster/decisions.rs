@@ -1,0 +1,142 @@
+//! Decisions of a picker on a cluster: read through the API server, with the rights of who asks.
+
+use std::{
+    net::{Ipv4Addr, UdpSocket},
+    process::Command,
+};
+
+use longboat_api::decisions::{AUDIENCE, TOKEN_HEADER};
+use serde_json::{Value, json};
+
+use crate::{
+    api::block,
+    binary::longboat,
+    program::{Ended, Running, run},
+    server::{Server, User, free_ports},
+    wait::until,
+};
+
+const NAMESPACE: &str = "team";
+const ACCOUNT: &str = "qwen-epp-sa";
+
+/// An address of this machine that the API server connects to: it refuses loopback addresses for pods.
+fn address() -> Option<String> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then(|| address.to_string())
+}
+
+/// A token of an account of the namespace, for an audience or for the API server itself.
+fn token(server: &Server, account: &str, audience: Option<&str>) -> String {
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"audiences": audience.into_iter().collect::<Vec<_>>(), "expirationSeconds": 3600},
+    });
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
+    server.api.post(&path, &request).ok()["status"]["token"].as_str().unwrap().to_owned()
+}
+
+/// Makes an account that may do this in the namespace, and a kubeconfig of it.
+fn user(server: &Server, name: &str, rules: &Value) -> String {
+    let namespaced = |group: &str, plural: &str| format!("{group}/namespaces/{NAMESPACE}/{plural}");
+    let metadata = json!({"name": name});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    server.api.post(&namespaced("/api/v1", "serviceaccounts"), &account).ok();
+    let group = "/apis/rbac.authorization.k8s.io/v1";
+    let version = "rbac.authorization.k8s.io/v1";
+    let role = json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules});
+    server.api.post(&namespaced(group, "roles"), &role).ok();
+    let binding = json!({
+        "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+    });
+    server.api.post(&namespaced(group, "rolebindings"), &binding).ok();
+    let path = server.folder.join(format!("{name}.kubeconfig"));
+    server.write_kubeconfig(&path, &User::Token(&token(server, name, None)));
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn decisions_are_for_those_whose_rights_reach_the_picker() {
+    let Some(server) = Server::start() else { return };
+    let Some(address) = address() else {
+        longboat_untested::skipped("an address of this machine besides 127.0.0.1");
+        return;
+    };
+    let api = &server.api;
+    api.make_namespace(NAMESPACE);
+    let read = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]});
+    let proxy = json!({"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"]});
+    let issue = json!({"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]});
+    let picker = user(&server, ACCOUNT, &json!([read]));
+    // As the controller binds it.
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    });
+    api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).ok();
+
+    let [grpc, health, metrics] = free_ports();
+    let mut command = Command::new(longboat());
+    command
+        .args(["epp", "--pool-name=qwen", "--pool-namespace=team", "--decisions=4"])
+        .arg(format!("--grpc-port={grpc}"))
+        .arg(format!("--grpc-health-port={health}"))
+        .arg(format!("--metrics-port={metrics}"))
+        .env("KUBECONFIG", &picker);
+    let mut running = Running::start(&mut command);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{address}:{metrics}/debug/decisions");
+    let asked = |header: &str, value: &str| {
+        block(async { Some(client.get(&url).header(header, value).send().await.ok()?.status().as_u16()) })
+    };
+    let status = until("the picker listens", || {
+        assert!(!running.has_ended(), "{}{}", running.stdout(), running.stderr());
+        asked("accept", "*/*")
+    });
+    assert_eq!(status, 401, "nobody gets in without a token");
+    let reader = user(&server, "reader", &json!([read, proxy, issue]));
+    let onlooker = user(&server, "onlooker", &json!([read, proxy]));
+    let stranger = user(&server, "stranger", &json!([read]));
+    for (account, audience, status) in [
+        (ACCOUNT, Some(AUDIENCE), 200),
+        // A token that is good for the API server too must not be sent here, and counts for nothing.
+        (ACCOUNT, None, 401),
+        (ACCOUNT, Some("somebody-else"), 401),
+        ("reader", Some(AUDIENCE), 403),
+    ] {
+        let token = token(&server, account, audience);
+        assert_eq!(asked(TOKEN_HEADER, &token), Some(status), "{account} {audience:?}");
+    }
+    assert_eq!(asked(TOKEN_HEADER, "nonsense"), Some(401));
+    let bearer = format!("Bearer {}", token(&server, ACCOUNT, Some(AUDIENCE)));
+    assert_eq!(asked("authorization", &bearer), Some(401), "it is no token for metrics");
+
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "qwen-picker", "labels": {
+            "app.kubernetes.io/component": "llminferenceservice-router-scheduler",
+            "app.kubernetes.io/name": "qwen",
+        }},
+        "spec": {"serviceAccountName": ACCOUNT, "containers": [{
+            "name": "main", "image": "longboat", "ports": [{"name": "metrics", "containerPort": metrics}],
+        }]},
+    });
+    api.post(&pods, &pod).ok();
+    let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
+    api.merge(&format!("{pods}/qwen-picker/status"), &status).ok();
+    let why = |kubeconfig: &str| -> Ended {
+        run(Command::new(longboat()).args(["why", "nobody", "-n", NAMESPACE]).env("KUBECONFIG", kubeconfig))
+    };
+    // The picker was read: it only never saw this request.
+    let said = why(&reader);
+    assert!(said.stderr.contains("no picker knows the request `nobody`"), "{said:#?}");
+    let said = why(&onlooker);
+    assert!(said.stderr.contains("the right to `create` `serviceaccounts/token`"), "{said:#?}");
+    let said = why(&stranger);
+    assert!(said.stderr.contains("the API server answered 403"), "{said:#?}");
+}
