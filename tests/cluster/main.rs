@@ -17,6 +17,7 @@ mod controller;
 mod definitions;
 mod deletion;
 mod doctor;
+mod downloads;
 mod embedded;
 mod handover;
 mod install;

@@ -40,6 +40,7 @@ use crate::{
     cache::{Cache, Change},
     config,
     context::{Caches, Context},
+    downloads,
     error::has_code,
     key::{Key, Kind, ObjectKey},
     received::Received,
@@ -151,7 +152,7 @@ fn owner(metadata: &ObjectMeta) -> Option<Key> {
 }
 
 /// The service that an object is labelled with.
-fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
+pub(crate) fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
     Some(Key::new(namespace, metadata.labels.as_ref()?.get(labels::NAME)?))
 }
 
@@ -337,12 +338,14 @@ watched! {
     Deployment => Deployment, deployments, namespaced, metadata_first, labelled: true;
     Pod => Pod, pods, namespaced, whole, labelled: true {
         fn slim(&mut self) -> bool {
-            // Certificates need the labels and the addresses only. Pods are never written.
-            self.spec = None;
+            // Certificates need the labels and the addresses only, downloads what is kept of them. Pods are never written.
+            let (spec, conditions) = downloads::kept(self);
+            self.spec = spec;
             self.metadata.annotations = None;
             self.status = self.status.take().map(|status| PodStatus {
                 pod_ip: status.pod_ip,
                 pod_ips: status.pod_ips,
+                conditions,
                 ..PodStatus::default()
             });
             true
