@@ -17,7 +17,6 @@ mod controller;
 mod definitions;
 mod deletion;
 mod doctor;
-mod downloads;
 mod embedded;
 mod handover;
 mod install;

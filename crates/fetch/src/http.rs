@@ -447,7 +447,7 @@ fn retry_after(text: &str) -> Option<Duration> {
 }
 
 /// The range that a `Content-Range` header gives: first byte, byte after the last, size of the whole if it is known.
-pub(crate) fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
+pub fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, end) = (first.parse().ok()?, last.parse::<u64>().ok()?.checked_add(1)?);

@@ -63,9 +63,13 @@ pub mod parsers {
     pub use crate::{
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
+        http::content_range,
         journal::Journal,
         names::check,
-        source::{Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects},
+        progress::Progress,
+        source::{
+            Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
+        },
     };
 }
 

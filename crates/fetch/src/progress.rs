@@ -158,7 +158,10 @@ impl Counters {
             bytes,
             bytes_done,
             bytes_per_second: rate,
-            seconds_left: bytes.saturating_sub(bytes_done).checked_div(rate),
+            seconds_left: bytes
+                .checked_sub(bytes_done)
+                .filter(|_| bytes > 0)
+                .and_then(|left| left.checked_div(rate)),
         }
     }
 
