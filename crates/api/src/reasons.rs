@@ -64,6 +64,10 @@ pub mod condition {
     pub const IMAGE_VOLUME_ALPHA: &str = "ImageVolumeAlpha";
     /// The newest spec was not reconciled successfully.
     pub const NEW_OBSERVED_GENERATION_FAILURE: &str = "NewObservedGenFailure";
+    /// An init container downloads the model.
+    pub const DOWNLOADING: &str = "Downloading";
+    /// An init container downloads the model, and does not tell how far it is.
+    pub const PROGRESS_UNKNOWN: &str = "ProgressUnknown";
     /// A token of the model came back.
     pub const TOKEN_RECEIVED: &str = "TokenReceived";
     /// The request that proves serving is on its way.

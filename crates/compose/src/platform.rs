@@ -30,6 +30,9 @@ pub struct Platform {
     pub disruption_budgets: bool,
     /// Whether requests prove that services serve.
     pub serving_proof: ServingProof,
+    /// The port at which init containers tell how far a download is, where they are to be asked: `downloadProgressPort` of the
+    /// key `longboat`.
+    pub download_progress_port: Option<u16>,
 }
 
 /// The image that holds this build.
@@ -320,6 +323,8 @@ struct RawLongboat {
     serving_proof: String,
     #[serde(rename = "servingProofCA")]
     serving_proof_ca: String,
+    #[serde(rename = "downloadProgressPort")]
+    download_progress_port: Option<u16>,
 }
 
 impl Platform {
@@ -347,6 +352,7 @@ impl Platform {
             pod_security: pod_security(data)?,
             disruption_budgets: disruption_budgets(data)?,
             serving_proof: serving_proof(data)?,
+            download_progress_port: download_progress_port(data)?,
         })
     }
 
@@ -423,6 +429,20 @@ fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, Platfo
         )));
     }
     Ok(ServingProof { mode, ca_config_map: ca })
+}
+
+fn download_progress_port(data: &BTreeMap<String, String>) -> Result<Option<u16>, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    match raw.download_progress_port {
+        // Other ports below belong to the machine, and a container without rights cannot listen there.
+        Some(port @ 0..1024) => Err(PlatformError::Invalid {
+            target: "LongboatConfig",
+            problem: format!(
+                "\"longboat\".\"downloadProgressPort\" is {port}: expected a port from 1024, or nothing to ask for no progress"
+            ),
+        }),
+        port => Ok(port),
+    }
 }
 
 /// An amount in billionths.

@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use crate::{
     args::Args,
     cache::Cache,
+    downloads::Downloads,
     events::EventSink,
     hash,
     index::Index,
@@ -46,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) settled: Settled,
     /// Requests that prove that services serve.
     pub(crate) proofs: Proofs,
+    /// Models that are on their way.
+    pub(crate) downloads: Downloads,
     /// Contents of Secrets that services refer to.
     pub(crate) secret_contents: SecretContents,
     pub(crate) preset_names: PresetNames,
@@ -103,6 +106,7 @@ impl Context {
             judge: Judge::default(),
             settled: Settled::default(),
             proofs: Proofs::default(),
+            downloads: Downloads::default(),
             secret_contents: SecretContents::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {

@@ -11,6 +11,7 @@ mod cache;
 mod capabilities;
 mod config;
 mod context;
+mod downloads;
 mod election;
 mod error;
 mod events;

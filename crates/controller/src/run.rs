@@ -13,6 +13,7 @@ use crate::{
     args::Args,
     capabilities, config,
     context::Context,
+    downloads,
     error::{Error, PassError},
     events,
     lease::Candidate,
@@ -236,6 +237,13 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
         tokio::select! {
             () = ends.cancelled() => {}
             () = proof::run(&proving) => {}
+        }
+    });
+    let (following, ends) = (context.clone(), stop.clone());
+    workers.spawn(async move {
+        tokio::select! {
+            () = ends.cancelled() => {}
+            () = downloads::run(&following) => {}
         }
     });
     let drained = async {

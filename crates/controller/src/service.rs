@@ -81,6 +81,7 @@ fn forget(context: &Context, key: &Key) {
     context.settled.forget(key);
     context.forget_layers(key);
     context.proofs.forget(key);
+    context.downloads.forget(key);
     context.services.forget(key);
     context.note_error(key, None);
 }
@@ -161,12 +162,14 @@ async fn update(
     };
     let Done { children, problem, verdict } = done;
     let proof = context.proofs.outcome(&subject.key);
+    let download = context.downloads.of(&subject.key);
     let report = plan::Pass {
         presets: &composition,
         pins: &pins,
         spec,
         problem: problem.as_ref(),
         proof: proof.as_deref(),
+        download: download.as_ref(),
     };
     let reporting = spans::phase(Phase::Report);
     let status = reporting

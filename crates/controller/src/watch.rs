@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{announce::announce, args::Args, context::Context, error::has_code, received::Received};
 
-pub(crate) use kinds::{Capability, Rules, Served, Watched};
+pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled};
 
 /// Objects per page of a list. All kinds are listed at the same time when the process starts, and their pages are the peak of its
 /// memory.

@@ -45,6 +45,8 @@ pub(crate) struct Fetching {
     patience: Patience,
     revision: Option<String>,
     file: Remote,
+    /// Set once its size is among the bytes that there are.
+    counted: OnceLock<u64>,
 }
 
 /// Why an attempt at a file ended.
@@ -74,6 +76,7 @@ impl Fetching {
             patience,
             revision: revision.map(str::to_owned),
             file,
+            counted: OnceLock::new(),
         }
     }
 
@@ -217,12 +220,18 @@ impl Fetching {
     async fn part(&self, arriving: &Arc<Arriving>, start: u64, end: Option<u64>) -> Result<(), Ended> {
         let mut at = start;
         let (mut failures, mut last, mut since) = (0, start, Instant::now());
+        let mut broke_off: Option<String> = None;
         loop {
             let permit = self.connections.acquire().await;
             let result = self.stream(arriving, &mut at, end).await;
             drop(permit);
             let failure = match result {
                 Ok(()) => return Ok(()),
+                Err(Stopped::Ended(Ended::Over { why, ranged })) => {
+                    // Why the rest was asked for comes first.
+                    let before = broke_off.map(|before| format!("{before}; then ")).unwrap_or_default();
+                    return Err(Ended::Over { why: format!("{before}{why}"), ranged });
+                }
                 Err(Stopped::Ended(ended)) => return Err(ended),
                 Err(Stopped::Failure(failure)) => failure,
             };
@@ -244,6 +253,7 @@ impl Fetching {
                 "Reading broke off and goes on: {}.",
                 failure.why
             );
+            broke_off = Some(failure.why);
             sleep(wait).await;
         }
     }
@@ -262,6 +272,10 @@ impl Fetching {
             && *arriving.size.get_or_init(|| size) != size
         {
             return over("its size is not the one that was announced", true);
+        }
+        if let (None, Some(size)) = (self.file.size, arriving.size.get()) {
+            // The list did not say it, so nobody has counted it.
+            self.counted.get_or_init(|| self.counters.bytes.fetch_add(*size, Relaxed));
         }
         if let Some(former) = arriving.identity.get_or_init(|| opened.identity.clone())
             && opened.identity.as_ref().is_some_and(|identity| identity != former)

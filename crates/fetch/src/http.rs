@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     FetchError,
     error::Protocol,
+    hosts::Hosts,
     redact::redacted,
     retry::{Cause, Patience, pause},
 };
@@ -26,6 +27,7 @@ pub(crate) struct Client {
     /// Longest wait for an answer, and between two pieces of a body.
     read: Duration,
     patience: Patience,
+    hosts: Arc<Hosts>,
 }
 
 /// How long to wait.
@@ -196,7 +198,7 @@ impl Failure {
             Some(403) => FetchError::Denied { protocol, resource },
             Some(404 | 410) => FetchError::NotFound { protocol, resource },
             Some(status) => FetchError::Status { protocol, resource, status },
-            None if self.cause == Cause::Connection => {
+            None if matches!(self.cause, Cause::Connection | Cause::Unanswered) => {
                 FetchError::Unreachable { protocol, resource, why: self.why }
             }
             None => FetchError::Answer { protocol, resource, why: self.why },
@@ -227,7 +229,8 @@ impl Client {
                 name: "the HTTP client".into(),
                 why: error.without_url().to_string(),
             })?;
-        Ok(Self { inner, read: limits.read, patience: limits.patience })
+        let hosts = Arc::new(Hosts::new(limits.patience.first_answer));
+        Ok(Self { inner, read: limits.read, patience: limits.patience, hosts })
     }
 
     pub(crate) fn patience(&self) -> Patience {
@@ -274,10 +277,12 @@ impl Client {
             if let Some(body) = &request.body {
                 builder = builder.body(body.clone());
             }
-            let response = timeout(self.read, builder.send())
+            let response = timeout(self.hosts.wait(&host, self.read), builder.send())
                 .await
-                .map_err(|_| Failure { host: host.clone(), ..Failure::broken("no answer in time") })?
-                .map_err(|error| Failure::of_transport(error, &host))?;
+                .map_err(|_| Failure { host: host.clone(), ..Failure::broken("no answer in time") })
+                .and_then(|sent| sent.map_err(|error| Failure::of_transport(error, &host)))
+                .map_err(|failure| self.hosts.failed(failure))?;
+            self.hosts.answered(&host);
             let answer = Answer { response, read: self.read };
             let Some(next) = answer.location()? else { return Ok(answer) };
             let follow = match request.follow {
@@ -442,7 +447,7 @@ fn retry_after(text: &str) -> Option<Duration> {
 }
 
 /// The range that a `Content-Range` header gives: first byte, byte after the last, size of the whole if it is known.
-pub(crate) fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
+pub fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, end) = (first.parse().ok()?, last.parse::<u64>().ok()?.checked_add(1)?);

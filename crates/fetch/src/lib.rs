@@ -16,6 +16,7 @@ mod encode;
 mod error;
 mod file;
 mod filter;
+mod hosts;
 mod http;
 mod journal;
 mod ledger;
@@ -29,6 +30,7 @@ mod retry;
 mod settings;
 mod source;
 mod target;
+mod tell;
 mod transfer;
 mod trust;
 
@@ -46,6 +48,7 @@ pub use self::{
     progress::{PROGRESS_CONDITION, Progress, Watcher},
     redact::redacted,
     settings::{CACHE_VARIABLE, PATIENCE_VARIABLE, PROGRESS_VARIABLE, Settings},
+    tell::PORT_VARIABLE,
 };
 use self::{
     ledger::Ledger,
@@ -60,9 +63,13 @@ pub mod parsers {
     pub use crate::{
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
+        http::content_range,
         journal::Journal,
         names::check,
-        source::{Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects},
+        progress::Progress,
+        source::{
+            Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
+        },
     };
 }
 
@@ -120,14 +127,24 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
         std::fs::create_dir_all(destination).map_err(FetchError::file("create", destination))?;
     }
 
-    let offline = settings.offline();
-    let settings = if args.mode.as_deref() == Some("offline") { &offline } else { settings };
+    let settings = &match args.mode.as_deref() {
+        Some("offline") => settings.offline(),
+        Some("cache") => settings.attended(),
+        _ => settings.clone(),
+    };
     let cache = match args.mode.as_deref() {
         Some("cache" | "offline") => Cache::of(settings),
         _ => settings.get(CACHE_VARIABLE).map(Cache::at),
     };
     let counters = Arc::new(Counters::default());
     let file = settings.get(PROGRESS_VARIABLE).map(PathBuf::from);
+    let port = tell::port(settings)?;
+    let told = async {
+        match port {
+            Some(port) => tell::at(port, &counters).await,
+            None => std::future::pending().await,
+        }
+    };
     let all = async {
         for [source, destination] in pairs {
             bring(source, destination, settings, cache.as_ref(), &counters).await?;
@@ -137,6 +154,7 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     let result = tokio::select! {
         result = all => result,
         () = counters.tell(watcher.as_ref(), file.as_deref()) => Ok(()),
+        () = told => Ok(()),
     };
     counters.end(watcher.as_ref(), file.as_deref());
     result

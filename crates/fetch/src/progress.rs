@@ -23,8 +23,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// The rate is that of so long a time.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The largest file that is read as progress, in bytes.
-const LARGEST: u64 = 4096;
+/// The largest progress that is read, in bytes.
+const LARGEST: usize = 4096;
 
 /// Type of the pod condition that shows how far the download of its model is, in the message. It is there and `False` while
 /// an init container downloads under a local node.
@@ -71,13 +71,21 @@ impl Progress {
     /// Reads what a download wrote last to its file; none where there is no such file, or it holds something else.
     pub fn read(path: &Path) -> Option<Self> {
         let mut text = Vec::new();
-        std::fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
-        serde_json::from_slice(&text).ok()
+        std::fs::File::open(path).ok()?.take(LARGEST as u64 + 1).read_to_end(&mut text).ok()?;
+        Self::parse(&text)
+    }
+
+    /// Reads what a download tells; none where it is something else, or longer than any progress.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok().filter(|_| text.len() <= LARGEST)
     }
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.files == 0 {
+            return f.write_str("asking the source for its files");
+        }
         let (unit, name) = unit(self.bytes.max(self.bytes_done));
         let amount = |bytes: u64| decimal(bytes, unit);
         if self.bytes == 0 {
@@ -125,10 +133,18 @@ impl Counters {
         self.bytes_done.fetch_sub(bytes, Relaxed);
     }
 
+    /// How far it is now.
+    pub(crate) fn now(&self) -> Progress {
+        self.look(Instant::now())
+    }
+
     fn look(&self, now: Instant) -> Progress {
         let arrived = self.arrived.load(Relaxed);
         let mut samples = self.samples.lock();
-        samples.push_back((now, arrived));
+        // Whoever asks more often than that makes no more samples.
+        if samples.back().is_none_or(|(then, _)| now.duration_since(*then) >= TICK / 2) {
+            samples.push_back((now, arrived));
+        }
         while samples.len() > 2 && now.duration_since(samples[1].0) > WINDOW {
             samples.pop_front();
         }
@@ -142,7 +158,10 @@ impl Counters {
             bytes,
             bytes_done,
             bytes_per_second: rate,
-            seconds_left: bytes.saturating_sub(bytes_done).checked_div(rate),
+            seconds_left: bytes
+                .checked_sub(bytes_done)
+                .filter(|_| bytes > 0)
+                .and_then(|left| left.checked_div(rate)),
         }
     }
 
@@ -206,8 +225,9 @@ mod tests {
             seconds_left: Some(57),
         };
         assert_eq!(progress.to_string(), "downloading 3.2/15.2 GB, 210 MB/s, 57 s left");
-        let unknown = Progress { bytes_done: 1_500_000, ..Progress::default() };
+        let unknown = Progress { files: 1, bytes_done: 1_500_000, ..Progress::default() };
         assert_eq!(unknown.to_string(), "downloading 1.5 MB");
+        assert_eq!(Progress::default().to_string(), "asking the source for its files");
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("p"), &progress);
         assert_eq!(Progress::read(&dir.path().join("p")), Some(progress));

@@ -9,6 +9,8 @@ pub(crate) struct Patience {
     pub(crate) attempts: u32,
     /// Time without any byte of progress.
     pub(crate) time: Duration,
+    /// Time until a host has answered for the first time, where somebody waits in front of a screen.
+    pub(crate) first_answer: Option<Duration>,
 }
 
 /// Why an attempt failed.
@@ -18,6 +20,8 @@ pub(crate) enum Cause {
     Status(u16, Option<Duration>),
     /// No connection, or one that broke, stalled or ended early.
     Connection,
+    /// The host has never answered, and there is no patience left for it.
+    Unanswered,
     /// Nothing that another attempt would change.
     Final,
 }
@@ -39,7 +43,7 @@ pub(crate) fn pause(
     let asked = match cause {
         Cause::Connection => None,
         Cause::Status(408 | 425 | 429 | 500..=599, asked) => asked,
-        Cause::Final | Cause::Status(..) => return None,
+        Cause::Unanswered | Cause::Final | Cause::Status(..) => return None,
     };
     if attempt >= patience.attempts {
         return None;
@@ -54,7 +58,7 @@ pub(crate) fn pause(
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience { attempts: 6, time: Duration::from_secs(100) };
+    const PATIENCE: Patience = Patience { attempts: 6, time: Duration::from_secs(100), first_answer: None };
 
     fn ask(cause: Cause, attempt: u32, waited: u64) -> Option<Duration> {
         pause(cause, attempt, Duration::from_secs(waited), PATIENCE, 1.0)
@@ -72,6 +76,7 @@ mod tests {
             assert_eq!(ask(Cause::Status(status, None), 1, 0), None, "{status}");
         }
         assert_eq!(ask(Cause::Final, 1, 0), None);
+        assert_eq!(ask(Cause::Unanswered, 1, 0), None);
     }
 
     #[test]

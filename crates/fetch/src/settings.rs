@@ -16,7 +16,11 @@ pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
 /// Set in our own settings only: no source may be asked.
 const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
 
+/// Set in our own settings only: seconds until a host has to have answered for the first time.
+const FIRST_ANSWER_VARIABLE: &str = "LONGBOAT_FETCH_FIRST_ANSWER";
+
 const PATIENCE: u64 = 300;
+const FIRST_ANSWER: u64 = 5;
 const ATTEMPTS: u32 = 12;
 
 /// Variables of the environment, after the storage spec was applied.
@@ -52,6 +56,15 @@ impl Settings {
     #[must_use]
     pub fn offline(&self) -> Self {
         self.with(OFFLINE_VARIABLE, "1").with("HF_HUB_OFFLINE", "1")
+    }
+
+    /// The same settings for a person who waits: a host that does not answer at all is given up after a few seconds, unless
+    /// more patience was asked for.
+    pub(crate) fn attended(&self) -> Self {
+        if self.get(PATIENCE_VARIABLE).is_some() {
+            return self.clone();
+        }
+        self.with(FIRST_ANSWER_VARIABLE, &FIRST_ANSWER.to_string())
     }
 
     /// The same settings with one variable changed.
@@ -102,7 +115,11 @@ impl Settings {
 
     /// How long to go on without progress.
     pub(crate) fn patience(&self) -> Result<Patience, FetchError> {
-        Ok(Patience { attempts: ATTEMPTS, time: self.seconds(PATIENCE_VARIABLE, PATIENCE)? })
+        let first_answer = match self.get(FIRST_ANSWER_VARIABLE) {
+            Some(_) => Some(self.seconds(FIRST_ANSWER_VARIABLE, FIRST_ANSWER)?),
+            None => None,
+        };
+        Ok(Patience { attempts: ATTEMPTS, time: self.seconds(PATIENCE_VARIABLE, PATIENCE)?, first_answer })
     }
 
     /// Which files are wanted.

@@ -21,8 +21,10 @@ use futures::future::BoxFuture;
 pub use self::{
     gcs::objects as gcs_objects,
     hub_wire::{Address as HubAddress, Model, Tree},
+    oci::address as oci_address,
     oci_auth::Challenge,
     oci_manifest::{Layers, Manifest},
+    s3::address as s3_address,
     s3_list::Page,
 };
 use crate::{

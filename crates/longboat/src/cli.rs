@@ -149,7 +149,7 @@ pub(crate) struct UpArgs {
     /// Take models from this machine only
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Seconds until every service must be ready
+    /// Seconds until every service must be ready, or since the last progress of a download
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub(crate) timeout: u64,
 }

@@ -53,7 +53,7 @@ pub use problem::{Phase, PlanError, Problem};
 pub use router::group::models_of_spec;
 pub use scheduler::{TransformError, VersionError};
 pub use snapshot::{Capabilities, Snapshot};
-pub use status::{Pass, leaving, status};
+pub use status::{Download, Pass, leaving, status};
 pub use wave::Wave;
 pub use workload::{CertificateRequest, StorageError};
 

@@ -63,6 +63,11 @@ const FIXES: &[(&str, &str)] = &[
     ),
     ("ImageVolumeSubPathUnsupported", "Kubernetes 1.33 or newer, or another `ociModelMode`."),
     ("ImageVolumeAlpha", "Nothing, while the feature gate `ImageVolume` is on; else another `ociModelMode`."),
+    ("Downloading", "Wait; the message says how long."),
+    (
+        "ProgressUnknown",
+        "Let the controller reach the port that the message names: network policies. `kubectl logs POD -c storage-initializer` says it as well.",
+    ),
     ("TokenReceived", "Nothing: the service answers."),
     ("ProofPending", "Wait."),
     (

@@ -111,6 +111,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "ConfigMap of the platform's namespace with certificates that Gateways are verified by, for that request.",
     ),
     (
+        "longboat.downloadProgressPort",
+        "Port, from 1024, at which storage initializers of new workloads tell how far they are; the controller asks and shows it in the condition `ModelFetched`. Needs the image of this build. Default: nobody is asked.",
+    ),
+    (
         "longboat.podSecurity",
         "`restricted`: bring all pods to that profile of Pod Security, at the price of RDMA. Default: as presets and services ask.",
     ),
@@ -163,7 +167,7 @@ fn kind_of(rust: &str) -> &'static str {
     match rust {
         "String" => "string",
         "bool" => "boolean",
-        "Option<i64>" => "integer",
+        "Option<i64>" | "Option<u16>" => "integer",
         "Vec<String>" => "list of string",
         _ => "any",
     }

@@ -50,6 +50,8 @@ pub mod types {
     pub const SERVING_PROVEN: &str = "ServingProven";
     /// The decode pods took the KV cache of the prefill pods; only where the proof of serving is on and prefill is apart.
     pub const KV_TRANSFER_OBSERVED: &str = "KVTransferObserved";
+    /// How far the download of the model is; only ever there while one runs whose progress is told, and never true.
+    pub const MODEL_FETCHED: &str = "ModelFetched";
     /// Of a config: services use it.
     pub const CONFIG_IN_USE: &str = "ConfigInUse";
 }

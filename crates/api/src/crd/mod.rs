@@ -118,6 +118,10 @@ fn service(spec: &Value) -> Definition {
     columns.push(
         json!({"name": "URLs", "type": "string", "priority": 1, "jsonPath": ".status.addresses[*].url"}),
     );
+    columns.push(json!({
+        "name": "Download", "type": "string", "priority": 1,
+        "jsonPath": ".status.conditions[?(@.type=='ModelFetched')].message",
+    }));
     let status = inline::schema_of::<v1alpha2::LLMInferenceServiceStatus>();
     Definition {
         short_names: &["llmisvc"],

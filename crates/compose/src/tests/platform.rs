@@ -47,3 +47,17 @@ fn a_storage_initializer_without_a_memory_limit_has_what_its_image_needs() {
     let error = initializer("{}", None).unwrap_err();
     assert!(error.contains("memoryRequest"), "{error}");
 }
+
+#[test]
+fn downloads_are_asked_at_a_port_that_anybody_may_listen_on_or_not_at_all() {
+    let port = |longboat: &str| {
+        let data = BTreeMap::from([("longboat".to_owned(), longboat.to_owned())]);
+        Platform::parse(&data, "kserve").map(|platform| platform.download_progress_port)
+    };
+    assert_eq!(port("{}").unwrap(), None);
+    assert_eq!(port(r#"{"downloadProgressPort": 9418}"#).unwrap(), Some(9418));
+    for wrong in ["0", "80", "70000", "-1", r#""http""#] {
+        let error = port(&format!(r#"{{"downloadProgressPort": {wrong}}}"#)).unwrap_err().to_string();
+        assert!(error.contains("longboat") && error.contains(wrong.trim_matches('"')), "{error}");
+    }
+}

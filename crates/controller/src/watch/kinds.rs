@@ -18,6 +18,7 @@ use crate::{
     cache::{Cache, Change},
     config,
     context::{Caches, Context},
+    downloads,
     received::Received,
     secrets::SecretMetadata,
 };
@@ -141,7 +142,7 @@ fn owner(metadata: &ObjectMeta) -> Option<Key> {
 }
 
 /// The service that an object is labelled with.
-fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
+pub(crate) fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
     let labels = metadata.labels.as_ref()?;
     let is_ours = labels.get(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_VALUE);
     Some(Key::new(namespace, labels.get(labels::NAME).filter(|_| is_ours)?))
@@ -352,12 +353,14 @@ impl Rules for Service {
 
 impl Rules for Pod {
     fn slim(&mut self) -> bool {
-        // Certificates need the labels and the addresses only. Pods are never written.
-        self.spec = None;
+        // Certificates need the labels and the addresses only, downloads what is kept of them. Pods are never written.
+        let (spec, conditions) = downloads::kept(self);
+        self.spec = spec;
         self.metadata.annotations = None;
         self.status = self.status.take().map(|status| PodStatus {
             pod_ip: status.pod_ip,
             pod_ips: status.pod_ips,
+            conditions,
             ..PodStatus::default()
         });
         true

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 mod configs;
+mod downloads;
 mod election;
 mod faults;
 mod golden;

@@ -83,7 +83,7 @@ impl Credentials {
         let limits = |seconds, attempts| Limits {
             connect: Duration::from_secs(seconds),
             read: Duration::from_secs(10),
-            patience: Patience { attempts, time: Duration::from_secs(30) },
+            patience: Patience { attempts, time: Duration::from_secs(30), first_answer: None },
         };
         Ok(Self {
             from: From::find(settings)?,

@@ -93,7 +93,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
 }
 
 /// Registry, repository and tag or digest of `oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]`.
-fn address(uri: &str) -> Result<(String, String, String), FetchError> {
+pub fn address(uri: &str) -> Result<(String, String, String), FetchError> {
     let refuse = |why: &str| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() };
     let rest = uri.strip_prefix("oci://").unwrap_or(uri);
     let (first, path) = rest.split_once('/').unwrap_or(("", rest));

@@ -82,7 +82,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
 }
 
 /// Bucket and key of an address. Nothing in a key has a meaning but its slashes.
-fn address(uri: &str) -> Result<(String, String), FetchError> {
+pub fn address(uri: &str) -> Result<(String, String), FetchError> {
     let rest = uri.strip_prefix("s3://").unwrap_or(uri);
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
     let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');

@@ -121,8 +121,11 @@ impl Credentials {
     /// A client that does not wait long: what it asks is near.
     fn client(&self, attempts: u32) -> Result<Client, Failure> {
         let second = Duration::from_secs(1);
-        let limits =
-            Limits { connect: second, read: 5 * second, patience: Patience { attempts, time: 30 * second } };
+        let limits = Limits {
+            connect: second,
+            read: 5 * second,
+            patience: Patience { attempts, time: 30 * second, first_answer: None },
+        };
         Ok(Client::new(trust::usual(&self.settings)?, limits)?)
     }
 

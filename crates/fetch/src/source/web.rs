@@ -39,11 +39,13 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     if is_git(&url) {
         return Err(refuse("git repositories are not supported; hf:// and oci:// are"));
     }
-    let name = url.path().rsplit('/').next().unwrap_or_default();
-    if name.is_empty() {
+    if is_azure(&url) {
+        return Err(refuse("Azure's stores are not supported; hf://, s3://, gs:// and oci:// are"));
+    }
+    if url.path().rsplit('/').next().is_none_or(str::is_empty) {
         return Err(FetchError::Address { uri: shown, why: "No filename contained in URI".into() });
     }
-    let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
+    let name = last_part(uri).to_owned();
     // The query may hold the name of a file behind a path that names none.
     let guessed = if name.contains('.') { name.clone() } else { url.query().unwrap_or_default().to_owned() };
     let mut secrets = headers(&url, settings)?;
@@ -65,6 +67,26 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
 
 fn is_git(url: &Url) -> bool {
     url.scheme() == "https" && url.path().rsplit_once('.').is_some_and(|(_, end)| end == "git")
+}
+
+/// Hosts whose addresses mean folders of objects, which need another protocol.
+fn is_azure(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let in_zone = |kind: &str| {
+        let zone = host.strip_suffix(".storage.azure.net").and_then(|host| host.rsplit_once('.'));
+        let (rest, last) = zone.unwrap_or_default();
+        last == kind && rest.rsplit('.').next().is_some_and(|zone| zone.starts_with('z'))
+    };
+    url.scheme() == "https"
+        && ["blob", "file"]
+            .iter()
+            .any(|kind| host.ends_with(&format!(".{kind}.core.windows.net")) || in_zone(kind))
+}
+
+/// The last part of the path as it is written: percent signs stay, as in the name that the reference gives the file.
+fn last_part(uri: &str) -> &str {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 fn basic(url: &Url) -> String {
@@ -189,9 +211,28 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_named_as_its_address_is_written() {
+        for (uri, name) in [
+            ("http://h/a/w.bin", "w.bin"),
+            ("http://h/a%20b?x=/y#/z", "a%20b"),
+            ("http://u:p@h/wü.bin", "wü.bin"),
+        ] {
+            assert_eq!(last_part(uri), name);
+        }
+    }
+
+    #[test]
     fn addresses_need_a_name_and_secrets_are_not_shown() {
         let settings = Settings::new([("h-headers".to_owned(), "not json s3cr3t".to_owned())]).unwrap();
-        for uri in ["http://h/", "http://h/m.bin", "https://g/a.git"] {
+        for uri in [
+            "http://h/",
+            "http://g",
+            "http://g/%2e%2e",
+            "http://h/m.bin",
+            "https://g/a.git",
+            "https://a.blob.core.windows.net/m/w.bin",
+            "https://a.z12.file.storage.azure.net/m",
+        ] {
             let Err(error) = start(uri, &settings) else { panic!("{uri}") };
             assert!(!error.to_string().contains("s3cr3t"), "{error}");
         }

@@ -13,6 +13,7 @@
 
 pub mod contents;
 pub mod hub;
+pub mod proxy;
 pub mod registry;
 pub mod store;
 pub mod web;

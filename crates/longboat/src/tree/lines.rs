@@ -13,8 +13,9 @@ use super::{
 };
 
 /// Conditions in the order of what depends on what; any others follow.
-const ORDER: [&str; 6] = [
+const ORDER: [&str; 7] = [
     types::PRESETS_COMBINED,
+    types::MODEL_FETCHED,
     types::MAIN_WORKLOAD_READY,
     types::SCHEDULER_WORKLOAD_READY,
     types::GATEWAYS_READY,
@@ -181,8 +182,11 @@ pub(crate) fn serves(service: &LLMInferenceService) -> bool {
         return true;
     }
     service.status.as_ref().is_some_and(|status| {
-        let missing =
-            || status.conditions.iter().filter(|condition| condition.status != ConditionStatus::True);
+        // Others of its pods may serve while one fetches the model.
+        let counts = |condition: &&Condition| {
+            condition.status != ConditionStatus::True && condition.type_ != types::MODEL_FETCHED
+        };
+        let missing = || status.conditions.iter().filter(counts);
         Some(status.observed_generation) == service.metadata.generation
             && missing().any(is_beyond_a_laptop)
             && missing().all(|condition| {

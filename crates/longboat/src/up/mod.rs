@@ -1,6 +1,7 @@
 //! What `up` shows and does while services run.
 
 pub(crate) mod cause;
+mod deadline;
 pub(crate) mod engine;
 pub(crate) mod farewell;
 pub(crate) mod guide;

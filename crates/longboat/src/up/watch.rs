@@ -10,7 +10,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Service, cause, service};
+use super::{Service, cause, deadline::Deadline, service};
 use crate::{
     printer::{self, Stream},
     tree::{
@@ -61,12 +61,12 @@ impl Watch {
     /// that moment.
     ///
     /// # Errors
-    /// With the causes, when `timeout` passes first, and at once where no waiting would help.
+    /// With the causes, when `timeout` passes first without progress of a download, and at once where no waiting would help.
     pub(crate) async fn until_ready(
         &mut self,
         timeout: Duration,
     ) -> anyhow::Result<(Vec<Service>, Vec<Group>)> {
-        let deadline = Instant::now() + timeout;
+        let mut deadline = Deadline::after(timeout);
         // The doctor looks no more often than once in a tick, however much changes.
         let (mut verdict, mut looked): (Option<Verdict>, Option<Instant>) = (None, None);
         loop {
@@ -84,11 +84,11 @@ impl Watch {
                 return Ok((services, group::all(&seen, &self.names)));
             }
             let stuck: Vec<_> = self.names.iter().filter(|name| !ready.contains(name)).cloned().collect();
-            if Instant::now() >= deadline {
+            deadline.look(&seen);
+            if Instant::now() >= deadline.at() {
                 let findings = cause::findings(&self.client, &stuck).await;
                 printer::leave();
-                let what = format!("did not become ready within {} s", timeout.as_secs());
-                return Err(failure(&stuck, &what, &findings, &lines));
+                return Err(failure(&stuck, &deadline.missed(), &findings, &lines));
             }
             let is_bad = lines.iter().any(|line| line.mark == Mark::Bad);
             let is_due = looked.is_none_or(|looked| looked.elapsed() >= TICK);
@@ -105,7 +105,7 @@ impl Watch {
                 return Err(failure(&stuck, "cannot become ready", &verdict.findings, &lines));
             }
             let tick = self.screen.is_live || is_bad;
-            let next = if tick { deadline.min(Instant::now() + TICK) } else { deadline };
+            let next = if tick { deadline.at().min(Instant::now() + TICK) } else { deadline.at() };
             self.changed_by(next).await;
         }
     }

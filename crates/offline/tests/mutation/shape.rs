@@ -220,6 +220,7 @@ impl Admitted {
             spec: Some(&effective.spec),
             problem: plan.problem.as_ref(),
             proof: None,
+            download: None,
         };
         plan::status(&self.service, pass, &applied(&plan.children), world, world.now).unwrap()
     }

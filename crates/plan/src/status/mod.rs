@@ -1,6 +1,7 @@
 //! What is reported about a service, from what was read back.
 
 mod addresses;
+mod download;
 mod gateways;
 mod group;
 mod image_volume;
@@ -11,6 +12,8 @@ mod scaling;
 mod scheduler;
 mod stopped;
 pub(crate) mod workload;
+
+pub use self::download::Download;
 
 use std::collections::BTreeMap;
 
@@ -44,6 +47,8 @@ pub struct Pass<'a> {
     pub problem: Option<&'a Problem>,
     /// What a request that proves serving came to, since the status was last written.
     pub proof: Option<&'a proof::Outcome>,
+    /// How far the download of the model is, while one runs.
+    pub download: Option<&'a Download>,
 }
 
 /// The status to report. The shell writes it if it differs from the stored one.
@@ -76,6 +81,7 @@ pub fn status(
     }
 
     presets(pass.presets, &mut status, &mut conditions);
+    download::report(pass.download, &mut conditions);
     if let Some(context) = context {
         image_volume::report(&context, &mut conditions);
         if context.stopped() {

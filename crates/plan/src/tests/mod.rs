@@ -3,6 +3,7 @@
 
 mod asked_for;
 mod composing;
+mod downloads;
 mod laws;
 mod proof;
 mod reads;

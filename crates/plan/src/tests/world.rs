@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) writes: Vec<String>,
     /// What a request that proves serving came to, for the next reconcile.
     pub(super) proof: Option<crate::proof::Outcome>,
+    /// What the next pass is told of a download.
+    pub(super) download: Option<crate::Download>,
     serial: u32,
 }
 
@@ -50,6 +52,7 @@ impl World {
             certificates: BTreeMap::new(),
             writes: Vec::new(),
             proof: None,
+            download: None,
             serial: 0,
         }
     }
@@ -194,8 +197,14 @@ impl World {
         let problem = planned.as_ref().and_then(|(plan, _)| plan.problem.as_ref());
         let nothing = Children::<Applied>::default();
         let applied = planned.as_ref().map_or(&nothing, |(_, applied)| applied);
-        let pass =
-            Pass { presets: &composed.outcome, pins: &pins, spec, problem, proof: self.proof.as_ref() };
+        let pass = Pass {
+            presets: &composed.outcome,
+            pins: &pins,
+            spec,
+            problem,
+            proof: self.proof.as_ref(),
+            download: self.download.as_ref(),
+        };
         let status = crate::status(&service, pass, applied, &self.snapshot, now);
         service.status = Some(status.unwrap());
         self.services.insert(key.clone(), service);

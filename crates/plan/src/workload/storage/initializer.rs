@@ -1,14 +1,16 @@
 //! Models that an init container downloads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::core::v1::{
-        Container, EmptyDirVolumeSource, EnvVar, PodSpec, ResourceRequirements, Volume, VolumeMount,
+        Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PodSpec, ResourceRequirements, Volume,
+        VolumeMount,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use longboat_api::names::DOWNLOAD_PROGRESS_PORT;
 use longboat_compose::{Adapter, AdapterSource};
 
 use super::{
@@ -134,6 +136,15 @@ pub(super) fn attach(
             add_env(&mut container, name, value);
         }
     }
+    if let Some(port) = progress_port(attachment) {
+        add_env(&mut container, DOWNLOAD_PROGRESS_PORT, &port.to_string());
+        let port = ContainerPort {
+            container_port: port.into(),
+            protocol: Some("TCP".into()),
+            ..ContainerPort::default()
+        };
+        container.ports.get_or_insert_default().push(port);
+    }
     if !(downloads.only_model() && downloads.any_from_hub()) {
         ca_bundle::add(pod, &mut container, attachment);
     }
@@ -191,15 +202,25 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
 }
 
 /// Mounts in the download container the volume that the model's container has at `path`: what it names must be there to be
-/// copied. Without such a mount the path is one of the image, or of the machine in local mode.
+/// copied. Without such a mount the path is one of the image, or of the machine in local mode. A volume that is made with the pod
+/// holds nothing yet, unless an init container fills it.
 fn lend_mount(pod: &mut PodSpec, container: &mut Container, path: &str, of: &str) {
+    let volumes = pod.volumes.iter().flatten();
+    let made = volumes.filter(|volume| volume.empty_dir.is_some()).map(|volume| volume.name.clone());
+    let filled = |name: &String| {
+        let mut mounts =
+            pod.init_containers.iter().flatten().flat_map(|init| init.volume_mounts.iter().flatten());
+        mounts.any(|mount| mount.name == *name)
+    };
+    let empty: BTreeSet<String> = made.filter(|name| !filled(name)).collect();
     let holds = |mount: &&VolumeMount| {
         let at = mount.mount_path.trim_end_matches('/');
         path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let Some(main) = container_mut(pod, of) else { return };
     let found = main.volume_mounts.iter().flatten().filter(holds);
-    if let Some(mount) = found.max_by_key(|mount| mount.mount_path.len()) {
+    let deepest = found.max_by_key(|mount| mount.mount_path.len());
+    if let Some(mount) = deepest.filter(|mount| !empty.contains(&mount.name)) {
         add_mount(container, VolumeMount { read_only: Some(true), ..mount.clone() });
     }
 }
@@ -246,6 +267,16 @@ fn wants_hf_defaults(live: Option<&PodSpec>) -> bool {
         let from_hub = container.args.iter().flatten().any(|arg| arg.starts_with("hf://"));
         !from_hub || container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_"))
     })
+}
+
+/// Where our own image tells how far it is, if it is to be asked. A running workload keeps what it has.
+fn progress_port(attachment: &Attachment) -> Option<u16> {
+    let Some(live) = attachment.live.and_then(initializer) else {
+        let platform = attachment.platform;
+        return platform.download_progress_port.filter(|_| platform.storage.ours);
+    };
+    let mut env = live.env.iter().flatten();
+    env.find(|variable| variable.name == DOWNLOAD_PROGRESS_PORT)?.value.as_ref()?.parse().ok()
 }
 
 pub(super) fn literal(name: &str, value: &str) -> EnvVar {

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, Secret, ServiceAccount, Vol
 use longboat_api::{
     annotations::{LOCAL_MODEL_PVC_NAME, LOCAL_MODEL_SOURCE_URI},
     labels::LOCAL_MODEL,
+    names::STORAGE_INITIALIZER,
     v1alpha2::LLMInferenceService,
 };
 use longboat_compose::{Adapter, platform::Platform};
@@ -27,7 +28,7 @@ pub(crate) use ca_bundle::copy as ca_bundle_copy;
 /// The container that serves the model.
 pub(crate) const MAIN: &str = "main";
 /// The init container that downloads it.
-pub(crate) const INITIALIZER: &str = "storage-initializer";
+pub(crate) const INITIALIZER: &str = STORAGE_INITIALIZER;
 const MODEL_PATH: &str = "/mnt/models";
 
 /// Why a model cannot be attached to a pod.

@@ -1,61 +1,29 @@
-//! S3 by a server that is not ours: moto, from `scripts/requirements.txt`.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop, and says where it is")]
+//! S3 by moto, a server of `scripts/requirements.txt`.
 
 use std::{
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Duration,
+    net::TcpStream,
+    path::Path,
 };
 
-use longboat_fetch::{Args, FetchError, Settings, run_with};
+use longboat_fetch::FetchError;
 
-struct Moto {
-    child: Child,
-    address: String,
-}
+use crate::Program;
 
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+struct Moto(Program);
 
 // === impl Moto ===
 
 impl Moto {
     /// Starts the server, if it is installed.
     fn start() -> Option<Self> {
-        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/moto_server");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&path).map(|folder| folder.join("moto_server"));
-        let program: Option<PathBuf> = std::iter::once(ours).chain(found).find(|program| program.is_file());
-        let Some(program) = program else {
-            longboat_untested::skipped("no moto_server");
-            return None;
-        };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = Command::new(program)
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let moto = Self { child, address: format!("127.0.0.1:{port}") };
-        for _ in 0..600 {
-            if TcpStream::connect(&moto.address).is_ok() {
-                return Some(moto);
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        unreachable!("moto_server does not start");
+        let arguments = |port: u16| ["-H", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned).to_vec();
+        Program::start("moto_server", "python/bin", arguments).map(Self)
     }
 
     fn put(&self, path: &str, headers: &str, content: &[u8]) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let host = &self.address;
+        let mut stream = TcpStream::connect(&self.0.address).unwrap();
+        let host = &self.0.address;
         let signed = "Authorization: AWS4-HMAC-SHA256 Credential=AKIA/20260101/us-east-1/s3/aws4_request\r\n";
         let head = format!(
             "PUT {path} HTTP/1.1\r\nHost: {host}\r\n{signed}{headers}Content-Length: {}\r\nConnection: close\r\n\r\n",
@@ -70,15 +38,13 @@ impl Moto {
 }
 
 async fn fetch(moto: &Moto, uri: &str, to: &Path) -> Result<(), FetchError> {
+    let endpoint = format!("http://{}", moto.0.address);
     let variables = [
-        ("AWS_ENDPOINT_URL", format!("http://{}", moto.address)),
-        ("AWS_ACCESS_KEY_ID", "AKIA".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
-        ("LONGBOAT_FETCH_PATIENCE", "30".to_owned()),
+        ("AWS_ENDPOINT_URL", endpoint.as_str()),
+        ("AWS_ACCESS_KEY_ID", "AKIA"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
     ];
-    let settings = Settings::new(variables.map(|(name, value)| (name.to_owned(), value)))?;
-    let args = Args { pairs: vec![uri.to_owned(), to.display().to_string()], mode: None };
-    run_with(args, &settings, None).await
+    crate::fetch(uri, to, &variables).await
 }
 
 #[tokio::test]

@@ -1,0 +1,254 @@
+//! How far the models of services are, beside reconciles.
+//!
+//! Every few seconds the pods that download are looked at in the cache. Where a node says how far one is, that stands in a condition
+//! of the pod; where the platform asks init containers to listen, one pod of each service is asked. What is found is kept here and
+//! the service is enqueued if it is new: so a service's status is written at most once in that time for it, and a pod that does not
+//! answer holds no reconcile.
+
+mod ask;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec};
+use longboat_api::names::{DOWNLOAD_PROGRESS_PORT, STORAGE_INITIALIZER};
+use longboat_fetch::PROGRESS_CONDITION;
+use longboat_plan::{Download, Key};
+use parking_lot::Mutex;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{context::Context, watch::labelled};
+
+/// Time between two looks, and so between two writes of a status because of a download.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Pods that are asked at the same time.
+const AT_ONCE: usize = 8;
+
+/// What services are told of their downloads.
+#[derive(Debug, Default)]
+pub(crate) struct Downloads {
+    known: Mutex<HashMap<Key, Download>>,
+}
+
+/// A pod that downloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Downloading {
+    pod: String,
+    said: Said,
+}
+
+/// Who says how far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    /// Its node, in these words.
+    Here(String),
+    /// The pod itself, at this address.
+    At(String),
+}
+
+// === impl Downloads ===
+
+impl Downloads {
+    /// What is known of the download of a service.
+    pub(crate) fn of(&self, service: &Key) -> Option<Download> {
+        self.known.lock().get(service).cloned()
+    }
+
+    /// Forgets a service that is gone.
+    pub(crate) fn forget(&self, service: &Key) {
+        self.known.lock().remove(service);
+    }
+
+    /// Takes over what was found, and returns the services for which that is news.
+    fn replace(&self, found: HashMap<Key, Download>) -> Vec<Key> {
+        let mut known = self.known.lock();
+        let changed = found.iter().filter(|(service, download)| known.get(*service) != Some(*download));
+        let over = known.keys().filter(|service| !found.contains_key(*service));
+        let news = changed.map(|(service, _)| service).chain(over).cloned().collect();
+        *known = found;
+        news
+    }
+}
+
+/// Looks at downloads until dropped.
+pub(crate) async fn run(context: &Arc<Context>) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let found = running(context.caches.pods.all());
+        let found = stream::iter(found)
+            .map(|(service, pods)| async move {
+                let download = tell(&pods).await?;
+                Some((service, download))
+            })
+            .buffer_unordered(AT_ONCE)
+            .filter_map(std::future::ready)
+            .collect()
+            .await;
+        for service in context.downloads.replace(found) {
+            if context.caches.inference_services.get(&service).is_some() {
+                context.services.add(service);
+            }
+        }
+    }
+}
+
+/// The pods that download, by their service, in the order of their names.
+fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloading>> {
+    let mut found: BTreeMap<Key, Vec<Downloading>> = BTreeMap::new();
+    for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        let Some(said) = said(&pod) else { continue };
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let Some(service) = labelled(&pod.metadata, namespace) else { continue };
+        let pod = pod.metadata.name.clone().unwrap_or_default();
+        found.entry(service).or_default().push(Downloading { pod, said });
+    }
+    for pods in found.values_mut() {
+        pods.sort_by(|a, b| a.pod.cmp(&b.pod));
+    }
+    found
+}
+
+/// What there is to know of one pod: its init container runs.
+fn said(pod: &Pod) -> Option<Said> {
+    let status = pod.status.as_ref()?;
+    let condition = status.conditions.iter().flatten().find(|found| found.type_ == PROGRESS_CONDITION);
+    if let Some(condition) = condition.filter(|condition| condition.status == "False") {
+        return Some(Said::Here(condition.message.clone().unwrap_or_default()));
+    }
+    let container = pod.spec.as_ref()?.init_containers.as_ref()?.first()?;
+    let port = container.ports.as_ref()?.first()?.container_port;
+    let ip = status.pod_ip.as_deref()?;
+    let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
+    Some(Said::At(format!("http://{host}:{port}/")))
+}
+
+/// What the first pod says. The others download the same.
+async fn tell(pods: &[Downloading]) -> Option<Download> {
+    let first = pods.first()?;
+    let others = match pods.len() {
+        1 => String::new(),
+        count => format!(" (pod {}, and {} more)", first.pod, count - 1),
+    };
+    Some(match &first.said {
+        Said::Here(text) => Download::Progress(format!("{text}{others}")),
+        Said::At(url) => match ask::progress(url).await {
+            Ok(progress) => Download::Progress(format!("{progress}{others}")),
+            Err(why) => Download::Silent(format!(
+                "{STORAGE_INITIALIZER} of pod {} runs, and does not say at {url} how far it is: {why}",
+                first.pod
+            )),
+        },
+    })
+}
+
+/// What is kept of a pod while it downloads: the init container with the port at which it tells how far it is, and the condition that
+/// its node has put there.
+pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref()).and_then(|all| {
+        let own = all.iter().find(|condition| condition.type_ == PROGRESS_CONDITION)?;
+        Some(vec![own.clone()])
+    });
+    let mut states = status.into_iter().flat_map(|status| status.init_container_statuses.iter().flatten());
+    let runs = states.any(|found| {
+        found.name == STORAGE_INITIALIZER && found.state.as_ref().is_some_and(|state| state.running.is_some())
+    });
+    let listens = |container: &&Container| {
+        let mut names = container.env.iter().flatten().map(|variable| variable.name.as_str());
+        container.name == STORAGE_INITIALIZER && names.any(|name| name == DOWNLOAD_PROGRESS_PORT)
+    };
+    let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let spec = all.filter(|_| runs).find(listens).map(|container| PodSpec {
+        init_containers: Some(vec![Container {
+            name: container.name.clone(),
+            ports: container.ports.clone(),
+            ..Container::default()
+        }]),
+        ..PodSpec::default()
+    });
+    (spec, conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, state: Value, conditions: Value) -> Pod {
+        let mut pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "ns", "labels": {"app.kubernetes.io/name": "llm"}},
+            "spec": {
+                "initContainers": [
+                    {"name": "first"},
+                    {"name": "storage-initializer", "image": "i", "env": [{"name": longboat_fetch::PORT_VARIABLE, "value": "9418"}],
+                     "ports": [{"containerPort": 9418}]},
+                ],
+                "containers": [{"name": "main", "image": "large"}],
+            },
+            "status": {
+                "podIP": "fd00::7", "conditions": conditions,
+                "initContainerStatuses": [
+                    {"name": "storage-initializer", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state},
+                ],
+            },
+        }))
+        .unwrap();
+        let (spec, conditions) = kept(&pod);
+        pod.spec = spec;
+        pod.status.as_mut().unwrap().conditions = conditions;
+        pod
+    }
+
+    #[test]
+    fn a_pod_that_downloads_is_asked_and_one_whose_node_tells_is_not() {
+        let other = json!([{"type": "Ready", "status": "False"}]);
+        let told = json!([{"type": PROGRESS_CONDITION, "status": "False", "message": "downloading 1/2 B"}]);
+        let pods = [
+            pod("b", json!({"running": {}}), other.clone()),
+            pod("a", json!({"running": {}}), told),
+            pod("c", json!({"terminated": {"exitCode": 0}}), other.clone()),
+            pod("d", json!({"waiting": {"reason": "PodInitializing"}}), other),
+        ];
+        let found = running(pods.into_iter().map(Arc::new));
+        let of = |pod: &str, said| Downloading { pod: pod.into(), said };
+        let all = vec![
+            of("a", Said::Here("downloading 1/2 B".into())),
+            of("b", Said::At("http://[fd00::7]:9418/".into())),
+        ];
+        assert_eq!(found, BTreeMap::from([(Key::new("ns", "llm"), all)]));
+    }
+
+    #[test]
+    fn what_is_kept_of_a_pod_is_little_and_nothing_once_it_has_downloaded() {
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let ended = pod("c", json!({"terminated": {"exitCode": 0}}), ready.clone());
+        assert_eq!((ended.spec, ended.status.unwrap().conditions), (None, None));
+        let running = pod("c", json!({"running": {}}), ready).spec.unwrap();
+        assert_eq!((running.containers.len(), running.init_containers.unwrap().len()), (0, 1));
+    }
+
+    #[test]
+    fn a_service_is_told_once_of_what_is_new_and_of_the_end() {
+        let downloads = Downloads::default();
+        let llm = Key::new("ns", "llm");
+        let one = |text: &str| HashMap::from([(llm.clone(), Download::Progress(text.to_owned()))]);
+        assert_eq!(downloads.replace(one("a")), [llm.clone()]);
+        assert_eq!(downloads.replace(one("a")), []);
+        assert_eq!(downloads.replace(one("b")), [llm.clone()]);
+        assert_eq!(downloads.replace(HashMap::new()), [llm.clone()]);
+        assert_eq!(downloads.replace(HashMap::new()), []);
+        assert_eq!(downloads.of(&llm), None);
+    }
+
+    #[test]
+    fn the_variable_is_the_one_that_downloads_read() {
+        assert_eq!(DOWNLOAD_PROGRESS_PORT, longboat_fetch::PORT_VARIABLE);
+    }
+}

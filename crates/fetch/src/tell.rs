@@ -1,0 +1,140 @@
+//! Telling whoever asks how far a download is: one answer over HTTP, the same to every request.
+//!
+//! An init container has no right to write to the API server, and needs none: the controller asks it.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::{sleep, timeout},
+};
+
+use crate::{FetchError, progress::Counters, settings::Settings};
+
+/// The port at which a download tells how far it is, on every address of the pod. Unset, it listens nowhere.
+pub const PORT_VARIABLE: &str = "LONGBOAT_FETCH_PORT";
+
+/// How long one connection may take: they are served one after another.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest request, in bytes. Nothing of it is looked at but its end.
+const LONGEST: usize = 4096;
+/// How long to wait when no connection can be accepted.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The port that the settings name, if they do.
+pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
+    let Some(text) = settings.get(PORT_VARIABLE) else { return Ok(None) };
+    match text.trim().parse() {
+        Ok(port @ 1..) => Ok(Some(port)),
+        _ => Err(FetchError::Setting {
+            name: PORT_VARIABLE.into(),
+            why: format!("`{text}` is no port: expected 1 to 65535"),
+        }),
+    }
+}
+
+/// Answers at that port until dropped. Nobody's download fails because nobody can be told of it: a port that is taken is logged.
+pub(crate) async fn at(port: u16, counters: &Counters) {
+    let listener = match listen(port).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::warn!(port, %error, "The progress of this download cannot be asked for.");
+            return std::future::pending().await;
+        }
+    };
+    loop {
+        match listener.accept().await {
+            // Who leaves early, or sends nothing, gets no answer.
+            Ok((stream, _)) => drop(timeout(PATIENCE, answer(stream, counters)).await),
+            Err(error) => {
+                tracing::debug!(port, %error, "Cannot accept a connection.");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Listens on all addresses. Some kernels have no IPv6, and with some this address takes both families.
+async fn listen(port: u16) -> io::Result<TcpListener> {
+    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await,
+    }
+}
+
+async fn answer(mut stream: TcpStream, counters: &Counters) -> io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() > LONGEST || stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let body = serde_json::to_string(&counters.now())?;
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::Progress;
+
+    async fn ask(port: u16, request: &[u8]) -> io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.write_all(request).await?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await?;
+        Ok(said)
+    }
+
+    #[tokio::test]
+    async fn who_asks_is_told_the_numbers_and_who_sends_too_much_is_not() {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let counters = Counters::default();
+        counters.files.store(2, Relaxed);
+        counters.bytes.store(3000, Relaxed);
+        counters.arrived(1000);
+        let asking = async {
+            // It listens a moment later.
+            let said = loop {
+                match ask(port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await {
+                    Ok(said) => break said,
+                    Err(_) => sleep(Duration::from_millis(10)).await,
+                }
+            };
+            let (head, body) = said.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+            let progress: Progress = serde_json::from_str(body).unwrap();
+            assert_eq!((progress.files, progress.bytes, progress.bytes_done), (2, 3000, 1000));
+            let flood = ask(port, &[b'a'; 3 * LONGEST]).await;
+            assert!(flood.is_err() || flood.is_ok_and(|said| said.is_empty()));
+        };
+        tokio::select! {
+            () = at(port, &counters) => unreachable!("it listens until it is dropped"),
+            () = asking => {}
+        }
+    }
+
+    #[test]
+    fn a_port_is_a_number_above_zero() {
+        let with = |value: &str| port(&Settings::default().with(PORT_VARIABLE, value));
+        assert_eq!(port(&Settings::default()).unwrap(), None);
+        assert_eq!(with("9418").unwrap(), Some(9418));
+        for wrong in ["0", "65536", "-1", "http"] {
+            assert!(with(wrong).unwrap_err().to_string().contains(wrong));
+        }
+    }
+}

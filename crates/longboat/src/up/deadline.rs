@@ -1,0 +1,93 @@
+//! When `up` gives up waiting: so long after the start, or after the last progress of a download.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use longboat_fetch::PROGRESS_CONDITION;
+use tokio::time::Instant;
+
+use crate::tree::Seen;
+
+/// The end of the patience with services that are not ready.
+#[derive(Debug)]
+pub(super) struct Deadline {
+    patience: Duration,
+    at: Instant,
+    /// What pods said of their downloads.
+    said: Vec<String>,
+}
+
+// === impl Deadline ===
+
+impl Deadline {
+    pub(super) fn after(patience: Duration) -> Self {
+        Self { patience, at: Instant::now() + patience, said: Vec::new() }
+    }
+
+    /// A download that goes on starts the time anew. One that stalls says the same again and again.
+    pub(super) fn look(&mut self, seen: &Seen) {
+        let said: Vec<String> = seen.pods.iter().filter_map(|pod| progress(pod)).collect();
+        if said != self.said {
+            self.at = Instant::now() + self.patience;
+            self.said = said;
+        }
+    }
+
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// What to say when it has passed.
+    pub(super) fn missed(&self) -> String {
+        let seconds = self.patience.as_secs();
+        if self.said.is_empty() {
+            return format!("did not become ready within {seconds} s");
+        }
+        format!("did not become ready, and its download made no progress for {seconds} s")
+    }
+}
+
+/// What the node of a pod says of its download, while that runs.
+fn progress(pod: &Pod) -> Option<String> {
+    let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
+    let found = conditions.find(|condition| condition.type_ == PROGRESS_CONDITION)?;
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    Some(format!("{name}: {}", found.message.as_deref().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen(said: Option<&str>) -> Seen {
+        let said = said.map(|text| json!([{"type": PROGRESS_CONDITION, "status": "False", "message": text}]));
+        let pod = json!({"metadata": {"name": "p"}, "status": {"conditions": said}});
+        Seen { pods: vec![Arc::new(serde_json::from_value(pod).unwrap())], ..Seen::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_starts_the_time_anew_and_a_stall_does_not() {
+        let second = Duration::from_secs(1);
+        let start = Instant::now();
+        let mut deadline = Deadline::after(10 * second);
+        for (after, said, ends) in [
+            (1, None, 10),
+            (7, Some("downloading 1/9 GB"), 18),
+            (8, Some("downloading 2/9 GB"), 26),
+            (9, Some("downloading 2/9 GB"), 26),
+        ] {
+            tokio::time::advance(after * second).await;
+            deadline.look(&seen(said));
+            assert_eq!(deadline.at() - start, ends * second, "{said:?}");
+        }
+        assert!(deadline.missed().contains("made no progress for 10 s"));
+        // What comes after the download has its own time.
+        deadline.look(&seen(None));
+        assert_eq!(deadline.at(), Instant::now() + 10 * second);
+        assert_eq!(deadline.missed(), "did not become ready within 10 s");
+    }
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Real servers that the tests of downloads fetch from (crates/fetch/tests/real), pinned, into .cache/bin: the registry of the
+# distribution project and fake-gcs-server, built through the Go module proxy, once for each version. (S3 is moto, of
+# requirements.txt.) Prints one line for each; one that cannot be had is an error with --strict (CI), else a warning.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+strict=false
+[ "${1:-}" = --strict ] && strict=true
+bin=$PWD/.cache/bin
+mkdir -p "$bin"
+
+missing() {
+  echo "tools: MISSING: $*" >&2
+  if $strict; then exit 1; fi
+}
+
+# have NAME MODULE PACKAGE: one server.
+have() {
+  local name=$1 module=$2 package=$3 version built
+  version=$(awk -v module="$module" '$1 == module && $2 ~ /^v/ { print substr($2, 2); exit }
+    $1 == "require" && $2 == module { print substr($3, 2); exit }' "scripts/$name/go.mod")
+  built="$bin/$name-$version"
+  if [ ! -x "$built" ]; then
+    if ! command -v go >/dev/null; then
+      missing "$name $version: install Go so that it can be built"
+      return
+    fi
+    echo "tools: building $name $version (a minute or two, once)"
+    if ! (cd "scripts/$name" && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$built.new" "$package"); then
+      missing "$name $version: the build failed, see above"
+      return
+    fi
+    mv "$built.new" "$built"
+  fi
+  ln -sf "$name-$version" "$bin/$name"
+  echo "tools: $name: $built"
+}
+
+have registry github.com/distribution/distribution/v3 .
+have fake-gcs-server github.com/fsouza/fake-gcs-server github.com/fsouza/fake-gcs-server
