@@ -11,12 +11,14 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 7] = [
+pub(crate) const ALL: [(&str, Target); 9] = [
     ("ext_proc", ext_proc),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
     ("picker_config", picker_config),
     ("tokenizer_answer", tokenizer_answer),
+    ("grpc_body", grpc_body),
+    ("predictor_answer", predictor_answer),
     ("sidecar_header", sidecar_header),
     ("sidecar_body", sidecar_body),
 ];
@@ -51,6 +53,16 @@ pub(crate) fn metrics_page(data: &[u8]) {
 /// Any answer of a tokenizer is tokens, or is not read.
 pub(crate) fn tokenizer_answer(data: &[u8]) {
     longboat_epp::probe::tokenizer_answer(data);
+}
+
+/// Any body over gRPC is read or refused, and any response gives the same usage however it is cut.
+pub(crate) fn grpc_body(data: &[u8]) {
+    longboat_epp::probe::grpc(data);
+}
+
+/// Any answer of a latency predictor is times, or is not read.
+pub(crate) fn predictor_answer(data: &[u8]) {
+    longboat_epp::probe::predictor_answer(data);
 }
 
 /// Any text is a configuration, or is refused with a sentence.

@@ -2,8 +2,11 @@
 //! twins.
 
 mod buckets;
+mod disagg;
+mod eviction;
 mod flow;
 mod labels;
+mod latency;
 
 use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
 
@@ -31,8 +34,11 @@ use self::{
     },
 };
 pub(crate) use self::{
+    disagg::DisaggMetrics,
+    eviction::EvictionMetrics,
     flow::{FlowMetrics, Waiting},
     labels::RequestLabels,
+    latency::{LatencyMetrics, Time},
 };
 use crate::pool::Member;
 
@@ -125,6 +131,12 @@ pub(crate) struct PickerMetrics {
     in_flight_tokens: Family<LoadLabels, Gauge>,
     /// What flow control does.
     pub(crate) flow: FlowMetrics,
+    /// Which stages requests go through.
+    pub(crate) disagg: DisaggMetrics,
+    /// What eviction does.
+    pub(crate) eviction: EvictionMetrics,
+    /// What is predicted about responses.
+    pub(crate) latency: LatencyMetrics,
     body_bytes: Gauge,
     body_limit: Gauge,
 }
@@ -308,6 +320,9 @@ impl PickerMetrics {
             in_flight_tokens.clone(),
         );
         let flow = FlowMetrics::new(r, pool);
+        let disagg = DisaggMetrics::new(r);
+        let eviction = EvictionMetrics::new(r, pool);
+        let latency = LatencyMetrics::new(r);
         let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
         r.register(
             "llm_d_epp_body_bytes_in_flight",
@@ -363,6 +378,9 @@ impl PickerMetrics {
             in_flight_requests,
             in_flight_tokens,
             flow,
+            disagg,
+            eviction,
+            latency,
             body_bytes,
             body_limit,
         }

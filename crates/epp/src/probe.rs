@@ -12,7 +12,7 @@ use longboat_scheduler::{
 use crate::{
     body::{Api, parse},
     core::{Core, Settings},
-    exchange::Picker,
+    exchange::{Picker, UsageScan},
     pool::Desired,
     scrape::extract,
 };
@@ -30,12 +30,20 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
     let Ok(flow) = flow::Settings::from_config(&config) else { return };
     let settings = Settings {
         flow,
+        settling: std::time::Duration::ZERO,
         ignore_subset: false,
         emit_scores: true,
         stale_after: None,
         max_body: MAX_BODY,
         max_bodies: 4 * MAX_BODY,
-        parsers: vec![Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp, Parser::Passthrough],
+        parsers: vec![
+            Parser::OpenAi,
+            Parser::Anthropic,
+            Parser::VllmHttp,
+            Parser::VllmGrpc,
+            Parser::VertexAi,
+            Parser::Passthrough,
+        ],
     };
     let core = Arc::new(Core::new(scheduler, settings, "pool"));
     let endpoint = |last: u8| Desired {
@@ -91,6 +99,40 @@ pub fn body(bytes: &[u8]) {
 pub fn tokenizer_answer(bytes: &[u8]) {
     for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
         assert_eq!(prompt.0.len() % 4, 0, "a part of a token");
+    }
+}
+
+/// A body over gRPC is read by every API that is spoken over it, or refused. A response gives the same usage however it is cut.
+///
+/// # Panics
+/// When the usage depends on where the response is cut.
+pub fn grpc(bytes: &[u8]) {
+    for api in [Api::VllmGenerate, Api::VllmEmbed, Api::VertexChat, Api::VertexRaw] {
+        let _ = parse(api, bytes);
+    }
+    for api in [Api::VllmGenerate, Api::VllmEmbed] {
+        let read = |size: usize| {
+            let mut scan = UsageScan::of(api);
+            bytes.chunks(size).for_each(|chunk| scan.push(chunk));
+            scan.usage()
+        };
+        let whole = read(bytes.len().max(1));
+        for size in [1, 2, 7] {
+            assert_eq!(read(size), whole, "the usage depends on where the response is cut");
+        }
+    }
+}
+
+/// A latency predictor's answer is times from 0 on, as many as were asked for, or none.
+///
+/// # Panics
+/// When a time is below 0, or missing.
+pub fn predictor_answer(bytes: &[u8]) {
+    for rows in 0..3 {
+        let Ok(predictions) = crate::latency::parse(bytes, rows) else { continue };
+        assert_eq!(predictions.len(), rows);
+        let times = predictions.iter().flat_map(|prediction| [prediction.ttft_ms, prediction.tpot_ms]);
+        assert!(times.into_iter().all(|time| time >= 0.0), "a time below 0");
     }
 }
 

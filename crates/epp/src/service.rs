@@ -14,7 +14,7 @@ use longboat_scheduler::{
     config::{DataLayer, EndpointPickerConfig},
     flow, quantity,
 };
-use longboat_tls::{LeafRequest, Reloading};
+use longboat_tls::{KeyPair, LeafRequest, Reloading};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,7 @@ use crate::{
     exchange::Picker,
     health::HealthService,
     kv_events,
+    latency::{LatencyServers, Predictor},
     lease::Candidate,
     monitoring::Monitoring,
     scrape::Scraper,
@@ -100,6 +101,7 @@ impl Server {
             &config,
             Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 },
         )?;
+        let flow = flow::Settings::from_config(&config)?;
         let settings = Settings {
             ignore_subset: args.disable_endpoint_subset_filter,
             emit_scores: args.emit_endpoint_scores,
@@ -107,7 +109,8 @@ impl Server {
             max_body: args.max_request_body_size,
             parsers: config.parsers()?,
             max_bodies: args.max_request_bytes_in_flight,
-            flow: flow::Settings::from_config(&config)?,
+            settling: settling(&flow.detector, &args),
+            flow,
         };
         let tokenizer = scheduler.tokenizer().cloned();
         let tokenizer = tokenizer.map(|settings| Renderer::new(settings, args.namespace())).transpose()?;
@@ -115,6 +118,10 @@ impl Server {
         let mut core = Core::new(scheduler, settings, &args.pool_name)
             .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
         core.decisions = Decisions::new(decisions);
+        if core.scheduler.latency().is_some() {
+            let servers = LatencyServers::read(|name| std::env::var(name).ok())?;
+            core.predictor = Some(Predictor::new(servers, args.namespace(), core.metrics.latency.clone()));
+        }
         let core = Arc::new(core);
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let holdings = core.state.read().holdings();
@@ -204,8 +211,12 @@ impl Server {
         }
         for holdings in core.state.read().holdings() {
             if let Some(source) = holdings.settings().events.endpoints.clone() {
-                tasks.spawn(kv_events::follow(holdings, source, Arc::clone(&core), stop.clone()));
+                let models = Arc::new(kv_events::Models::new(&layer.source.scheme, &scrape_tls(&layer)?));
+                tasks.spawn(kv_events::follow(holdings, source, models, Arc::clone(&core), stop.clone()));
             }
+        }
+        if let Some(predictor) = &core.predictor {
+            tasks.spawn(Arc::clone(predictor).run(stop.clone()));
         }
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {
@@ -248,6 +259,17 @@ impl Server {
         stop.cancel();
         while tasks.join_next().await.is_some() {}
         Ok(())
+    }
+}
+
+/// How long the saturation takes to show that a request is gone: what is counted here shows it at once, what is scraped once the
+/// engine has freed its memory and was asked again.
+fn settling(detector: &flow::Detector, args: &Args) -> Duration {
+    match detector {
+        flow::Detector::Concurrency { .. } => Duration::from_millis(10),
+        flow::Detector::Utilization { .. } => {
+            args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
+        }
     }
 }
 
@@ -325,13 +347,22 @@ async fn metrics_tls(
 }
 
 fn scrape_tls(layer: &DataLayer) -> Result<Arc<rustls::ClientConfig>, Error> {
-    if layer.source.insecure_skip_verify {
-        return Ok(longboat_tls::insecure_client_config(&[b"http/1.1"]));
+    let source = &layer.source;
+    let read = |path: &str| {
+        std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })
+    };
+    let config = if source.insecure_skip_verify {
+        longboat_tls::insecure_client_config(&[b"http/1.1"])
+    } else {
+        let pem = read(&source.ca_cert_path)?;
+        longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)?
+    };
+    if source.client_cert_path.is_empty() {
+        return Ok(config);
     }
-    let path = &layer.source.ca_cert_path;
-    let pem =
-        std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })?;
-    longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)
+    let pair =
+        KeyPair { certificate_pem: read(&source.client_cert_path)?, key_pem: read(&source.client_key_path)? };
+    longboat_tls::with_client_certificate(&config, &pair).map_err(Error::Tls)
 }
 
 fn serve_health(

@@ -5,7 +5,7 @@
 /// # Errors
 /// A sentence for the user, where the text is no quantity.
 pub fn parse(text: &str) -> Result<usize, String> {
-    let invalid = || format!("{text:?} is not a quantity of bytes such as 4Mi");
+    let invalid = || format!("\"{text}\" is not a quantity of bytes such as 4Mi");
     let bare = text.trim();
     let bare = bare.strip_suffix('B').unwrap_or(bare);
     let digits = bare.find(|character: char| !character.is_ascii_digit()).unwrap_or(bare.len());

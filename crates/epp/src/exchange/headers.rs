@@ -41,11 +41,16 @@ pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 }
 
-/// Whom the request belongs to.
-pub(super) fn fairness(headers: &Headers) -> &str {
+/// Whom the request belongs to, if it says so.
+pub(super) fn fairness(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
-        .unwrap_or("default-flow")
 }
+
+/// Whom requests belong to that do not say so.
+pub(super) const DEFAULT_FLOW: &str = "default-flow";
+
+/// Says which endpoint served, where that is asked for.
+pub(super) const SERVED: &str = "x-conformance-test-served-endpoint";
 
 /// The objective that the request names.
 pub(super) fn objective(headers: &Headers) -> Option<&str> {

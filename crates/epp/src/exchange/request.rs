@@ -1,13 +1,13 @@
 //! A request on its way in: held until it is complete, then read and admitted.
 
-use std::mem;
+use std::{borrow::Cow, mem};
 
 use bytes::Bytes;
 use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::flow;
 use tokio::time::Instant;
 
-use super::{Exchange, Pending, Phase, Understood, headers};
+use super::{Exchange, Forecast, Pending, Phase, Understood, headers, send::Lookup};
 use crate::{
     admission::Admitted,
     answer::{Code, Refusal},
@@ -110,7 +110,7 @@ impl Exchange {
     /// The model to ask for: as a rewrite of the model in the body says, else as the header does. A body that is not read is not
     /// rewritten either.
     fn target(&self, pending: &Pending, api: Api, parsed: &Parsed) -> String {
-        if api == Api::Opaque {
+        if api == Api::Opaque || api.is_grpc() {
             return parsed.model.clone();
         }
         let rewrites = self.core.rewrites.load();
@@ -119,6 +119,16 @@ impl Exchange {
             return target.to_owned();
         }
         headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned()
+    }
+
+    /// Whom the request belongs to: as it says, or by the session of its agent.
+    pub(super) fn flow<'h>(&self, headers: &'h Headers) -> Cow<'h, str> {
+        if let Some(flow) = headers::fairness(headers) {
+            return Cow::Borrowed(flow);
+        }
+        let agents = self.core.scheduler.agents();
+        let session = agents.and_then(|agents| agents.of(&Lookup(headers)).map(str::to_owned));
+        session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), Cow::Owned)
     }
 
     /// Reads the request, and lets it go on, wait, or not.
@@ -139,7 +149,8 @@ impl Exchange {
         };
         // A body that is not read is not rewritten either.
         let target = self.target(&pending, api, &parsed);
-        let flow = headers::fairness(&pending.headers);
+        let flow = self.flow(&pending.headers).into_owned();
+        let flow = flow.as_str();
         let priority = self.core.admission.priority(headers::objective(&pending.headers));
         let labels = self.core.metrics.labels(&parsed.model, &target, flow, priority);
         self.core.metrics.started(&labels, pending.bytes);
@@ -172,6 +183,7 @@ impl Exchange {
             request_id,
             _held: held,
             tokens_held: None,
+            forecast: Forecast::default(),
         };
         match admitted {
             Admitted::Now(permit) => {

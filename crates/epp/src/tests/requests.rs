@@ -444,3 +444,52 @@ fn without_the_gate_only_negative_priorities_are_dropped_from_a_full_pool() {
     assert_eq!(status(&Stream::open(&core).request(CHAT, &headers, BODY, None)), 429);
     assert_eq!(Stream::open(&core).request(CHAT, &[], BODY, None).len(), 2);
 }
+
+#[test]
+fn requests_of_one_agent_are_one_flow_unless_they_say_otherwise() {
+    let agents = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: queue-scorer}, {type: agent-identity}]
+";
+    let core = support::core(agents);
+    support::with_endpoints(&core, 1);
+    let agent = ("x-claude-code-session-id", "s1");
+    for headers in [&[agent][..], &[agent, ("x-llm-d-inference-fairness-id", "team")], &[]] {
+        assert_eq!(Stream::open(&core).request(CHAT, headers, BODY, None).len(), 2);
+    }
+    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    for flow in ["s1", "team", "default-flow"] {
+        let series = format!("target_model_name=\"m\",fairness_id=\"{flow}\",priority=\"0\"}} 1");
+        assert!(page.contains(&series), "{series}\n{page}");
+    }
+}
+
+#[test]
+fn a_response_says_which_endpoint_served_where_that_is_asked_for() {
+    let config = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: queue-scorer}, {type: destination-endpoint-served-verifier}]
+";
+    let core = support::core(config);
+    support::with_endpoints(&core, 1);
+    let mut served = Metadata::default();
+    served.insert(names::LB_NAMESPACE, names::DESTINATION_SERVED, "10.0.0.1:8000".into());
+    let mut other = Metadata::default();
+    other.insert(names::LB_NAMESPACE, "x", 1.into());
+    for (metadata, expected) in [
+        (Some(served), "10.0.0.1:8000"),
+        (Some(other), "fail: missing destination endpoint served metadata"),
+        (None, "fail: missing envoy lb metadata"),
+    ] {
+        let mut stream = Stream::open(&core);
+        assert_eq!(stream.request(CHAT, &[], BODY, None).len(), 2);
+        let mut headers = Headers::new();
+        headers.push(Bytes::from_static(b":status"), Bytes::from_static(b"200"));
+        let event = Event::ResponseHeaders { headers, end_of_stream: false };
+        let (replies, _) = stream.feed(Incoming { event, metadata });
+        let Action::ResponseHeaders(changes) = &replies[0].action else { panic!("{replies:?}") };
+        assert_eq!(changes.get("x-conformance-test-served-endpoint"), Some(expected));
+    }
+}

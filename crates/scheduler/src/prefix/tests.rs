@@ -30,6 +30,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
         exact: false,
         multimodal: false,
         priority: 0,
+        predictions: &[],
         headers: &NoHeaders,
     }
 }
