@@ -28,10 +28,12 @@ mod response;
 pub(crate) mod rewrite;
 mod send;
 mod usage;
+mod whole;
 
 use prepare::Preparing;
 use rewrite::Rewrite;
 use usage::UsageScan;
+use whole::Body;
 
 /// Makes an [`Exchange`] per stream.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ enum Phase {
 struct Pending {
     headers: Headers,
     metadata: Option<Metadata>,
-    chunks: Vec<Bytes>,
+    body: Body,
     bytes: usize,
     since: Instant,
 }
@@ -89,6 +91,7 @@ struct Pending {
 /// A request whose body was read.
 struct Understood {
     pending: Pending,
+    body: Bytes,
     trailers: bool,
     api: Api,
     parsed: Parsed,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation};
 use tokio::time::Instant;
@@ -36,7 +35,7 @@ impl Exchange {
         _: &Permit,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
+        let Understood { pending, body, trailers, api, parsed, target, labels, request_id, .. } = understood;
         let Scheduled { mut decision, reservation, scores, record } =
             self.schedule(&pending, &parsed, &target, &request_id)?;
         if record.is_some() {
@@ -48,22 +47,22 @@ impl Exchange {
         let flow = self.core.admission.asks_for_service();
         let flow = flow.then(|| headers::fairness(&pending.headers).to_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
-        let chunks = if rewritten.is_some() {
-            vec![rewrite::request(&pending.chunks, &parsed.model_at, &target)]
+        let body = if rewritten.is_some() {
+            rewrite::request(&body, &parsed.model_at, &target)
         } else {
-            pending.chunks
+            body
         };
-        let length: usize = chunks.iter().map(Bytes::len).sum();
         out.push(Reply {
             action: Action::RequestHeaders(headers::request_changes(
                 &pending.headers,
                 &decision,
-                length,
+                body.len(),
                 &request_id,
             )),
             metadata: destination(&decision, scores),
         });
-        send_body(chunks, trailers, out);
+        // Before trailers, it does not end with its last piece.
+        out.push(Action::RequestBody { body, end_of_stream: !trailers });
         if trailers {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
         }
@@ -167,17 +166,6 @@ fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metada
         metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SCORES, scores);
     }
     metadata
-}
-
-/// The body, chunk by chunk as it came. Before trailers, it does not end with its last chunk.
-fn send_body(chunks: Vec<Bytes>, trailers: bool, out: &mut Outbox) {
-    let last = chunks.len().saturating_sub(1);
-    if chunks.is_empty() {
-        out.push(Action::RequestBody { body: Bytes::new(), end_of_stream: !trailers });
-    }
-    for (index, body) in chunks.into_iter().enumerate() {
-        out.push(Action::RequestBody { body, end_of_stream: index == last && !trailers });
-    }
 }
 
 struct Lookup<'a>(&'a Headers);

@@ -57,8 +57,8 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
 
 fn ask(renderer: &Renderer, bodies: &Arc<Budget>) -> Option<Lookup> {
     let parsed = body::parse(Api::Completions, BODY).unwrap();
-    let chunks = [Bytes::from_static(BODY)];
-    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", chunks: &chunks, bodies })
+    let body = Bytes::from_static(BODY);
+    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", body: &body, bodies })
 }
 
 async fn answer(answer: &'static str, status: u16, memory: usize) -> Result<Tokens, TokenError> {
@@ -117,8 +117,8 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
         (Api::Messages, br#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#),
     ] {
         let parsed = body::parse(api, body).unwrap();
-        let chunks = [Bytes::from_static(body)];
-        let question = Question { api, parsed: &parsed, target: "m", chunks: &chunks, bodies: &bodies };
+        let body = Bytes::from_static(body);
+        let question = Question { api, parsed: &parsed, target: "m", body: &body, bodies: &bodies };
         assert!(renderer.ask(&question).is_none());
     }
     assert!(matches!(
