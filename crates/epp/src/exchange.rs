@@ -142,6 +142,10 @@ impl ProcessorExchange for Exchange {
         }
     }
 
+    fn waits(&self) -> bool {
+        matches!(self.phase, Phase::Queued(_) | Phase::Preparing(_))
+    }
+
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         self.poll_queued(context, out);
         self.poll_preparing(context, out);

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, task::Context, time::Duration};
 
 use bytes::Bytes;
 use tokio::{
-    io::BufReader,
+    io::{AsyncRead, AsyncWrite, BufReader},
     net::{TcpListener, TcpStream},
 };
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod homes;
+mod http2;
 mod tonic;
 
 use homes::Homes;
@@ -51,8 +52,13 @@ pub trait Exchange: Send + Unpin + 'static {
     /// Something happened; put the answers into `out`.
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox);
 
-    /// Goes on with what does not wait for the proxy, for example a place in a queue. It is called whenever the stream is
-    /// polled, so it must return at once, and arrange to be woken where it still waits.
+    /// Whether it waits for something other than the proxy, so that it has to be polled.
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// Goes on with what does not wait for the proxy, for example a place in a queue. It may be called at any time, so it must
+    /// return at once, and arrange to be woken where it still waits.
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         let _ = (context, out);
     }
@@ -111,6 +117,16 @@ fn cut(body: &mut Bytes) -> Option<Bytes> {
     (body.len() > MAX_BODY_CHUNK).then(|| body.split_to(MAX_BODY_CHUNK))
 }
 
+/// What carries the streams of a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Our own HTTP/2, which knows nothing but ext_proc.
+    #[default]
+    Lean,
+    /// tonic over hyper, which also carries the other services of a port. Where there are some, it carries everything.
+    Tonic,
+}
+
 /// How to serve.
 pub struct ServerOptions {
     /// How connections are encrypted (ALPN `h2`); `None`: plaintext HTTP/2 with prior knowledge.
@@ -123,6 +139,8 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// Further gRPC services on the same port (health).
     pub others: Option<::tonic::service::Routes>,
+    /// What carries the streams.
+    pub transport: Transport,
     /// The threads that connections are spread over, each with a runtime of its own, so that no stream ever wakes another
     /// thread; 0: the caller's runtime serves them.
     pub threads: usize,
@@ -137,6 +155,7 @@ impl Default for ServerOptions {
             max_send_bytes: usize::MAX,
             grace: Duration::ZERO,
             others: None,
+            transport: Transport::Lean,
             threads: 0,
         }
     }
@@ -208,7 +227,7 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
         tracing::debug!(%error, "Cannot set TCP_NODELAY.");
     }
     let Some(tls) = shared.options.tls.clone() else {
-        return tonic::connection(stream, shared, shutdown).await;
+        return carry(stream, shared, shutdown).await;
     };
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     let handshake = tokio::select! {
@@ -216,7 +235,19 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
         () = shutdown.cancelled() => return,
     };
     match handshake {
-        Ok(stream) => tonic::connection(stream, shared, shutdown).await,
+        Ok(stream) => carry(stream, shared, shutdown).await,
         Err(error) => tracing::debug!(%error, "TLS handshake failed."),
+    }
+}
+
+async fn carry<P: Processor>(
+    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    shared: Arc<Shared<P>>,
+    shutdown: CancellationToken,
+) {
+    if shared.options.transport == Transport::Tonic || shared.options.others.is_some() {
+        tonic::connection(io, shared, shutdown).await;
+    } else {
+        http2::connection(io, shared, shutdown).await;
     }
 }
