@@ -69,9 +69,9 @@ fn measure(quick: bool) {
             endpoints: endpoints.clone(),
             ..Port::default()
         };
-        let envoy =
-            Envoy::start(&program(), &[port(&[]), port(&[floor.address]), port(&[picker.address])]);
-        let bench = Bench { http: load::client(), urls: [0, 1, 2].map(|port| envoy.url(port)), picker, floor };
+        let envoy = Envoy::start(&program(), &[port(&[]), port(&[floor.address]), port(&[picker.address])]);
+        let bench =
+            Bench { http: load::client(), urls: [0, 1, 2].map(|port| envoy.url(port)), picker, floor };
         bench.table(if quick { 2 } else { 10 }).await;
         drop((bench, envoy));
         large(&endpoints, &list, if quick { 4 } else { 20 }).await;
@@ -123,14 +123,21 @@ impl Bench {
         let picker = load::run(&self.http, picker, ask, rate, count).await;
         let of_picker = self.picker.cpu() - before;
         for outcome in [&plain, &floor, &picker] {
-            assert!(outcome.failed * 50 < outcome.sent(), "{} of {} requests failed", outcome.failed, outcome.sent());
+            assert!(
+                outcome.failed * 50 < outcome.sent(),
+                "{} of {} requests failed",
+                outcome.failed,
+                outcome.sent()
+            );
         }
         let each = |cpu: Duration| cpu.as_secs_f64() * 1000.0 / count as f64;
         ([plain, floor, picker], [each(of_floor), each(of_picker)])
     }
 
     async fn table(&self, seconds: u32) {
-        println!("| load | floor: CPU ms/request | picker: CPU ms/request | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |");
+        println!(
+            "| load | floor: CPU ms/request | picker: CPU ms/request | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |"
+        );
         println!("|---|---|---|---|---|---|");
         let small = Ask { prompt: 1 << 10, tokens: 8, stream: false };
         self.thrice(small, 200, 200).await;
@@ -153,7 +160,8 @@ impl Bench {
                 picker.sent(),
             );
         }
-        let (short, long) = (Ask { stream: true, tokens: 4, ..small }, Ask { stream: true, tokens: 804, ..small });
+        let (short, long) =
+            (Ask { stream: true, tokens: 4, ..small }, Ask { stream: true, tokens: 804, ..small });
         let count = 10 * seconds as usize;
         let (few, cpu_few) = self.thrice(short, 50, count).await;
         let (many, cpu_many) = self.thrice(long, 50, count).await;

@@ -12,8 +12,8 @@ use std::{
 use bytes::Bytes;
 use clap::Parser;
 use longboat_extproc::{
-    Action, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange, ServerOptions,
-    names,
+    Action, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
+    ServerOptions, names,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

@@ -11,8 +11,9 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 7] = [
+pub(crate) const ALL: [(&str, Target); 8] = [
     ("ext_proc", ext_proc),
+    ("ext_proc_connection", ext_proc_connection),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
     ("picker_config", picker_config),
@@ -36,6 +37,13 @@ pub(crate) fn ext_proc(data: &[u8]) {
         let _ = longboat_extproc::probe::reply(message);
     }
     longboat_epp::probe::stream(messages.into_iter().filter_map(longboat_extproc::probe::event));
+}
+
+/// Any bytes on a connection are calls of a picker, or end it; the greeting need not be found by chance.
+pub(crate) fn ext_proc_connection(data: &[u8]) {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend_from_slice(data);
+    longboat_epp::probe::connection(&bytes);
 }
 
 /// Any body is read or refused, by every API; where the model is said to be, it is.

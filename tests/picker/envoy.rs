@@ -62,11 +62,7 @@ impl Envoy {
         let start = Instant::now();
         while !envoy.listens() {
             let ended = envoy.child.try_wait().unwrap();
-            assert!(
-                ended.is_none() && start.elapsed() < PATIENCE,
-                "Envoy did not start: {}",
-                envoy.log()
-            );
+            assert!(ended.is_none() && start.elapsed() < PATIENCE, "Envoy did not start: {}", envoy.log());
             std::thread::sleep(Duration::from_millis(20));
         }
         envoy
@@ -112,8 +108,12 @@ pub(crate) fn free_port() -> u16 {
 }
 
 fn config(admin: u16, numbers: &[u16], ports: &[Port]) -> Value {
-    let listeners: Vec<Value> =
-        ports.iter().zip(numbers).enumerate().map(|(index, (port, number))| listener(index, *number, port)).collect();
+    let listeners: Vec<Value> = ports
+        .iter()
+        .zip(numbers)
+        .enumerate()
+        .map(|(index, (port, number))| listener(index, *number, port))
+        .collect();
     let mut clusters = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         clusters.push(endpoints(index, port));

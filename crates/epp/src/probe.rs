@@ -25,9 +25,36 @@ const MAX_BODY: usize = 4096;
 /// # Panics
 /// When something of the request is still held after the stream has ended.
 pub fn stream(messages: impl Iterator<Item = Incoming>) {
+    let Some(core) = core() else { return };
+    let mut exchange = Picker(Arc::clone(&core)).open();
+    for message in messages {
+        let mut out = Outbox::default();
+        exchange.handle(message, &mut out);
+        let ended = out.is_finished();
+        drop(out.into_replies());
+        if ended {
+            break;
+        }
+    }
+    drop(exchange);
+    assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
+}
+
+/// The bytes of a connection are answered, and nothing of it stays.
+///
+/// # Panics
+/// When something of a request is still held after the connection has ended.
+pub fn connection(bytes: &[u8]) {
+    let Some(core) = core() else { return };
+    longboat_extproc::probe::connection_of(bytes, Picker(Arc::clone(&core)));
+    assert_eq!(core.bodies.held(), 0, "bytes of a connection that has ended are still held");
+}
+
+/// A picker of two endpoints.
+fn core() -> Option<Arc<Core>> {
     let config = EndpointPickerConfig::default();
-    let Ok(scheduler) = Scheduler::new(&config, Options::default()) else { return };
-    let Ok(flow) = flow::Settings::from_config(&config) else { return };
+    let scheduler = Scheduler::new(&config, Options::default()).ok()?;
+    let flow = flow::Settings::from_config(&config).ok()?;
     let settings = Settings {
         flow,
         ignore_subset: false,
@@ -45,18 +72,7 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
         labels: std::collections::BTreeMap::new(),
     };
     core.set_endpoints(vec![endpoint(1), endpoint(2)]);
-    let mut exchange = Picker(Arc::clone(&core)).open();
-    for message in messages {
-        let mut out = Outbox::default();
-        exchange.handle(message, &mut out);
-        let ended = out.is_finished();
-        drop(out.into_replies());
-        if ended {
-            break;
-        }
-    }
-    drop(exchange);
-    assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
+    Some(core)
 }
 
 /// A body is read by every API, or refused.

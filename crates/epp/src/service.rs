@@ -228,7 +228,8 @@ impl Server {
             let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
         }
-        let mut options = ServerOptions { tls, grace: STREAM_GRACE.max(window), threads, ..ServerOptions::default() };
+        let mut options =
+            ServerOptions { tls, grace: STREAM_GRACE.max(window), threads, ..ServerOptions::default() };
         if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
             options.max_receive_bytes = bytes;
         }

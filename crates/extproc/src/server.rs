@@ -240,6 +240,23 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
     }
 }
 
+/// Bytes as a proxy may send them on one connection; what is written is bounded, whatever they are.
+///
+/// # Panics
+/// When more is to be written than can be meant by so few bytes.
+pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
+    let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
+    let mut core = http2::core::Core::new(Arc::new(Shared { processor: Arc::new(processor), options }));
+    let mut rest = bytes;
+    while let Ok(taken @ 1..) = core.receive(rest) {
+        core.poll(&Context::from_waker(std::task::Waker::noop()));
+        core.fill();
+        assert!(core.output().len() < 16 << 20, "more is written than was asked for");
+        core.output().clear();
+        rest = &rest[taken..];
+    }
+}
+
 async fn carry<P: Processor>(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     shared: Arc<Shared<P>>,

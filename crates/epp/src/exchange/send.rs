@@ -47,11 +47,8 @@ impl Exchange {
         let flow = self.core.admission.asks_for_service();
         let flow = flow.then(|| headers::fairness(&pending.headers).to_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
-        let body = if rewritten.is_some() {
-            rewrite::request(&body, &parsed.model_at, &target)
-        } else {
-            body
-        };
+        let body =
+            if rewritten.is_some() { rewrite::request(&body, &parsed.model_at, &target) } else { body };
         out.push(Reply {
             action: Action::RequestHeaders(headers::request_changes(
                 &pending.headers,

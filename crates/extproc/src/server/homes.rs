@@ -113,7 +113,9 @@ impl<P: Processor> Homes<P> {
             Kind::Here(home) => return home.take_in(stream, None).await,
             Kind::Threads(threads) => threads,
         };
-        let Some(home) = threads.iter().min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else { return };
+        let Some(home) = threads.iter().min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
+            return;
+        };
         match stream.into_std() {
             Ok(stream) => {
                 home.open.fetch_add(1, Ordering::Relaxed);

@@ -38,14 +38,8 @@ pub(super) async fn connection<P: Processor>(
     shared: Arc<Shared<P>>,
     shutdown: CancellationToken,
 ) {
-    let mut connection = Connection {
-        io,
-        core: Core::new(shared),
-        input: vec![0; INPUT],
-        have: 0,
-        written: 0,
-        ending: false,
-    };
+    let mut connection =
+        Connection { io, core: Core::new(shared), input: vec![0; INPUT], have: 0, written: 0, ending: false };
     let mut asked = pin!(shutdown.cancelled());
     let mut leaving = false;
     let ended = poll_fn(|context| {
@@ -150,3 +144,6 @@ enum Read {
     /// The peer has closed the connection.
     End,
 }
+
+#[cfg(test)]
+mod tests;

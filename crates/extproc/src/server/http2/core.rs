@@ -413,7 +413,13 @@ impl<P: Processor> Core<P> {
                 }
                 if !call.answered {
                     call.answered = true;
-                    frame::head(hpack::RESPONSE.len(), frame::HEADERS, frame::END_HEADERS, stream, &mut self.output);
+                    frame::head(
+                        hpack::RESPONSE.len(),
+                        frame::HEADERS,
+                        frame::END_HEADERS,
+                        stream,
+                        &mut self.output,
+                    );
                     self.output.extend_from_slice(hpack::RESPONSE);
                 }
                 frame::head(part, frame::DATA, 0, stream, &mut self.output);

@@ -33,7 +33,11 @@ impl Default for Decoder {
 
 impl Decoder {
     /// Decodes a block, field by field.
-    pub(super) fn decode(&mut self, mut block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Broken> {
+    pub(super) fn decode(
+        &mut self,
+        mut block: &[u8],
+        mut field: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), Broken> {
         let mut listed = 0;
         let mut count = |name: &[u8], value: &[u8]| {
             listed += name.len() + value.len() + ENTRY;
@@ -135,7 +139,9 @@ fn string(block: &mut &[u8], into: &mut Vec<u8>) -> Result<(), Broken> {
     }
     let (text, rest) = block.split_at(length);
     *block = rest;
-    if coded { huffman::decode(text, into).ok_or(Broken) } else {
+    if coded {
+        huffman::decode(text, into).ok_or(Broken)
+    } else {
         into.extend_from_slice(text);
         Ok(())
     }
@@ -269,17 +275,19 @@ mod tests {
     fn the_requests_of_the_standard_are_decoded_one_after_the_other() {
         let mut decoder = Decoder::default();
         let first = [
-            0x82, 0x86, 0x84, 0x41, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff,
+            0x82, 0x86, 0x84, 0x41, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4,
+            0xff,
         ];
-        let common = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")];
+        let common =
+            [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")];
         assert_eq!(decode(&mut decoder, &first), Ok(fields(&common)));
         let second = [0x82, 0x86, 0x84, 0xbe, 0x58, 0x86, 0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf];
         let mut wanted = fields(&common);
         wanted.extend(fields(&[("cache-control", "no-cache")]));
         assert_eq!(decode(&mut decoder, &second), Ok(wanted));
         let third = [
-            0x82, 0x87, 0x85, 0xbf, 0x40, 0x88, 0x25, 0xa8, 0x49, 0xe9, 0x5b, 0xa9, 0x7d, 0x7f, 0x89, 0x25, 0xa8, 0x49,
-            0xe9, 0x5b, 0xb8, 0xe8, 0xb4, 0xbf,
+            0x82, 0x87, 0x85, 0xbf, 0x40, 0x88, 0x25, 0xa8, 0x49, 0xe9, 0x5b, 0xa9, 0x7d, 0x7f, 0x89, 0x25,
+            0xa8, 0x49, 0xe9, 0x5b, 0xb8, 0xe8, 0xb4, 0xbf,
         ];
         let wanted = fields(&[
             (":method", "GET"),
@@ -329,7 +337,9 @@ mod tests {
 
     #[test]
     fn what_is_cut_short_is_broken() {
-        for block in [&[0x40][..], &[0x41, 0x85, 0xff], &[0xff], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff], &[0x80]] {
+        for block in
+            [&[0x40][..], &[0x41, 0x85, 0xff], &[0xff], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff], &[0x80]]
+        {
             assert_eq!(decode(&mut Decoder::default(), block), Err(Broken), "{block:x?}");
         }
     }

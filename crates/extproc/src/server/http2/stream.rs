@@ -112,7 +112,10 @@ impl<E: Exchange> Call<E> {
         let length = message.encoded_len();
         if length > longest {
             self.out.queue.clear();
-            self.end = Some(Status::new(OUT_OF_RANGE, format!("a message of {length} bytes is longer than {longest}")));
+            self.end = Some(Status::new(
+                OUT_OF_RANGE,
+                format!("a message of {length} bytes is longer than {longest}"),
+            ));
             return false;
         }
         self.sending.reserve_exact(PREFIX + length);
@@ -169,7 +172,8 @@ impl Input {
                 1 if self.gzip => unzip(&message, longest)?,
                 _ => return Err("a compressed message, of no encoding that was named".to_owned()),
             };
-            let message = ProcessingRequest::decode(Bytes::from(message)).map_err(|error| error.to_string())?;
+            let message =
+                ProcessingRequest::decode(Bytes::from(message)).map_err(|error| error.to_string())?;
             take(message);
             if bytes.is_empty() {
                 return Ok(());
@@ -186,7 +190,10 @@ impl Input {
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
     let mut whole = Vec::new();
     let most = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
-    flate2::read::GzDecoder::new(message).take(most).read_to_end(&mut whole).map_err(|error| error.to_string())?;
+    flate2::read::GzDecoder::new(message)
+        .take(most)
+        .read_to_end(&mut whole)
+        .map_err(|error| error.to_string())?;
     if whole.len() > longest {
         return Err(format!("a message is longer than {longest} bytes when it is unpacked"));
     }
