@@ -11,11 +11,12 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 8] = [
+pub(crate) const ALL: [(&str, Target); 9] = [
     ("ext_proc", ext_proc),
     ("ext_proc_connection", ext_proc_connection),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
+    ("metrics_reply", metrics_reply),
     ("picker_config", picker_config),
     ("tokenizer_answer", tokenizer_answer),
     ("sidecar_header", sidecar_header),
@@ -54,6 +55,11 @@ pub(crate) fn picker_body(data: &[u8]) {
 /// Any page gives numbers, for every engine.
 pub(crate) fn metrics_page(data: &[u8]) {
     longboat_epp::probe::metrics_page(data);
+}
+
+/// Any answer to a request for a page is a page, or none.
+pub(crate) fn metrics_reply(data: &[u8]) {
+    longboat_epp::probe::metrics_reply(data);
 }
 
 /// Any answer of a tokenizer is tokens, or is not read.

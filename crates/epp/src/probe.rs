@@ -14,7 +14,7 @@ use crate::{
     core::{Core, Settings},
     exchange::Picker,
     pool::Desired,
-    scrape::extract,
+    scrape::{Reply, extract},
 };
 
 /// Small, so that inputs reach it.
@@ -107,6 +107,23 @@ pub fn body(bytes: &[u8]) {
 pub fn tokenizer_answer(bytes: &[u8]) {
     for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
         assert_eq!(prompt.0.len() % 4, 0, "a part of a token");
+    }
+}
+
+/// What a server answers to a request for its page is a page, or none, wherever it is cut.
+///
+/// # Panics
+/// When the page is not in what was read.
+pub fn metrics_reply(answer: &[u8]) {
+    let mut reply = Reply::default();
+    let mut buffer = Vec::new();
+    for (index, part) in answer.chunks(answer.len() / 3 + 1).enumerate() {
+        buffer.extend_from_slice(part);
+        match reply.look(&mut buffer, index == 2, 1 << 16) {
+            Ok(Some(page)) => return assert!(buffer.get(page).is_some(), "the page is somewhere else"),
+            Ok(None) => {}
+            Err(_) => return,
+        }
     }
 }
 

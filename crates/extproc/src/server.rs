@@ -20,6 +20,7 @@ mod http2;
 mod tonic;
 
 use homes::Homes;
+pub use http2::connection_of;
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
@@ -237,23 +238,6 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
     match handshake {
         Ok(stream) => carry(stream, shared, shutdown).await,
         Err(error) => tracing::debug!(%error, "TLS handshake failed."),
-    }
-}
-
-/// Bytes as a proxy may send them on one connection; what is written is bounded, whatever they are.
-///
-/// # Panics
-/// When more is to be written than can be meant by so few bytes.
-pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
-    let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
-    let mut core = http2::core::Core::new(Arc::new(Shared { processor: Arc::new(processor), options }));
-    let mut rest = bytes;
-    while let Ok(taken @ 1..) = core.receive(rest) {
-        core.poll(&Context::from_waker(std::task::Waker::noop()));
-        core.fill();
-        assert!(core.output().len() < 16 << 20, "more is written than was asked for");
-        core.output().clear();
-        rest = &rest[taken..];
     }
 }
 

@@ -9,15 +9,15 @@ use std::{
     io,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use super::{Processor, Shared};
+use super::{Processor, ServerOptions, Shared};
 
-pub(super) mod core;
+mod core;
 mod frame;
 mod hpack;
 mod huffman;
@@ -51,6 +51,23 @@ pub(super) async fn connection<P: Processor>(
     });
     if let Err(error) = ended.await {
         tracing::debug!(%error, "Connection ended.");
+    }
+}
+
+/// Bytes as a proxy may send them on one connection; what is written is bounded, whatever they are.
+///
+/// # Panics
+/// When more is to be written than can be meant by so few bytes.
+pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
+    let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
+    let mut core = Core::new(Arc::new(Shared { processor: Arc::new(processor), options }));
+    let mut rest = bytes;
+    while let Ok(taken @ 1..) = core.receive(rest) {
+        core.poll(&Context::from_waker(Waker::noop()));
+        core.fill();
+        assert!(core.output().len() < 16 << 20, "more is written than was asked for");
+        core.output().clear();
+        rest = &rest[taken..];
     }
 }
 
