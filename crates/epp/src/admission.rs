@@ -101,6 +101,11 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
+    /// Whether it may still have to make room.
+    pub(crate) fn waits(&self) -> bool {
+        self.evicted.is_some()
+    }
+
     /// Ready once the request must make room.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(evicted) = &mut self.evicted else { return Poll::Pending };

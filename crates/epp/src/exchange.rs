@@ -30,11 +30,13 @@ mod response;
 pub(crate) mod rewrite;
 mod send;
 mod usage;
+mod whole;
 
 use forecast::{Forecast, Watched};
 use prepare::Preparing;
 use rewrite::Rewrite;
 pub(crate) use usage::UsageScan;
+use whole::Body;
 
 /// Makes an [`Exchange`] per stream.
 #[derive(Debug)]
@@ -84,7 +86,7 @@ enum Phase {
 struct Pending {
     headers: Headers,
     metadata: Option<Metadata>,
-    chunks: Vec<Bytes>,
+    body: Body,
     bytes: usize,
     since: Instant,
 }
@@ -92,6 +94,7 @@ struct Pending {
 /// A request whose body was read.
 struct Understood {
     pending: Pending,
+    body: Bytes,
     trailers: bool,
     api: Api,
     parsed: Parsed,
@@ -148,6 +151,11 @@ impl ProcessorExchange for Exchange {
             Event::ResponseBody { body, end_of_stream } => self.response_body(body, end_of_stream, out),
             Event::ResponseTrailers(_) => self.response_trailers(out),
         }
+    }
+
+    fn waits(&self) -> bool {
+        let in_flight = self.picked.as_ref().and_then(|picked| picked.in_flight.as_ref());
+        matches!(self.phase, Phase::Queued(_) | Phase::Preparing(_)) || in_flight.is_some_and(InFlight::waits)
     }
 
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {

@@ -32,7 +32,7 @@ mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
 pub use error::Error;
-pub use service::{Server, run};
+pub use service::{Server, run, runtime};
 
 #[cfg(test)]
 mod tests;

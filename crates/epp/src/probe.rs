@@ -14,7 +14,7 @@ use crate::{
     core::{Core, Settings},
     exchange::{Picker, UsageScan},
     pool::Desired,
-    scrape::extract,
+    scrape::{Reply, extract},
 };
 
 /// Small, so that inputs reach it.
@@ -25,9 +25,36 @@ const MAX_BODY: usize = 4096;
 /// # Panics
 /// When something of the request is still held after the stream has ended.
 pub fn stream(messages: impl Iterator<Item = Incoming>) {
+    let Some(core) = core() else { return };
+    let mut exchange = Picker(Arc::clone(&core)).open();
+    for message in messages {
+        let mut out = Outbox::default();
+        exchange.handle(message, &mut out);
+        let ended = out.is_finished();
+        drop(out.into_replies());
+        if ended {
+            break;
+        }
+    }
+    drop(exchange);
+    assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
+}
+
+/// The bytes of a connection are answered, and nothing of it stays.
+///
+/// # Panics
+/// When something of a request is still held after the connection has ended.
+pub fn connection(bytes: &[u8]) {
+    let Some(core) = core() else { return };
+    longboat_extproc::probe::connection_of(bytes, Picker(Arc::clone(&core)));
+    assert_eq!(core.bodies.held(), 0, "bytes of a connection that has ended are still held");
+}
+
+/// A picker of two endpoints.
+fn core() -> Option<Arc<Core>> {
     let config = EndpointPickerConfig::default();
-    let Ok(scheduler) = Scheduler::new(&config, Options::default()) else { return };
-    let Ok(flow) = flow::Settings::from_config(&config) else { return };
+    let scheduler = Scheduler::new(&config, Options::default()).ok()?;
+    let flow = flow::Settings::from_config(&config).ok()?;
     let settings = Settings {
         flow,
         settling: std::time::Duration::ZERO,
@@ -53,18 +80,7 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
         labels: std::collections::BTreeMap::new(),
     };
     core.set_endpoints(vec![endpoint(1), endpoint(2)]);
-    let mut exchange = Picker(Arc::clone(&core)).open();
-    for message in messages {
-        let mut out = Outbox::default();
-        exchange.handle(message, &mut out);
-        let ended = out.is_finished();
-        drop(out.into_replies());
-        if ended {
-            break;
-        }
-    }
-    drop(exchange);
-    assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
+    Some(core)
 }
 
 /// A body is read by every API, or refused.
@@ -99,6 +115,23 @@ pub fn body(bytes: &[u8]) {
 pub fn tokenizer_answer(bytes: &[u8]) {
     for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
         assert_eq!(prompt.0.len() % 4, 0, "a part of a token");
+    }
+}
+
+/// What a server answers to a request for its page is a page, or none, wherever it is cut.
+///
+/// # Panics
+/// When the page is not in what was read.
+pub fn metrics_reply(answer: &[u8]) {
+    let mut reply = Reply::default();
+    let mut buffer = Vec::new();
+    for (index, part) in answer.chunks(answer.len() / 3 + 1).enumerate() {
+        buffer.extend_from_slice(part);
+        match reply.look(&mut buffer, index == 2, 1 << 16) {
+            Ok(Some(page)) => return assert!(buffer.get(page).is_some(), "the page is somewhere else"),
+            Ok(None) => {}
+            Err(_) => return,
+        }
     }
 }
 

@@ -64,13 +64,25 @@ pub struct Server {
     pub health_address: SocketAddr,
     /// Where metrics are served.
     pub metrics_address: SocketAddr,
+    /// The threads that streams are spread over, beside the caller's; 0: the caller's runtime serves them.
+    pub threads: usize,
+}
+
+/// More threads than this would wait for each other: they share what requests leave behind.
+const MAX_THREADS: usize = 4;
+
+/// The runtime for [`run`]: one thread, for everything but streams, which have threads of their own. What has to be done in
+/// a picker is short, and handing it to another thread costs more than doing it.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// Runs the picker until shutdown, with the cluster that KUBECONFIG names or that we are in.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
     longboat_telemetry::logging::init(&args.log_options(), None);
-    let server = Server::bind(args).await?;
+    let mut server = Server::bind(args).await?;
+    server.threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_THREADS));
     let client = match server.layer.discovery_file {
         Some(_) => None,
         None => Some(Client::try_default().await.map_err(Error::Cluster)?),
@@ -151,6 +163,7 @@ impl Server {
             grpc: grpc.0,
             health: health.0,
             metrics: metrics.0,
+            threads: 0,
             events,
             args,
             core,
@@ -160,7 +173,7 @@ impl Server {
 
     /// Serves until shutdown. Without a client, endpoints come from the discovery file.
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { args, core, layer, grpc, health, metrics, events, .. } = self;
+        let Self { args, core, layer, grpc, health, metrics, events, threads, .. } = self;
         // Health, metrics and discovery go on while the last streams end.
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
@@ -226,7 +239,8 @@ impl Server {
             let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
         }
-        let mut options = ServerOptions { tls, grace: STREAM_GRACE.max(window), ..ServerOptions::default() };
+        let mut options =
+            ServerOptions { tls, grace: STREAM_GRACE.max(window), threads, ..ServerOptions::default() };
         if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
             options.max_receive_bytes = bytes;
         }

@@ -31,7 +31,7 @@ pub(crate) struct Question<'a> {
     /// The model that is asked for, after any rewrite.
     pub(crate) target: &'a str,
     /// Its body.
-    pub(crate) chunks: &'a [Bytes],
+    pub(crate) body: &'a Bytes,
     /// Where the memory of the answer is counted.
     pub(crate) bodies: &'a Arc<Budget>,
 }

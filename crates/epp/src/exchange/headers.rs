@@ -67,6 +67,11 @@ pub(super) fn only_if_cached(headers: &Headers) -> bool {
     headers.get("prefer").is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
 }
 
+/// The length of the body, as the client announced it; 0: it did not.
+pub(super) fn content_length(headers: &Headers) -> usize {
+    headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or_default()
+}
+
 /// The client's or the proxy's id of the request; a new one where there is none.
 pub(super) fn request_id(headers: &Headers) -> String {
     headers

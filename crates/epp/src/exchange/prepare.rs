@@ -55,7 +55,7 @@ impl Exchange {
             api: understood.api,
             parsed: &understood.parsed,
             target: &understood.target,
-            chunks: &understood.pending.chunks,
+            body: &understood.body,
             bodies: &self.core.bodies,
         };
         let asked = self.core.tokens.as_ref().and_then(|source| source.ask(&question));

@@ -7,7 +7,7 @@ use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox,
 use longboat_scheduler::flow;
 use tokio::time::Instant;
 
-use super::{Exchange, Forecast, Pending, Phase, Understood, headers, send::Lookup};
+use super::{Exchange, Forecast, Pending, Phase, Understood, headers, send::Lookup, whole::Body};
 use crate::{
     admission::Admitted,
     answer::{Code, Refusal},
@@ -28,8 +28,8 @@ impl Exchange {
         if end_of_stream {
             return self.bodyless(out);
         }
-        self.phase =
-            Phase::Body(Pending { headers, metadata, chunks: Vec::new(), bytes: 0, since: Instant::now() });
+        let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
+        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since: Instant::now() });
     }
 
     /// Without a body there is nothing to schedule by: any endpoint of the pool, as in the reference.
@@ -73,11 +73,8 @@ impl Exchange {
                 Refusal::new(Code::PayloadTooLarge, format!("request body is longer than {limit} bytes"));
             return self.refuse(&refusal, out);
         }
-        if !body.is_empty() {
-            let Some(body) = self.core.bodies.keep(body) else {
-                return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
-            };
-            pending.chunks.push(body);
+        if pending.body.push(body, &self.core.bodies).is_none() {
+            return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
         }
         if metadata.is_some() {
             pending.metadata = metadata;
@@ -132,21 +129,17 @@ impl Exchange {
     }
 
     /// Reads the request, and lets it go on, wait, or not.
-    fn understand(&mut self, pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
+    fn understand(&mut self, mut pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
         let path = headers::path(&pending.headers);
         let api = Api::of(path, &self.core.settings.parsers).ok_or_else(|| {
             let path = path.split('?').next().unwrap_or_default();
             Refusal::new(Code::BadRequest, format!("no parser registered matching path suffix for: {path}"))
         })?;
-        // The prompt is copied out of the body, and a body in several chunks is made one.
-        let copies = if pending.chunks.len() > 1 { 2 } else { 1 };
-        let held = self.core.bodies.hold(pending.bytes * copies);
+        let body = mem::take(&mut pending.body).whole();
+        // The prompt is copied out of the body.
+        let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
-        let parsed = match pending.chunks.as_slice() {
-            [] => body::parse(api, &[])?,
-            [only] => body::parse(api, only)?,
-            several => body::parse(api, &several.concat())?,
-        };
+        let parsed = body::parse(api, &body)?;
         // A body that is not read is not rewritten either.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();
@@ -175,6 +168,7 @@ impl Exchange {
         };
         let understood = Understood {
             pending,
+            body,
             trailers,
             api,
             parsed,

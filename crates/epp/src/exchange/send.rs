@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{
     Decision, Features, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot, Wanted,
@@ -40,7 +39,7 @@ impl Exchange {
         _: &Permit,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let Understood { pending, trailers, api, parsed, target, labels, request_id, forecast, .. } =
+        let Understood { pending, body, trailers, api, parsed, target, labels, request_id, forecast, .. } =
             understood;
         let Scheduled { mut decision, reservation, scores, record, slots } =
             self.schedule(&pending, &parsed, &target, &request_id, &forecast.predictions)?;
@@ -57,22 +56,19 @@ impl Exchange {
         let flow = self.core.admission.asks_for_service();
         let flow = flow.then(|| self.flow(&pending.headers).into_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
-        let chunks = if rewritten.is_some() {
-            vec![rewrite::request(&pending.chunks, &parsed.model_at, &target)]
-        } else {
-            pending.chunks
-        };
-        let length: usize = chunks.iter().map(Bytes::len).sum();
+        let body =
+            if rewritten.is_some() { rewrite::request(&body, &parsed.model_at, &target) } else { body };
         out.push(Reply {
             action: Action::RequestHeaders(headers::request_changes(
                 &pending.headers,
                 &decision,
-                length,
+                body.len(),
                 &request_id,
             )),
             metadata: destination(&decision, scores),
         });
-        send_body(chunks, trailers, out);
+        // Before trailers, it does not end with its last piece.
+        out.push(Action::RequestBody { body, end_of_stream: !trailers });
         if trailers {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
         }
@@ -217,17 +213,6 @@ fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metada
         metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SCORES, scores);
     }
     metadata
-}
-
-/// The body, chunk by chunk as it came. Before trailers, it does not end with its last chunk.
-fn send_body(chunks: Vec<Bytes>, trailers: bool, out: &mut Outbox) {
-    let last = chunks.len().saturating_sub(1);
-    if chunks.is_empty() {
-        out.push(Action::RequestBody { body: Bytes::new(), end_of_stream: !trailers });
-    }
-    for (index, body) in chunks.into_iter().enumerate() {
-        out.push(Action::RequestBody { body, end_of_stream: index == last && !trailers });
-    }
 }
 
 /// The headers of a request, as the scheduler reads them.

@@ -71,14 +71,14 @@ impl TokenSource for Renderer {
             _ => return None,
         };
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let length: usize = question.chunks.iter().map(Bytes::len).sum();
-        // The body is made one, and copied to name another model in it.
-        let copy = question.bodies.hold(length.saturating_mul(2))?;
+        let length = question.body.len();
+        // The body is copied to name another model in it.
+        let copy = question.bodies.hold(length)?;
         if !self.health.may_ask() {
             return None;
         }
         let model = self.settings.model.as_deref().unwrap_or(question.target);
-        let body = rewrite::request(question.chunks, &question.parsed.model_at, model);
+        let body = rewrite::request(question.body, &question.parsed.model_at, model);
         let request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}{path}", self.settings.url))

@@ -61,8 +61,8 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
 
 fn ask(renderer: &Renderer, bodies: &Arc<Budget>) -> Option<Lookup> {
     let parsed = body::parse(Api::Completions, BODY).unwrap();
-    let chunks = [Bytes::from_static(BODY)];
-    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", chunks: &chunks, bodies })
+    let body = Bytes::from_static(BODY);
+    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", body: &body, bodies })
 }
 
 async fn answer(answer: &'static str, status: u16, memory: usize) -> Result<Tokens, TokenError> {
@@ -86,7 +86,10 @@ async fn tokens_are_read_and_their_memory_is_counted() {
     assert!(matches!(answer("{}", 404, 1000).await, Err(TokenError::Companion(AnswerError::Status(404)))));
     let long: &'static str = Box::leak(" ".repeat(1 << 17).into_boxed_str());
     assert!(matches!(answer(long, 200, 1 << 20).await, Err(TokenError::Companion(AnswerError::TooLong(_)))));
-    assert!(matches!(answer(r#"[{"token_ids":[1]}]"#, 200, 70).await, Err(TokenError::Full(70))));
+    // There is room for the question, and not for the answer.
+    let few = BODY.len() + 8;
+    let full = answer(r#"[{"token_ids":[1]}]"#, 200, few).await;
+    assert!(matches!(full, Err(TokenError::Full(limit)) if limit == few));
 }
 
 #[tokio::test]
@@ -121,8 +124,8 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
         (Api::Messages, br#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#),
     ] {
         let parsed = body::parse(api, body).unwrap();
-        let chunks = [Bytes::from_static(body)];
-        let question = Question { api, parsed: &parsed, target: "m", chunks: &chunks, bodies: &bodies };
+        let body = Bytes::from_static(body);
+        let question = Question { api, parsed: &parsed, target: "m", body: &body, bodies: &bodies };
         assert!(renderer.ask(&question).is_none());
     }
     assert!(matches!(
