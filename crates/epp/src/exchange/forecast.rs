@@ -37,7 +37,7 @@ impl Watched {
     /// Goes to one endpoint to decode, and to another first, where that is so. `None`: nothing is known about them.
     pub(super) fn new(
         predictor: &Arc<Predictor>,
-        forecast: Forecast,
+        forecast: &Forecast,
         wanted: Wanted,
         decode: Slot,
         prefill: Option<Slot>,
@@ -100,7 +100,7 @@ impl Watched {
         if !settings.streaming || generated < 2 {
             return;
         }
-        let further = (took - first).as_secs_f64() / count(generated - 1);
+        let further = took.saturating_sub(first).as_secs_f64() / count(generated - 1);
         if further <= 0.0 {
             return;
         }

@@ -45,7 +45,7 @@ impl Exchange {
             self.schedule(&pending, &parsed, &target, &request_id, &forecast.predictions)?;
         let watched = self.core.predictor.as_ref().and_then(|predictor| {
             let wanted = Wanted::of(&Lookup(&pending.headers));
-            Watched::new(predictor, forecast, wanted, slots.0, slots.1)
+            Watched::new(predictor, &forecast, wanted, slots.0, slots.1)
         });
         if record.is_some() {
             // Under this id the client finds the decision.

@@ -15,6 +15,9 @@ pub(crate) struct UsageScan {
     frames: Option<Frames>,
 }
 
+/// Where it begins.
+const KEY: &[u8] = b"\"usage\"";
+
 impl UsageScan {
     /// Of the response to a request of this API.
     pub(crate) fn of(api: Api) -> Self {
@@ -42,7 +45,6 @@ impl UsageScan {
         if let Some(frames) = &self.frames {
             return frames.usage();
         }
-        const KEY: &[u8] = b"\"usage\"";
         let starts = self.tail.windows(KEY.len()).enumerate().rev();
         starts.filter(|(_, window)| *window == KEY).find_map(|(at, _)| read(&self.tail[at + KEY.len()..]))
     }

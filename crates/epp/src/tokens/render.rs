@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
 use longboat_accept::Budget;

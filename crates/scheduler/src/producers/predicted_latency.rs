@@ -101,9 +101,7 @@ fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, 
     let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
     let time = match value {
         None | Some(Value::Null) => return Ok(LONGEST),
-        Some(Value::String(text)) => {
-            longboat_duration::parse(text).map_err(|error| wrong(error.to_string()))?
-        }
+        Some(Value::String(text)) => longboat_duration::parse(text).map_err(wrong)?,
         Some(value) => Duration::from_nanos(
             value.as_u64().ok_or_else(|| wrong(format!("{value} is not a duration such as 5m")))?,
         ),

@@ -3,6 +3,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::Response;
 use http_body_util::BodyExt;
 use hyper::service::service_fn;
