@@ -11,7 +11,7 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 9] = [
+pub(crate) const ALL: [(&str, Target); 11] = [
     ("ext_proc", ext_proc),
     ("ext_proc_connection", ext_proc_connection),
     ("picker_body", picker_body),
